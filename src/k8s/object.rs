@@ -1,0 +1,218 @@
+//! An object as the cache holds it: the bytes that LIST and WATCH send, what selectors need, and, for
+//! the kinds that workers read, the typed form decoded once.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{Key, Revision};
+
+/// One immutable version of one object. Shared by the cache, its watchers and the workers.
+#[derive(Debug)]
+pub struct Object {
+    pub key: Key,
+    /// Of the change that made this version; `metadata.resourceVersion` in `json`.
+    pub revision: Revision,
+    pub uid: Box<str>,
+    /// Sorted by key.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    pub generation: i64,
+    /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
+    pub deleting: bool,
+    /// The whole object, serialized as it goes over the wire.
+    pub json: Bytes,
+    typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The bytes of an object are not what its kind promises.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to decode {key} at revision {revision}")]
+pub struct DecodeError {
+    pub key: Key,
+    pub revision: Revision,
+    #[source]
+    pub source: serde_json::Error,
+}
+
+impl Object {
+    /// Reads the metadata out of `json`, which must be a Kubernetes object.
+    pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
+        let head: Head<'_> = match serde_json::from_slice(&json) {
+            Ok(head) => head,
+            Err(source) => return Err(DecodeError { key, revision, source }),
+        };
+        let mut labels: Vec<(Box<str>, Box<str>)> =
+            head.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        labels.sort_unstable();
+        let uid = head.metadata.uid.into();
+        let (generation, deleting) = (head.metadata.generation, head.metadata.deletion_timestamp.is_some());
+        let labels = labels.into_boxed_slice();
+        Ok(Object { key, revision, uid, labels, generation, deleting, json, typed: OnceLock::new() })
+    }
+
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let found = self.labels.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()?;
+        Some(&self.labels[found].1)
+    }
+
+    /// The object as a tree, parsed anew at each call: for the paths that change it.
+    pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
+        serde_json::from_slice(&self.json).map_err(|source| self.undecodable(source))
+    }
+
+    /// The typed form, decoded at the first call and shared after it. A kind has one typed form: asking
+    /// for two different types of one object decodes the second at each call.
+    pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, DecodeError> {
+        if let Some(known) = self.typed.get()
+            && let Ok(typed) = Arc::clone(known).downcast::<T>()
+        {
+            return Ok(typed);
+        }
+        let typed: Arc<T> = Arc::new(serde_json::from_slice(&self.json).map_err(|source| self.undecodable(source))?);
+        let kept = self.typed.get_or_init(|| typed.clone());
+        Ok(Arc::clone(kept).downcast::<T>().unwrap_or(typed))
+    }
+
+    fn undecodable(&self, source: serde_json::Error) -> DecodeError {
+        DecodeError { key: self.key.clone(), revision: self.revision, source }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: HeadMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMetadata<'a> {
+    #[serde(default, borrow)]
+    uid: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    generation: i64,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    labels: Labels,
+}
+
+/// A JSON object of strings kept as pairs: labels are few, and a map would cost more than the text.
+#[derive(Default)]
+struct Labels(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
+        struct Pairs;
+        impl<'de> serde::de::Visitor<'de> for Pairs {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_unit<E>(self) -> Result<Labels, E> {
+                Ok(Labels::default())
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or_default());
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Labels(pairs))
+            }
+        }
+        deserializer.deserialize_any(Pairs)
+    }
+}
+
+/// An object serialized but for its `metadata.resourceVersion`, which is known only when the writer
+/// gives the change its revision. Filling it in copies bytes and parses nothing.
+#[derive(Clone, Debug)]
+pub struct Document {
+    before: Bytes,
+    after: Bytes,
+}
+
+impl Document {
+    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata` is made.
+    pub fn new(mut object: Map<String, Value>) -> Document {
+        /// Cannot occur by itself: the control character is written escaped, and the key makes it unique.
+        const HOLE: &str = "\u{1}ballast:revision\u{1}";
+        const HOLE_JSON: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
+        const PREFIX: &[u8] = b"\"resourceVersion\":\"";
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if !metadata.is_object() {
+            *metadata = Value::Object(Map::new());
+        }
+        metadata["resourceVersion"] = Value::from(HOLE);
+        let json = Bytes::from(serde_json::to_vec(&object).expect("a tree of JSON values always serializes"));
+        let hole = find(&json, HOLE_JSON).expect("the hole was just written");
+        Document { before: json.slice(..hole + PREFIX.len()), after: json.slice(hole + HOLE_JSON.len() - 1..) }
+    }
+
+    /// The whole text with this revision filled in.
+    pub fn at(&self, revision: Revision) -> Bytes {
+        use std::fmt::Write;
+        let mut json = BytesMut::with_capacity(self.before.len() + self.after.len() + 20);
+        json.extend_from_slice(&self.before);
+        write!(json, "{revision}").expect("writing to memory cannot fail");
+        json.extend_from_slice(&self.after);
+        json.freeze()
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::GroupResource;
+    use super::*;
+
+    fn key() -> Key {
+        Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web")
+    }
+
+    #[test]
+    fn a_document_takes_its_revision_without_being_parsed_again() {
+        let Value::Object(object) =
+            json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"a": "\u{1}"}})
+        else {
+            unreachable!()
+        };
+        let json = Document::new(object).at(Revision(42));
+        let value: Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(value, json!({"metadata": {"name": "web", "resourceVersion": "42"}, "spec": {"a": "\u{1}"}}));
+    }
+
+    #[test]
+    fn metadata_is_read_and_labels_are_sorted() {
+        let json = br#"{"metadata":{"uid":"u","generation":3,"deletionTimestamp":"x","labels":{"b":"2","a":"1"}}}"#;
+        let object = Object::decode(key(), Revision(1), Bytes::from_static(json)).unwrap();
+        assert_eq!((object.generation, object.deleting, &*object.uid), (3, true, "u"));
+        assert_eq!((object.label("a"), object.label("b"), object.label("c")), (Some("1"), Some("2"), None));
+    }
+
+    #[test]
+    fn the_typed_form_is_decoded_once() {
+        let object = Object::decode(key(), Revision(1), Bytes::from_static(br#"{"metadata":{}}"#)).unwrap();
+        let first = object.typed::<Value>().unwrap();
+        let second = object.typed::<Value>().unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn bytes_that_are_no_object_are_an_error_with_the_key() {
+        let error = Object::decode(key(), Revision(9), Bytes::from_static(b"[]")).unwrap_err();
+        assert!(error.to_string().contains("resourcebindings.work.karmada.io/shop/web at revision 9"));
+    }
+}

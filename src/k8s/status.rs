@@ -1,0 +1,282 @@
+//! `metav1.Status`: how every failure reads on the wire (apiserver.md 1.5).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FieldErrors, GroupResource};
+
+/// A failure, or the outcome of a delete. Serializes as `kind: Status, apiVersion: v1` with `metadata: {}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    kind: String,
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    metadata: Metadata,
+    pub status: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+    /// The HTTP status code; zero (absent) in the `Success` of a delete (VB5).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub code: u16,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The plural resource, or the Kind for `Invalid` (ER6).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// Also sent as the header `Retry-After` (ER23).
+    #[serde(default, skip_serializing_if = "is_zero_seconds")]
+    pub retry_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+fn is_zero(code: &u16) -> bool {
+    *code == 0
+}
+
+fn is_zero_seconds(seconds: &u32) -> bool {
+    *seconds == 0
+}
+
+impl Status {
+    pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
+        Status {
+            kind: "Status".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: Metadata::default(),
+            status: "Failure".to_owned(),
+            message: message.into(),
+            reason: reason.to_owned(),
+            details: None,
+            code,
+        }
+    }
+
+    /// What a DELETE answers when the object is gone (VB5).
+    pub fn deleted(resource: GroupResource, name: &str, uid: &str) -> Status {
+        let mut status = Status::failure(0, "", "");
+        status.status = "Success".to_owned();
+        status.details = Some(Details { uid: uid.to_owned(), ..Details::of(resource, name) });
+        status
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Status {
+        Status::failure(400, "BadRequest", message)
+    }
+
+    pub fn unauthorized() -> Status {
+        Status::failure(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// `what` is the sentence after `is forbidden: ` (ER11).
+    pub fn forbidden(resource: GroupResource, name: &str, what: &str) -> Status {
+        let named = if name.is_empty() { resource.to_string() } else { format!("{resource} {name:?}") };
+        let status = Status::failure(403, "Forbidden", format!("{named} is forbidden: {what}"));
+        status.with(Details::of(resource, name))
+    }
+
+    pub fn not_found(resource: GroupResource, name: &str) -> Status {
+        let status = Status::failure(404, "NotFound", format!("{resource} {name:?} not found"));
+        status.with(Details::of(resource, name))
+    }
+
+    pub fn already_exists(resource: GroupResource, name: &str) -> Status {
+        let status = Status::failure(409, "AlreadyExists", format!("{resource} {name:?} already exists"));
+        status.with(Details::of(resource, name))
+    }
+
+    /// The write was made from a version that is no longer the newest (ER4).
+    pub fn conflict(resource: GroupResource, name: &str) -> Status {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Status::conflict_because(resource, name, why)
+    }
+
+    pub fn conflict_because(resource: GroupResource, name: &str, why: &str) -> Status {
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Status::failure(409, "Conflict", message).with(Details::of(resource, name))
+    }
+
+    /// 422 with one cause per fault (ER6); `errors` must not be empty.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Status {
+        let listed: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let listed = match listed.as_slice() {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let causes = errors
+            .iter()
+            .map(|error| Cause {
+                reason: error.reason.to_owned(),
+                message: error.body.clone(),
+                field: error.path.to_string(),
+            })
+            .collect();
+        let details = Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes,
+            ..Details::default()
+        };
+        Status::failure(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}")).with(details)
+    }
+
+    pub fn method_not_allowed(resource: GroupResource, verb: &str) -> Status {
+        let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
+        Status::failure(405, "MethodNotAllowed", message).with(Details::of(resource, ""))
+    }
+
+    pub fn not_acceptable(accepted: &[&str]) -> Status {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Status::failure(406, "NotAcceptable", message)
+    }
+
+    pub fn unsupported_media_type(accepted: &[&str]) -> Status {
+        let list = accepted.join(", ");
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {list}");
+        Status::failure(415, "UnsupportedMediaType", message)
+    }
+
+    /// What was asked for is no longer in the log (RV9, WA5).
+    pub fn expired(message: impl Into<String>) -> Status {
+        Status::failure(410, "Expired", message)
+    }
+
+    pub fn too_large(limit_bytes: usize) -> Status {
+        let message = format!("Request entity too large: limit is {limit_bytes}");
+        Status::failure(413, "RequestEntityTooLarge", message)
+    }
+
+    pub fn too_many_requests(retry_after_seconds: u32) -> Status {
+        let message = "Too many requests, please try again later.";
+        Status::failure(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..Details::default() })
+    }
+
+    /// `error` is shown to the caller: say what failed, not how.
+    pub fn internal(error: impl fmt::Display) -> Status {
+        let cause = Cause { message: error.to_string(), ..Cause::default() };
+        Status::failure(500, "InternalError", format!("Internal error occurred: {error}"))
+            .with(Details { causes: vec![cause], ..Details::default() })
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Status {
+        Status::failure(503, "ServiceUnavailable", message)
+    }
+
+    pub fn timeout(message: &str, retry_after_seconds: u32) -> Status {
+        Status::failure(504, "Timeout", format!("Timeout: {message}"))
+            .with(Details { retry_after_seconds, ..Details::default() })
+    }
+
+    #[must_use]
+    pub fn with(mut self, details: Details) -> Status {
+        self.details = Some(details);
+        self
+    }
+
+    /// The token that continues an expired list (CH5).
+    #[must_use]
+    pub fn with_continue(mut self, token: String) -> Status {
+        self.metadata.continue_token = token;
+        self
+    }
+
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        self.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+    }
+}
+
+impl Details {
+    pub fn of(resource: GroupResource, name: &str) -> Details {
+        Details {
+            name: name.to_owned(),
+            group: resource.group().to_owned(),
+            kind: resource.resource().to_owned(),
+            ..Details::default()
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::FieldPath;
+    use super::*;
+
+    const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+
+    #[test]
+    fn er1_not_found_reads_as_kubernetes_writes_it() {
+        assert_eq!(
+            serde_json::to_value(Status::not_found(BINDINGS, "web")).unwrap(),
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "resourcebindings.work.karmada.io \"web\" not found", "reason": "NotFound",
+                "details": {"name": "web", "group": "work.karmada.io", "kind": "resourcebindings"}, "code": 404,
+            })
+        );
+    }
+
+    #[test]
+    fn er6_several_faults_are_listed_in_brackets_with_a_cause_each() {
+        let mut errors = FieldErrors::default();
+        errors.required(&FieldPath::new("spec.a"), "");
+        errors.required(&FieldPath::new("spec.b"), "why");
+        let status = Status::invalid("work.karmada.io", "ResourceBinding", "web", &errors);
+        assert_eq!(
+            status.message,
+            "ResourceBinding.work.karmada.io \"web\" is invalid: \
+             [spec.a: Required value, spec.b: Required value: why]"
+        );
+        assert_eq!(status.details.unwrap().causes[1].field, "spec.b");
+    }
+
+    #[test]
+    fn vb5_the_success_of_a_delete_has_neither_code_nor_message() {
+        let value = serde_json::to_value(Status::deleted(BINDINGS, "web", "u-1")).unwrap();
+        assert_eq!(value["status"], "Success");
+        assert_eq!(value["details"]["uid"], "u-1");
+        assert!(value.get("code").is_none() && value.get("message").is_none() && value.get("reason").is_none());
+    }
+}

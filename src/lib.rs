@@ -1,0 +1,15 @@
+//! Ballast places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
+//!
+//! The rooms below are listed bottom layer first; `tests/suite/tidy.rs` holds who may import whom.
+//! `docs/ARCHITECTURE.md` is the map.
+
+/// Every kind that is served, one line each.
+pub mod api;
+/// Time, chance and ids.
+pub mod clock;
+/// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.
+pub mod k8s;
+/// A kind as one type-erased row: names, scope, verbs, columns, schema.
+pub mod resource;
+/// Objects by key, changes by revision: the append-only log and its back ends.
+pub mod store;

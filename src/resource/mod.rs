@@ -1,0 +1,162 @@
+//! A kind as one type-erased row. Routes, discovery, OpenAPI, Table columns, storage keys and
+//! validation are derived from rows; nothing else switches on a kind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::k8s::{FieldErrors, GroupResource};
+
+pub mod schema;
+
+pub use schema::Schema;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+/// A printer column (TA2). `path` is kubectl's JSONPath (`.status.conditions[?(@.type=="Ready")].status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: &'static str,
+    pub path: &'static str,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i32,
+    pub description: &'static str,
+}
+
+/// What becomes of an object of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    Stored,
+    /// Acts on create and is never stored (C1, DI6, VB24).
+    Action,
+}
+
+/// A kind, implemented once per kind by its typed form.
+pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Sync + 'static {
+    const GROUP: &'static str;
+    const VERSION: &'static str;
+    const KIND: &'static str;
+    const PLURAL: &'static str;
+    const SINGULAR: &'static str;
+    const SHORT_NAMES: &'static [&'static str] = &[];
+    const CATEGORIES: &'static [&'static str] = &[];
+    const SCOPE: Scope;
+    const LIFETIME: Lifetime = Lifetime::Stored;
+    /// Whether `/status` is a subresource of its own (ST1-ST8).
+    const STATUS_SUBRESOURCE: bool;
+    const COLUMNS: &'static [Column] = &[];
+    /// Full name of the Go package upstream, reversed for OpenAPI definition names (OA12), for
+    /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
+    const OPENAPI_PACKAGE: &'static str;
+
+    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before validation.
+    fn prepare(_object: &mut Map<String, Value>, _old: Option<&Map<String, Value>>) {}
+
+    /// Rules that a schema cannot say. Runs on the decoded object, after the schema found no fault.
+    fn validate(_object: &Self, _old: Option<&Self>) -> FieldErrors {
+        FieldErrors::default()
+    }
+}
+
+type Prepare = fn(&mut Map<String, Value>, Option<&Map<String, Value>>);
+type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
+
+/// One row: a `Resource` with its type erased.
+pub struct ResourceKind {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short_names: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub scope: Scope,
+    pub lifetime: Lifetime,
+    pub status_subresource: bool,
+    pub columns: &'static [Column],
+    pub openapi_package: &'static str,
+    /// `<plural>.<group>`.
+    pub resource: GroupResource,
+    pub schema: Arc<Schema>,
+    pub prepare: Prepare,
+    pub validate: Validate,
+}
+
+impl ResourceKind {
+    /// Lowers the schema of `T`: milliseconds, once per kind at start-up.
+    pub fn of<T: Resource>() -> ResourceKind {
+        ResourceKind {
+            group: T::GROUP,
+            version: T::VERSION,
+            kind: T::KIND,
+            plural: T::PLURAL,
+            singular: T::SINGULAR,
+            short_names: T::SHORT_NAMES,
+            categories: T::CATEGORIES,
+            scope: T::SCOPE,
+            lifetime: T::LIFETIME,
+            status_subresource: T::STATUS_SUBRESOURCE,
+            columns: T::COLUMNS,
+            openapi_package: T::OPENAPI_PACKAGE,
+            resource: GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP)),
+            schema: Arc::new(Schema::of::<T>()),
+            prepare: T::prepare,
+            validate: validate::<T>,
+        }
+    }
+
+    /// `work.karmada.io/v1alpha2`
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+}
+
+/// Decodes and asks the type. An object that its own schema let through but its type cannot hold is a
+/// fault of ours, yet one that the caller can see and work around: it is reported on the object's root.
+fn validate<T: Resource>(object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
+    let typed = match T::deserialize(object) {
+        Ok(typed) => typed,
+        Err(error) => return FieldErrors::undecodable(&error),
+    };
+    // An old object that no longer decodes must not stop the update that mends it.
+    let old = old.and_then(|old| T::deserialize(old).ok());
+    T::validate(&typed, old.as_ref())
+}
+
+/// All rows, found by what a URL names.
+pub struct Kinds {
+    rows: Vec<Arc<ResourceKind>>,
+    by_path: BTreeMap<(&'static str, &'static str, &'static str), usize>,
+}
+
+impl Kinds {
+    pub fn new(rows: Vec<ResourceKind>) -> Kinds {
+        let rows: Vec<Arc<ResourceKind>> = rows.into_iter().map(Arc::new).collect();
+        let by_path = rows.iter().enumerate().map(|(i, row)| ((row.group, row.version, row.plural), i)).collect();
+        Kinds { rows, by_path }
+    }
+
+    /// In the order of `api::kinds()`, which is the order of discovery.
+    pub fn rows(&self) -> &[Arc<ResourceKind>] {
+        &self.rows
+    }
+
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceKind>> {
+        // The map's key is 'static; a shorter-lived key may still be compared with it.
+        let by_path: &BTreeMap<(&str, &str, &str), usize> = &self.by_path;
+        by_path.get(&(group, version, plural)).map(|&row| &self.rows[row])
+    }
+}

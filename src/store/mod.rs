@@ -1,0 +1,98 @@
+//! Objects by key, changes by revision: one append-only log, of which the newest row of a key is its
+//! state (design.md §3). The store knows no kind and no HTTP.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::k8s::{GroupResource, Key, Revision};
+
+/// What a change did to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// One row of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub revision: Revision,
+    pub key: Key,
+    pub operation: Operation,
+    /// Revision of the `Create` that this object began with; a key that is deleted and created again
+    /// begins anew.
+    pub created: Revision,
+    /// Revision of the row that this one replaces; zero for a `Create`.
+    pub previous: Revision,
+    /// Milliseconds since 1970, UTC. For compaction by age and for people; nothing decides by it.
+    pub time_ms: i64,
+    /// The object after the change, with `metadata.resourceVersion` equal to `revision`. For a `Delete`
+    /// its last state, with the revision of the deletion (WA7).
+    pub object: Bytes,
+}
+
+/// What part of the log is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of the newest change; zero in an empty store.
+    pub last: Revision,
+    /// Changes up to here may be gone, except those that are the state of a live key. `changes` from
+    /// an earlier revision is `Error::Compacted`.
+    pub compacted: Revision,
+}
+
+/// Why the store did not do it. Closed: driver codes are read in one place per back end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A row's `previous` is not the newest revision of its key, or its revision is not the next one.
+    #[error("{key} was changed by another writer")]
+    Conflict { key: Key },
+    #[error("revision {asked} is compacted; the log begins after {compacted}")]
+    Compacted { asked: Revision, compacted: Revision },
+    /// The back end cannot do it now (disk full, I/O error, lock); the same call may succeed later.
+    /// Nothing of the call was stored.
+    #[error("the database is unavailable: {action}")]
+    Unavailable {
+        action: &'static str,
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// What is stored is not what this program wrote; `advice` says what to do about it.
+    #[error("the database cannot be used: {advice}")]
+    Corrupt {
+        advice: String,
+        #[source]
+        source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+/// A log. One process writes to it, through one writer (`watch::Writer`), which numbers the changes.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The newest row of a key, unless that is a `Delete`.
+    async fn get(&self, key: &Key) -> Result<Option<Change>, Error>;
+
+    /// The newest row of each live key, in key order; of all kinds where `resource` is `None`.
+    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error>;
+
+    /// Appends all of `changes` or none, and returns when they are durable. Their revisions must follow
+    /// the last one without a gap, and each `previous` must be the newest revision of its key, else
+    /// `Error::Conflict` and nothing is stored. A key may occur several times.
+    async fn commit(&self, changes: &[Change]) -> Result<(), Error>;
+
+    /// The changes after a revision, oldest first, at most `limit` of them.
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
+
+    /// Forgets changes up to and including `through` that are not the state of a live key, at most
+    /// `limit` rows at once, and returns how many went. Zero means that it is done. `bounds().compacted`
+    /// moves first, so a crash in between leaves rows, never a silent gap.
+    async fn compact(&self, through: Revision, limit: usize) -> Result<usize, Error>;
+
+    async fn bounds(&self) -> Result<Bounds, Error>;
+
+    /// The newest revision whose change is older than `time_ms`; zero if there is none.
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
+}

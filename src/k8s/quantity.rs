@@ -1,0 +1,228 @@
+//! Kubernetes quantities (`500m`, `1.5Gi`, `2e3`) as exact integers.
+//!
+//! A quantity is held in units of 10⁻⁹, the finest that Kubernetes knows; anything finer is rounded away from
+//! zero, and anything beyond ±(2⁶³-1) whole units is held at that bound, as upstream does. Deliberately absent: the
+//! text a quantity was written in (the canonical form is a matter of whoever prints it), and arithmetic.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An amount of some resource. Ordered by size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    nanos: i128,
+}
+
+/// The text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', but this is {0:?}"
+)]
+pub struct Malformed(pub Box<str>);
+
+const NANOS: i128 = 1_000_000_000;
+const LARGEST: i128 = i64::MAX as i128 * NANOS;
+
+impl Quantity {
+    pub const ZERO: Quantity = Quantity { nanos: 0 };
+
+    pub fn from_units(units: i64) -> Quantity {
+        Quantity { nanos: (i128::from(units) * NANOS).clamp(-LARGEST, LARGEST) }
+    }
+
+    pub fn from_millis(millis: i64) -> Quantity {
+        Quantity { nanos: i128::from(millis) * (NANOS / 1000) }
+    }
+
+    /// Whole units, fractions rounded away from zero.
+    pub fn units(self) -> i64 {
+        self.scaled(NANOS)
+    }
+
+    /// Thousandths, finer fractions rounded away from zero, held at the bounds of `i64`.
+    pub fn millis(self) -> i64 {
+        self.scaled(NANOS / 1000)
+    }
+
+    pub fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    fn scaled(self, unit: i128) -> i64 {
+        let away_from_zero = if self.nanos % unit == 0 { 0 } else { self.nanos.signum() };
+        let scaled = self.nanos / unit + away_from_zero;
+        scaled.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Quantity, Malformed> {
+        parse(text).ok_or_else(|| Malformed(text.into()))
+    }
+}
+
+fn parse(text: &str) -> Option<Quantity> {
+    let (negative, unsigned) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let number_end = unsigned.bytes().position(|b| !b.is_ascii_digit() && b != b'.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(number_end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let scale = Scale::parse(suffix)?;
+    let nanos = scale.apply(whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0'), fraction.len());
+    Some(Quantity { nanos: if negative { -nanos } else { nanos } })
+}
+
+/// What a suffix multiplies by.
+enum Scale {
+    /// 10^n
+    Ten(i32),
+    /// 2^n
+    Two(u32),
+}
+
+impl Scale {
+    fn parse(suffix: &str) -> Option<Scale> {
+        Some(match suffix {
+            "" => Scale::Ten(0),
+            "n" => Scale::Ten(-9),
+            "u" => Scale::Ten(-6),
+            "m" => Scale::Ten(-3),
+            "k" => Scale::Ten(3),
+            "M" => Scale::Ten(6),
+            "G" => Scale::Ten(9),
+            "T" => Scale::Ten(12),
+            "P" => Scale::Ten(15),
+            "E" => Scale::Ten(18),
+            "Ki" => Scale::Two(10),
+            "Mi" => Scale::Two(20),
+            "Gi" => Scale::Two(30),
+            "Ti" => Scale::Two(40),
+            "Pi" => Scale::Two(50),
+            "Ei" => Scale::Two(60),
+            _ => Scale::Ten(suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
+        })
+    }
+
+    /// The value in nanos of these decimal digits, `fraction` of them behind the point. Held at [`LARGEST`].
+    fn apply(&self, digits: impl Iterator<Item = u8>, fraction: usize) -> i128 {
+        // A mantissa of 30 digits times 2^60 overflows; beyond 20 significant digits only the bound, or that
+        // something was cut off, still matters.
+        const MANTISSA_MAX: i128 = 10_i128.pow(19);
+        let (mut mantissa, mut dropped, mut inexact) = (0_i128, 0_i64, false);
+        for digit in digits {
+            if mantissa >= MANTISSA_MAX {
+                dropped += 1;
+                inexact |= digit != 0;
+            } else {
+                mantissa = mantissa * 10 + i128::from(digit);
+            }
+        }
+        let mut exponent = 9 - fraction as i64 + dropped;
+        match *self {
+            Scale::Ten(power) => exponent += i64::from(power),
+            // Up to 10^20 * 2^60 fits easily into 127 bits; the powers of ten come after it.
+            Scale::Two(power) => mantissa = mantissa.saturating_mul(1 << power),
+        }
+        while exponent > 0 && mantissa != 0 && mantissa < LARGEST {
+            mantissa *= 10;
+            exponent -= 1;
+        }
+        while exponent < 0 && mantissa != 0 {
+            inexact |= mantissa % 10 != 0;
+            mantissa /= 10;
+            exponent += 1;
+        }
+        (mantissa + i128::from(inexact)).min(LARGEST)
+    }
+}
+
+impl fmt::Display for Quantity {
+    /// Plain decimal units, with no more digits than the amount has.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.nanos.unsigned_abs() / NANOS as u128, self.nanos.unsigned_abs() % NANOS as u128);
+        if self.nanos < 0 {
+            f.write_str("-")?;
+        }
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        write!(f, "{whole}.{}", format!("{rest:09}").trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn quantity(text: &str) -> Quantity {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn suffixes_scale_in_tens_and_in_twos() {
+        for (text, millis) in [
+            ("1", 1000),
+            ("500m", 500),
+            ("0.5", 500),
+            (".5", 500),
+            ("5.", 5000),
+            ("1k", 1_000_000),
+            ("2e3", 2_000_000),
+            ("2E-3", 2),
+            ("1Ki", 1_024_000),
+            ("1.5Gi", 1_610_612_736_000),
+            ("-250m", -250),
+            ("+3", 3000),
+        ] {
+            assert_eq!(quantity(text).millis(), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn fractions_round_away_from_zero() {
+        assert_eq!(quantity("1.0001").millis(), 1001);
+        assert_eq!(quantity("100m").units(), 1);
+        assert_eq!(quantity("-100m").units(), -1);
+        assert_eq!(quantity("1n").millis(), 1);
+        assert_eq!(quantity("0.0000000001").millis(), 1);
+        assert_eq!(quantity("0").units(), 0);
+    }
+
+    #[test]
+    fn sizes_beyond_the_bound_are_held_at_it() {
+        for text in ["9223372036854775807", "9223372036854775808", "100Ei", "1e400", "99999999999999999999999999999999"]
+        {
+            assert_eq!(quantity(text).units(), i64::MAX, "{text}");
+        }
+        assert_eq!(quantity("-100Ei").units(), -i64::MAX);
+        assert_eq!(quantity("1e-2147483647").units(), 1);
+        assert_eq!(quantity("0e2147483647").units(), 0);
+        assert_eq!(quantity("0.00000000000000000000000000000000000000001Ei").units(), 1);
+        assert_eq!(quantity("9223372036854775806").units(), i64::MAX - 1);
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in
+            ["", "-", ".", "1.2.3", "abc", "1x", "1 Gi", "0x10", "1ki", "1e", "1e1.5", "--1", "１", "1e99999999999"]
+        {
+            assert!(text.parse::<Quantity>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_printed_in_plain_units() {
+        assert_eq!(quantity("1500m").to_string(), "1.5");
+        assert_eq!(quantity("1Ki").to_string(), "1024");
+        assert_eq!(quantity("-1n").to_string(), "-0.000000001");
+    }
+}

@@ -1,0 +1,136 @@
+//! Taints, which keep workloads off a cluster, and tolerations, which let them stay.
+//!
+//! Whether a taint is tolerated is decided here; which effects matter to whom is for the reader to say.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+    /// Any other text. Keeps nothing away, and a toleration with it tolerates nothing that matters.
+    Unknown,
+}
+
+impl Effect {
+    pub fn parse(text: &str) -> Effect {
+        match text {
+            "NoSchedule" => Effect::NoSchedule,
+            "PreferNoSchedule" => Effect::PreferNoSchedule,
+            "NoExecute" => Effect::NoExecute,
+            _ => Effect::Unknown,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Effect::NoSchedule => "NoSchedule",
+            Effect::PreferNoSchedule => "PreferNoSchedule",
+            Effect::NoExecute => "NoExecute",
+            Effect::Unknown => "Unknown",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint {
+    pub key: Box<str>,
+    pub value: Box<str>,
+    pub effect: Effect,
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.key, &*self.value) {
+            (key, "") => write!(f, "{key}:{}", self.effect.as_str()),
+            (key, value) => write!(f, "{key}={value}:{}", self.effect.as_str()),
+        }
+    }
+}
+
+/// What a toleration asks of a taint's value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Match {
+    Exists,
+    Equal(Box<str>),
+    /// An operator nobody knows: never tolerates.
+    Never,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Toleration {
+    /// Empty: any key.
+    pub key: Box<str>,
+    pub value: Match,
+    /// None: any effect.
+    pub effect: Option<Effect>,
+    /// How long a NoExecute taint is put up with; None: for ever.
+    pub seconds: Option<i64>,
+}
+
+impl Toleration {
+    /// From the fields as objects carry them, absent ones empty.
+    pub fn from_parts(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> Toleration {
+        let value = match operator {
+            "" | "Equal" => Match::Equal(value.into()),
+            "Exists" => Match::Exists,
+            _ => Match::Never,
+        };
+        let effect = if effect.is_empty() { None } else { Some(Effect::parse(effect)) };
+        Toleration { key: key.into(), value, effect, seconds }
+    }
+
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if self.effect.is_some_and(|effect| effect != taint.effect) {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match &self.value {
+            Match::Exists => true,
+            Match::Equal(value) => *value == taint.value,
+            Match::Never => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(value: &str, effect: Effect) -> Taint {
+        Taint { key: "gpu".into(), value: value.into(), effect }
+    }
+
+    #[test]
+    fn key_value_and_effect_must_fit() {
+        let equal = Toleration::from_parts("gpu", "", "yes", "NoSchedule", None);
+        assert!(equal.tolerates(&taint("yes", Effect::NoSchedule)));
+        assert!(!equal.tolerates(&taint("no", Effect::NoSchedule)));
+        assert!(!equal.tolerates(&taint("yes", Effect::NoExecute)));
+        assert!(!Toleration::from_parts("cpu", "Exists", "", "", None).tolerates(&taint("", Effect::NoSchedule)));
+    }
+
+    #[test]
+    fn empty_key_and_effect_fit_any() {
+        let all = Toleration::from_parts("", "Exists", "", "", None);
+        assert!(all.tolerates(&taint("yes", Effect::NoExecute)));
+        let by_value = Toleration::from_parts("", "Equal", "yes", "", None);
+        assert!(
+            by_value.tolerates(&taint("yes", Effect::NoExecute)) && !by_value.tolerates(&taint("", Effect::NoExecute))
+        );
+    }
+
+    #[test]
+    fn an_unknown_operator_tolerates_nothing() {
+        assert!(!Toleration::from_parts("gpu", "Like", "yes", "", None).tolerates(&taint("yes", Effect::NoSchedule)));
+    }
+
+    #[test]
+    fn it_is_printed_as_kubectl_does() {
+        assert_eq!(taint("yes", Effect::NoSchedule).to_string(), "gpu=yes:NoSchedule");
+        assert_eq!(taint("", Effect::NoExecute).to_string(), "gpu:NoExecute");
+    }
+}

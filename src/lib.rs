@@ -5,6 +5,10 @@
 
 /// Every kind that is served, one line each.
 pub mod api;
+/// Who asks, and what they may do.
+pub mod auth;
+/// The composition root: one file per command.
+pub mod cli;
 /// Time, chance and ids.
 pub mod clock;
 /// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.

@@ -1,0 +1,3 @@
+//! The composition root: one file per command.
+
+pub mod certs;

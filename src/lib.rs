@@ -3,17 +3,19 @@
 //! The rooms below are listed bottom layer first; `tests/suite/tidy.rs` holds who may import whom.
 //! `docs/ARCHITECTURE.md` is the map.
 
-/// Every kind that is served, one line each.
-pub mod api;
-/// Who asks, and what they may do.
-pub mod auth;
-/// The composition root: one file per command.
-pub mod cli;
-/// Time, chance and ids.
-pub mod clock;
 /// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.
 pub mod k8s;
+/// Time, chance and ids.
+pub mod clock;
+/// Log lines on standard error.
+pub mod telemetry;
 /// A kind as one type-erased row: names, scope, verbs, columns, schema.
 pub mod resource;
+/// Every kind that is served, one line each.
+pub mod api;
 /// Objects by key, changes by revision: the append-only log and its back ends.
 pub mod store;
+/// Who asks, and what they may do.
+pub mod auth;
+/// The composition root: the command line, and the only place that knows every room.
+pub mod cli;

@@ -1,0 +1,129 @@
+//! What `serve` can be told, and every default. Flag over environment over default; nobody else reads
+//! the environment. Flags that extension API servers share have the names their users know.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::telemetry;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServeArgs {
+    /// Address to listen on
+    #[arg(long, env = "BALLAST_BIND_ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
+
+    /// Port to serve HTTPS on; 0 takes a free one, which the ready line names
+    #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443)]
+    pub secure_port: u16,
+
+    /// Where objects are kept: `sqlite://PATH`, or `memory:` to keep them only as long as the process lives
+    #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    pub database_url: String,
+
+    /// Folder of the development CA, serving and admin certificates, made at the first start
+    #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
+    pub cert_dir: PathBuf,
+
+    /// Serving certificate (PEM, leaf first) to use instead of the development one
+    #[arg(long, env = "BALLAST_TLS_CERT_FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// Key of --tls-cert-file (PEM)
+    #[arg(long, env = "BALLAST_TLS_PRIVATE_KEY_FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+
+    /// CAs (PEM) whose client certificates are let in, instead of the development CA
+    #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// Requests that only read, at the same time; more are answered 429. Watches are not counted
+    #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_requests_inflight: u32,
+
+    /// Requests that change something, at the same time; more are answered 429
+    #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_mutating_requests_inflight: u32,
+
+    /// `default`: a Fresh pass starts from nothing. `karmada`: decides as Karmada's scheduler does
+    #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
+    pub scheduling_profile: SchedulingProfile,
+
+    /// Bindings that name another scheduler are left alone
+    #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
+    pub scheduler_name: String,
+
+    /// How log lines are written to standard error
+    #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// How much is logged: 0 is little, 2 shows passes and requests, 6 the libraries below
+    #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0)]
+    pub verbosity: u8,
+
+    /// Print the configuration that flags, environment and defaults amount to, and exit
+    #[arg(long)]
+    #[serde(skip)]
+    pub print_config: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingProfile {
+    #[default]
+    Default,
+    Karmada,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+impl From<LogFormat> for telemetry::LogFormat {
+    fn from(format: LogFormat) -> telemetry::LogFormat {
+        match format {
+            LogFormat::Text => telemetry::LogFormat::Text,
+            LogFormat::Json => telemetry::LogFormat::Json,
+        }
+    }
+}
+
+impl ServeArgs {
+    pub fn listen_address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind_address, self.secure_port)
+    }
+}
+
+impl Default for ServeArgs {
+    /// What `ballast serve` without flags, in an empty environment, amounts to.
+    fn default() -> ServeArgs {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            args: ServeArgs,
+        }
+        <Only as clap::Parser>::parse_from(["ballast"]).args
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let args = ServeArgs::default();
+        assert_eq!(args.listen_address().to_string(), "127.0.0.1:7443");
+        assert_eq!(
+            (args.database_url.as_str(), args.scheduling_profile),
+            ("sqlite://ballast.db", SchedulingProfile::Default)
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8). Only the
+//! name and the namespace can be selected by, as for custom resources without selectable fields.
+
+use super::Key;
+
+/// All requirements must hold. The empty query selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldQuery(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    field: Field,
+    equals: bool,
+    value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Name,
+    Namespace,
+}
+
+impl FieldQuery {
+    /// The error is the sentence that the caller gets.
+    pub fn parse(text: &str) -> Result<FieldQuery, String> {
+        let mut requirements = Vec::new();
+        for term in terms(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let Some((label, equals, value)) = split(term) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{term}'"));
+            };
+            let value = unescape(value)?;
+            let field = match label {
+                "metadata.name" => Field::Name,
+                "metadata.namespace" => Field::Namespace,
+                other => return Err(format!("field label not supported: {other}")),
+            };
+            requirements.push(Requirement { field, equals, value });
+        }
+        Ok(FieldQuery(requirements))
+    }
+
+    /// Selects the one object of this name.
+    pub fn named(name: &str) -> FieldQuery {
+        FieldQuery(vec![Requirement { field: Field::Name, equals: true, value: name.to_owned() }])
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn matches(&self, key: &Key) -> bool {
+        self.0.iter().all(|requirement| {
+            let actual = match requirement.field {
+                Field::Name => &*key.name,
+                Field::Namespace => &*key.namespace,
+            };
+            (actual == requirement.value) == requirement.equals
+        })
+    }
+
+    /// The only name that can match, where the query says so: what authorization is asked about (SE5).
+    pub fn name(&self) -> Option<&str> {
+        self.only(Field::Name)
+    }
+
+    /// The only namespace that can match, where the query says so.
+    pub fn namespace(&self) -> Option<&str> {
+        self.only(Field::Namespace)
+    }
+
+    pub fn mentions_namespace(&self) -> bool {
+        self.0.iter().any(|requirement| requirement.field == Field::Namespace)
+    }
+
+    fn only(&self, field: Field) -> Option<&str> {
+        let found = self.0.iter().find(|requirement| requirement.field == field && requirement.equals)?;
+        Some(&found.value)
+    }
+}
+
+/// Splits at the commas that no backslash escapes.
+fn terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b',' => {
+                terms.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// Label, whether it must be equal, and the value with its escapes.
+fn split(term: &str) -> Option<(&str, bool, &str)> {
+    let at = term.find(['=', '!'])?;
+    let (label, rest) = term.split_at(at);
+    if let Some(value) = rest.strip_prefix("!=") {
+        return Some((label, false, value));
+    }
+    rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).map(|value| (label, true, value))
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                Some(other) => return Err(format!("invalid field selector: invalid escape sequence: \\{other}")),
+                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+            },
+            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            plain_char => plain.push(plain_char),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GroupResource;
+    use super::*;
+
+    #[test]
+    fn se3_name_and_namespace_can_be_selected_by() {
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        for yes in ["", "metadata.name=web", "metadata.name==web,metadata.namespace=shop", "metadata.name!=db,,"] {
+            assert!(FieldQuery::parse(yes).unwrap().matches(&key), "{yes}");
+        }
+        for no in ["metadata.name=db", "metadata.name!=web", "metadata.namespace="] {
+            assert!(!FieldQuery::parse(no).unwrap().matches(&key), "{no}");
+        }
+        assert_eq!(FieldQuery::parse("metadata.name=web").unwrap().name(), Some("web"));
+        assert_eq!(FieldQuery::parse("metadata.name!=web").unwrap().name(), None);
+    }
+
+    #[test]
+    fn se3_other_fields_are_refused() {
+        assert_eq!(FieldQuery::parse("spec.x=1").unwrap_err(), "field label not supported: spec.x");
+        assert_eq!(FieldQuery::parse("foo").unwrap_err(), "invalid selector: 'foo'; can't understand 'foo'");
+    }
+
+    #[test]
+    fn se8_escapes_in_values_are_undone() {
+        let query = FieldQuery::parse(r"metadata.name=a\,b\=c\\").unwrap();
+        assert_eq!(query.name(), Some(r"a,b=c\"));
+        for bad in [r"metadata.name=a\x", r"metadata.name=a\", "metadata.name=a=b"] {
+            assert!(FieldQuery::parse(bad).unwrap_err().starts_with("invalid field selector"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What a LIST or WATCH asks for (`metav1.ListOptions`), read from a query string and checked (RV10-RV15,
+//! CH4, CH8, WA13). The token that continues a list is here too.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use super::query::Query;
+use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
+
+/// The default asks for everything, as new as it gets.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    pub labels: Selector,
+    pub fields: FieldQuery,
+    /// None: the newest state. Zero: any state will do.
+    pub revision: Option<Revision>,
+    pub revision_match: Option<RevisionMatch>,
+    /// None: no limit.
+    pub limit: Option<usize>,
+    pub continue_token: Option<String>,
+    pub watch: bool,
+    pub allow_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    /// How long a watch lasts.
+    pub timeout_seconds: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+impl ListOptions {
+    pub fn from_query(query: &Query<'_>) -> Result<ListOptions, Status> {
+        let labels = query.text("labelSelector").map(label_query::parse).transpose().map_err(Status::bad_request)?;
+        let fields = query.text("fieldSelector").map(FieldQuery::parse).transpose().map_err(Status::bad_request)?;
+        let limit = query.integer("limit")?.filter(|&limit| limit > 0);
+        let timeout = query.integer("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+        let revision_match = checked_match(query)?;
+        let options = ListOptions {
+            labels: labels.unwrap_or_default(),
+            fields: fields.unwrap_or_default(),
+            revision: query.text("resourceVersion").map(parse_revision).transpose()?,
+            revision_match,
+            limit: limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            continue_token: query.text("continue").map(str::to_owned),
+            watch: query.boolean("watch").unwrap_or(false),
+            allow_bookmarks: query.boolean("allowWatchBookmarks").unwrap_or(false),
+            send_initial_events: query.boolean("sendInitialEvents"),
+            timeout_seconds: timeout.filter(|&seconds| seconds > 0),
+        };
+        if !options.watch && options.continue_token.is_some() && options.revision.is_some_and(|r| r != Revision::ZERO) {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        Ok(options)
+    }
+}
+
+/// Reads a `resourceVersion`; the error is RV15's.
+pub fn parse_revision(text: &str) -> Result<Revision, Status> {
+    Revision::parse(text).ok_or_else(|| {
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {}: {why}",
+            serde_json::Value::from(text)
+        ))
+    })
+}
+
+fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
+    let watch = query.boolean("watch").unwrap_or(false);
+    let initial = query.first("sendInitialEvents").is_some();
+    let text = query.text("resourceVersionMatch");
+    let path = FieldPath::new("resourceVersionMatch");
+    let mut errors = FieldErrors::default();
+    let found = match text {
+        Some("Exact") => Some(RevisionMatch::Exact),
+        Some("NotOlderThan") => Some(RevisionMatch::NotOlderThan),
+        _ => None,
+    };
+    if watch {
+        if initial && found != Some(RevisionMatch::NotOlderThan) {
+            errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if let Some(text) = text {
+            if !initial {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.forbidden(&path, why);
+            }
+            if found != Some(RevisionMatch::NotOlderThan) {
+                errors.not_supported(&path, text, &["NotOlderThan"]);
+            }
+        }
+    } else {
+        if let Some(text) = text {
+            let revision = query.text("resourceVersion");
+            if revision.is_none() {
+                errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if query.text("continue").is_some() {
+                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+            }
+            if found.is_none() {
+                errors.not_supported(&path, text, &["Exact", "NotOlderThan", ""]);
+            }
+            if found == Some(RevisionMatch::Exact) && revision == Some("0") {
+                errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+        }
+        if initial {
+            errors.forbidden(&FieldPath::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(found),
+        false => Err(Status::invalid("meta.k8s.io", "ListOptions", "", &errors)),
+    }
+}
+
+/// Where a list goes on: after which object, and in the state of which revision (CH3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContinueToken {
+    /// None: the newest state, whatever it is then (CH5, CH6).
+    pub revision: Option<Revision>,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+const INCONSISTENT: i64 = -1;
+
+impl ContinueToken {
+    pub fn encode(&self) -> String {
+        let start = match self.namespace.as_str() {
+            "" => format!("/{}\0", self.name),
+            namespace => format!("/{namespace}/{}\0", self.name),
+        };
+        let rv = self.revision.map_or(INCONSISTENT, |revision| revision.0);
+        let json = serde_json::to_vec(&Wire { v: TOKEN_VERSION.to_owned(), rv, start });
+        URL_SAFE_NO_PAD.encode(json.expect("strings and numbers always serialize"))
+    }
+
+    /// `namespaced` is the kind's scope: it decides how the key in the token reads.
+    pub fn decode(text: &str, namespaced: bool) -> Result<ContinueToken, Status> {
+        let invalid = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid("illegal base64 data"))?;
+        let wire: Wire = serde_json::from_slice(&json).map_err(|_| invalid("not a token of this server"))?;
+        if wire.v != TOKEN_VERSION {
+            return Err(invalid("server does not recognize this encoded version"));
+        }
+        let revision = match wire.rv {
+            INCONSISTENT => None,
+            rv if rv > 0 => Some(Revision(rv)),
+            _ => return Err(invalid("incorrect encoded start resourceVersion")),
+        };
+        let start = wire.start.strip_prefix('/').and_then(|start| start.strip_suffix('\0'));
+        let start = start.ok_or_else(|| invalid("incorrect encoded start key"))?;
+        let (namespace, name) = match namespaced {
+            true => start.split_once('/').ok_or_else(|| invalid("incorrect encoded start key"))?,
+            false => ("", start),
+        };
+        let suspicious = |part: &str| matches!(part, "." | "..") || part.contains('/');
+        if suspicious(namespace) || suspicious(name) || name.is_empty() || (namespaced && namespace.is_empty()) {
+            return Err(invalid("incorrect encoded start key"));
+        }
+        Ok(ContinueToken { revision, namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(query: &str) -> Result<ListOptions, Status> {
+        ListOptions::from_query(&Query::parse(query))
+    }
+
+    #[test]
+    fn rv10_to_rv14_and_wa13_what_does_not_go_together_is_422() {
+        let cases = [
+            ("resourceVersionMatch=Exact", "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+            ("resourceVersionMatch=foo&resourceVersion=1", "supported values: \"Exact\", \"NotOlderThan\", \"\""),
+            ("resourceVersionMatch=Exact&resourceVersion=0", "\"exact\" is forbidden for resourceVersion \"0\""),
+            (
+                "resourceVersionMatch=Exact&resourceVersion=1&continue=x",
+                "resourceVersionMatch is forbidden when continue is provided",
+            ),
+            ("sendInitialEvents=true", "sendInitialEvents is forbidden for list"),
+            (
+                "watch=1&sendInitialEvents=false",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+            (
+                "watch=1&resourceVersionMatch=NotOlderThan",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+        ];
+        for (query, sentence) in cases {
+            let status = options(query).unwrap_err();
+            assert_eq!(status.code, 422, "{query}");
+            assert!(status.message.starts_with("ListOptions.meta.k8s.io \"\" is invalid: "), "{}", status.message);
+            assert!(status.message.ends_with(sentence), "{}", status.message);
+        }
+    }
+
+    #[test]
+    fn rv15_a_revision_is_a_number() {
+        let status = options("resourceVersion=abc").unwrap_err();
+        assert_eq!(
+            (status.code, &*status.message),
+            (
+                400,
+                "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \
+                 \"abc\": invalid syntax"
+            )
+        );
+    }
+
+    #[test]
+    fn ch4_a_token_carries_its_own_revision() {
+        let status = options("continue=x&resourceVersion=5").unwrap_err();
+        assert_eq!(status.message, "specifying resource version is not allowed when using continue");
+        assert!(options("continue=x&resourceVersion=0").is_ok());
+    }
+
+    #[test]
+    fn ch8_no_limit_below_one() {
+        assert_eq!(options("limit=-1").unwrap().limit, None);
+        assert_eq!(options("limit=0").unwrap().limit, None);
+        assert_eq!(options("limit=7").unwrap().limit, Some(7));
+    }
+
+    #[test]
+    fn ch3_tokens_round_trip_and_tampering_is_refused() {
+        let token = ContinueToken { revision: Some(Revision(7)), namespace: "shop".into(), name: "web".into() };
+        assert_eq!(ContinueToken::decode(&token.encode(), true).unwrap(), token);
+        let token = ContinueToken { revision: None, namespace: String::new(), name: "web".into() };
+        assert_eq!(ContinueToken::decode(&token.encode(), false).unwrap(), token);
+
+        let forged = |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json), true).unwrap_err();
+        for json in [
+            r#"{"v":"meta.k8s.io/v1","rv":1,"start":"/../x\u0000"}"#,
+            r#"{"v":"meta.k8s.io/v1","rv":1,"start":"/a/b/c\u0000"}"#,
+            r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/b"}"#,
+            r#"{"v":"meta.k8s.io/v1","rv":0,"start":"/a/b\u0000"}"#,
+            r#"{"v":"v2","rv":1,"start":"/a/b\u0000"}"#,
+            "{}",
+        ] {
+            let status = forged(json);
+            assert_eq!(status.code, 400, "{json}");
+            assert!(status.message.starts_with("continue key is not valid: "), "{}", status.message);
+        }
+        assert_eq!(ContinueToken::decode("%%%", true).unwrap_err().code, 400);
+    }
+}

@@ -1,0 +1,208 @@
+//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8), within bounds: a
+//! small patch must not be able to make a huge or a bottomless object. Server-side apply is not here.
+
+use json_patch::PatchOperation;
+use json_patch::jsonptr::Pointer;
+use serde_json::{Map, Value};
+
+use super::Status;
+
+const OPERATIONS_MAX: usize = 10_000;
+/// What `copy` operations may add to an object in all.
+const COPIED_BYTES_MAX: usize = 3 << 20;
+/// As deep as a parsed body can be.
+const DEPTH_MAX: usize = 128;
+
+/// A patch that was read but not applied.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    Json(json_patch::Patch),
+    Merge(Map<String, Value>),
+}
+
+impl Patch {
+    pub fn json(text: &[u8]) -> Result<Patch, Status> {
+        let patch: json_patch::Patch = serde_json::from_slice(text).map_err(undecodable)?;
+        if patch.0.len() > OPERATIONS_MAX {
+            let count = patch.0.len();
+            return Err(Status::failure(
+                413,
+                "RequestEntityTooLarge",
+                format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"),
+            ));
+        }
+        Ok(Patch::Json(patch))
+    }
+
+    pub fn merge(text: &[u8]) -> Result<Patch, Status> {
+        serde_json::from_slice(text).map(Patch::Merge).map_err(undecodable)
+    }
+
+    /// Applies it to a whole object. On an error `object` is gone: it was of no further use.
+    pub fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
+        match self {
+            Patch::Merge(patch) => {
+                let mut object = object;
+                merge(&mut object, patch);
+                Ok(object)
+            }
+            Patch::Json(patch) => {
+                let mut document = Value::Object(object);
+                let mut copied = 0;
+                for operation in &patch.0 {
+                    check_bounds(&document, operation, &mut copied)?;
+                    json_patch::patch_unsafe(&mut document, std::slice::from_ref(operation)).map_err(|_| refused())?;
+                }
+                match document {
+                    Value::Object(object) => Ok(object),
+                    _ => Err(refused()),
+                }
+            }
+        }
+    }
+}
+
+fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (key, change) in patch {
+        match change {
+            Value::Null => {
+                object.remove(key);
+            }
+            Value::Object(change) => match object.get_mut(key) {
+                Some(Value::Object(member)) => merge(member, change),
+                _ => {
+                    let mut member = Map::new();
+                    merge(&mut member, change);
+                    object.insert(key.clone(), Value::Object(member));
+                }
+            },
+            other => {
+                object.insert(key.clone(), other.clone());
+            }
+        }
+    }
+}
+
+/// Refuses an operation that would nest too deep or copy too much. A missing source is left to the
+/// operation itself to report.
+fn check_bounds(document: &Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), Status> {
+    let moved = |from: &Pointer| document.pointer(from.as_str());
+    let (path, value) = match operation {
+        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
+        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
+        PatchOperation::Move(shift) => (&shift.path, moved(&shift.from)),
+        PatchOperation::Copy(copy) => {
+            let source = moved(&copy.from);
+            *copied += source.map_or(0, size);
+            if *copied > COPIED_BYTES_MAX {
+                let message = format!("the copy operations of a JSON patch may add at most {COPIED_BYTES_MAX} bytes");
+                return Err(Status::failure(413, "RequestEntityTooLarge", message));
+            }
+            (&copy.path, source)
+        }
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    match value {
+        Some(value) if path.count() + depth(value) > DEPTH_MAX => Err(refused()),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of the text of `value`, roughly. Recursion is as bounded as the nesting is.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
+        Value::Object(members) => 2 + members.iter().map(|(key, member)| key.len() + 4 + size(member)).sum::<usize>(),
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn undecodable(error: serde_json::Error) -> Status {
+    let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    Status::bad_request(format!("error decoding patch: {why}"))
+}
+
+/// A `test` that fails or a path that leads nowhere (PA5).
+fn refused() -> Status {
+    Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
+        .with(super::Details::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        let Value::Object(object) = value else { panic!("not an object") };
+        object
+    }
+
+    #[test]
+    fn pa8_null_removes_and_lists_are_replaced() {
+        let patch = Patch::merge(br#"{"a":null,"l":[3],"m":{"x":null,"y":{"z":null,"k":1}},"s":{"t":2}}"#).unwrap();
+        let patched = patch.apply(object(json!({"a": 1, "l": [1, 2], "m": {"x": 1, "w": 0}, "s": "text"}))).unwrap();
+        assert_eq!(Value::from(patched), json!({"l": [3], "m": {"w": 0, "y": {"k": 1}}, "s": {"t": 2}}));
+    }
+
+    #[test]
+    fn pa1_a_json_patch_adds_tests_and_moves() {
+        let text = br#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/l/-","value":9},
+            {"op":"move","from":"/a","path":"/b"},{"op":"remove","path":"/l/0"}]"#;
+        let patched = Patch::json(text).unwrap().apply(object(json!({"a": 1, "l": [1]}))).unwrap();
+        assert_eq!(Value::from(patched), json!({"b": 1, "l": [9]}));
+    }
+
+    #[test]
+    fn pa5_a_failed_test_and_a_bad_path_are_422() {
+        for text in [
+            r#"[{"op":"test","path":"/a","value":2}]"#,
+            r#"[{"op":"remove","path":"/x/y"}]"#,
+            r#"[{"op":"replace","path":"","value":[]}]"#,
+        ] {
+            let status = Patch::json(text.as_bytes()).unwrap().apply(object(json!({"a": 1}))).unwrap_err();
+            assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"), "{text}");
+            assert_eq!(status.message, "the server rejected our request due to an error in our request");
+        }
+    }
+
+    #[test]
+    fn pa5_what_is_no_patch_is_400() {
+        for status in [Patch::merge(b"{").unwrap_err(), Patch::json(b"[{").unwrap_err()] {
+            assert_eq!((status.code, &*status.message), (400, "error decoding patch: unexpected end of JSON input"));
+        }
+        for status in [Patch::merge(b"[]").unwrap_err(), Patch::json(br#"[{"op":"x","path":""}]"#).unwrap_err()] {
+            assert_eq!(status.code, 400);
+        }
+    }
+
+    #[test]
+    fn pa6_operations_and_copies_are_bounded() {
+        let many = vec![json!({"op": "test", "path": "", "value": 1}); OPERATIONS_MAX + 1];
+        let status = Patch::json(Value::from(many).to_string().as_bytes()).unwrap_err();
+        assert_eq!(status.code, 413);
+        assert_eq!(status.message, "The allowed maximum operations in a JSON patch is 10000, got 10001");
+
+        let doubling = vec![json!({"op": "copy", "from": "/l", "path": "/l/-"}); 40];
+        let doubling = Patch::json(Value::from(doubling).to_string().as_bytes()).unwrap();
+        let status = doubling.apply(object(json!({"l": ["x".repeat(1000)]}))).unwrap_err();
+        assert_eq!(status.code, 413);
+    }
+
+    #[test]
+    fn a_patch_cannot_nest_without_end() {
+        let nest = vec![json!({"op": "copy", "from": "/a", "path": "/a/a"}); 500];
+        let nest = Patch::json(Value::from(nest).to_string().as_bytes()).unwrap();
+        assert_eq!(nest.apply(object(json!({"a": {}}))).unwrap_err().code, 422);
+    }
+}

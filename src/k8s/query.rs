@@ -1,0 +1,80 @@
+//! Reading a query string the way Go's server does: the first value of a name counts, numbers are decimal,
+//! and only `false` and `0` are false (VB12).
+
+use std::borrow::Cow;
+
+use super::Status;
+
+/// The decoded pairs of one query string.
+pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    /// `text` is what follows the `?`, still percent-encoded. Any text is a query.
+    pub fn parse(text: &'a str) -> Query<'a> {
+        Query(form_urlencoded::parse(text.as_bytes()).collect())
+    }
+
+    pub fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_ref())
+    }
+
+    /// The first value of `name`, which may be empty.
+    pub fn first<'q>(&'q self, name: &'q str) -> Option<&'q str> {
+        self.all(name).next()
+    }
+
+    /// As `first`, where an empty value is as good as none.
+    pub fn text<'q>(&'q self, name: &'q str) -> Option<&'q str> {
+        self.first(name).filter(|value| !value.is_empty())
+    }
+
+    pub fn boolean(&self, name: &str) -> Option<bool> {
+        self.first(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
+    }
+
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(value) = self.text(name) else { return Ok(None) };
+        let refused = |error: std::num::ParseIntError| {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let why = match error.kind() {
+                PosOverflow | NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
+        };
+        value.parse().map(Some).map_err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vb12_only_false_and_zero_are_false() {
+        for (text, expected) in [
+            ("watch=", Some(true)),
+            ("watch", Some(true)),
+            ("watch=1", Some(true)),
+            ("watch=no", Some(true)),
+            ("watch=false&watch=true", Some(false)),
+            ("watch=FALSE", Some(false)),
+            ("watch=0", Some(false)),
+            ("", None),
+        ] {
+            assert_eq!(Query::parse(text).boolean("watch"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn ch8_numbers_are_refused_in_gos_words() {
+        assert_eq!(Query::parse("limit=-1").integer("limit").unwrap(), Some(-1));
+        let status = Query::parse("limit=x").integer("limit").unwrap_err();
+        assert_eq!((status.code, &*status.message), (400, "strconv.ParseInt: parsing \"x\": invalid syntax"));
+    }
+
+    #[test]
+    fn se7_values_are_percent_decoded() {
+        assert_eq!(Query::parse("labelSelector=a%3Db+%2Cc").text("labelSelector"), Some("a=b ,c"));
+    }
+}

@@ -1,0 +1,237 @@
+//! What a write asks for beside its object: `CreateOptions`, `UpdateOptions`, `PatchOptions` and
+//! `DeleteOptions` of metav1, read and checked (DR2, FV1, PA12, PA13, DE7).
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::query::Query;
+use super::{FieldErrors, FieldPath, Status};
+
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
+/// What becomes of unknown and duplicate fields. They are dropped in any case (FV5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Strict,
+    #[default]
+    Warn,
+    Ignore,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+    pub field_manager: Option<String>,
+    /// For server-side apply only.
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`: errors name it.
+    pub fn from_query(kind: &str, query: &Query<'_>) -> Result<WriteOptions, Status> {
+        let mut errors = FieldErrors::default();
+        let dry_run = dry_run(query.all("dryRun"), &mut errors);
+        let field_validation = match query.text("fieldValidation") {
+            None | Some("Warn") => FieldValidation::Warn,
+            Some("Strict") => FieldValidation::Strict,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some(other) => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                errors.not_supported(&FieldPath::new("fieldValidation"), other, &supported);
+                FieldValidation::Warn
+            }
+        };
+        let field_manager = query.text("fieldManager");
+        if let Some(manager) = field_manager {
+            let path = FieldPath::new("fieldManager");
+            if manager.len() > FIELD_MANAGER_BYTES_MAX {
+                errors.too_long(&path, FIELD_MANAGER_BYTES_MAX);
+            }
+            if manager.chars().any(char::is_control) {
+                errors.invalid(&path, manager, "should only contain printable characters");
+            }
+        }
+        let options = WriteOptions {
+            dry_run,
+            field_validation,
+            field_manager: field_manager.map(str::to_owned),
+            force: query.boolean("force").unwrap_or(false),
+        };
+        checked(options, kind, &errors)
+    }
+
+    /// What a patch that is not a server-side apply must not ask for (PA12).
+    pub fn refuse_force(query: &Query<'_>) -> Result<(), Status> {
+        let mut errors = FieldErrors::default();
+        if query.first("force").is_some() {
+            errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
+        }
+        checked((), "PatchOptions", &errors)
+    }
+}
+
+/// What becomes of the objects that name the deleted one as their owner (DE6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    Foreground,
+    Background,
+    Orphan,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    pub dry_run: bool,
+    /// None: what the object's finalizers say.
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    /// As the caller wrote it; compared as text.
+    pub resource_version: Option<String>,
+    /// `orphanDependents: false` was given: an object that is not yet gone is answered with 202 (VB5).
+    pub accepted_when_pending: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Body {
+    dry_run: Vec<String>,
+    propagation_policy: Option<String>,
+    orphan_dependents: Option<bool>,
+    preconditions: Option<Preconditions>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Both the query and the body may say something; where both do, the body wins, but a dry run stays
+    /// one. (Kubernetes lets any body replace the whole query, and then really deletes on `?dryRun=All`.)
+    pub fn from_query_and_body(query: &Query<'_>, body: Option<Map<String, Value>>) -> Result<DeleteOptions, Status> {
+        let body = body.map(decode).transpose()?.unwrap_or_default();
+        // Accepted and without effect (DE8), yet a number.
+        query.integer("gracePeriodSeconds")?;
+        let mut errors = FieldErrors::default();
+        let dry_runs = query.all("dryRun").chain(body.dry_run.iter().map(String::as_str));
+        let dry_run = dry_run(dry_runs, &mut errors);
+        let policy = body.propagation_policy.as_deref().or_else(|| query.text("propagationPolicy"));
+        let orphan = body.orphan_dependents.or_else(|| query.boolean("orphanDependents"));
+        let path = FieldPath::new("propagationPolicy");
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            errors.invalid(&path, policy, "orphanDependents and deletionPropagation cannot be both set");
+        }
+        let propagation = match (policy, orphan) {
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Background"), _) => Some(Propagation::Background),
+            (Some("Orphan"), _) => Some(Propagation::Orphan),
+            (Some(other), _) => {
+                errors.not_supported(&path, other, &["Foreground", "Background", "Orphan", "nil"]);
+                None
+            }
+            (None, Some(true)) => Some(Propagation::Orphan),
+            (None, Some(false)) => Some(Propagation::Background),
+            (None, None) => None,
+        };
+        let preconditions = body.preconditions.unwrap_or_default();
+        let options = DeleteOptions {
+            dry_run,
+            propagation,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+            accepted_when_pending: orphan == Some(false),
+        };
+        checked(options, "DeleteOptions", &errors)
+    }
+}
+
+fn decode(body: Map<String, Value>) -> Result<Body, Status> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !matches!(text("kind"), "" | "DeleteOptions") {
+        let (kind, version) = (text("kind"), text("apiVersion"));
+        return Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}")));
+    }
+    Body::deserialize(Value::Object(body)).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErrors) -> bool {
+    let values: Vec<&str> = values.collect();
+    if values.iter().any(|&value| value != "All") {
+        errors.not_supported(&FieldPath::new("dryRun"), &values, &["All"]);
+    }
+    !values.is_empty()
+}
+
+fn checked<T>(options: T, kind: &str, errors: &FieldErrors) -> Result<T, Status> {
+    match errors.is_empty() {
+        true => Ok(options),
+        false => Err(Status::invalid("meta.k8s.io", kind, "", errors)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn write(query: &str) -> Result<WriteOptions, Status> {
+        WriteOptions::from_query("PatchOptions", &Query::parse(query))
+    }
+
+    fn delete(query: &str, body: Value) -> Result<DeleteOptions, Status> {
+        let Value::Object(body) = body else { panic!("not an object") };
+        DeleteOptions::from_query_and_body(&Query::parse(query), Some(body))
+    }
+
+    #[test]
+    fn dr2_only_all_is_a_dry_run() {
+        assert!(write("dryRun=All").unwrap().dry_run);
+        let status = write("dryRun=x").unwrap_err();
+        assert_eq!(
+            (status.code, &*status.message),
+            (
+                422,
+                "PatchOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"x\"]: supported values: \"All\""
+            )
+        );
+        assert_eq!(delete("", json!({"dryRun": ["x"]})).unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn fv1_there_are_three_ways_to_validate_fields() {
+        assert_eq!(write("").unwrap().field_validation, FieldValidation::Warn);
+        assert_eq!(write("fieldValidation=Strict").unwrap().field_validation, FieldValidation::Strict);
+        let status = write("fieldValidation=x").unwrap_err();
+        assert!(status.message.ends_with("supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""));
+    }
+
+    #[test]
+    fn pa12_and_pa13_force_and_field_manager_are_checked() {
+        let status = WriteOptions::refuse_force(&Query::parse("force=true")).unwrap_err();
+        assert!(status.message.ends_with("force: Forbidden: may not be specified for non-apply patch"));
+        assert_eq!(write(&format!("fieldManager={}", "m".repeat(129))).unwrap_err().code, 422);
+        assert_eq!(write("fieldManager=a%0Ab").unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn de7_a_body_does_not_hide_a_dry_run_in_the_query() {
+        assert!(delete("dryRun=All", json!({})).unwrap().dry_run);
+        let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan",
+            "preconditions": {"uid": "u"}});
+        let options = delete("propagationPolicy=Background", body).unwrap();
+        assert_eq!((options.propagation, options.uid.as_deref()), (Some(Propagation::Orphan), Some("u")));
+    }
+
+    #[test]
+    fn de7_what_makes_no_sense_is_refused() {
+        let both = delete("", json!({"propagationPolicy": "Orphan", "orphanDependents": true})).unwrap_err();
+        assert!(both.message.ends_with("orphanDependents and deletionPropagation cannot be both set"));
+        let unknown = delete("propagationPolicy=x", json!({})).unwrap_err();
+        assert!(unknown.message.contains("\"Foreground\", \"Background\", \"Orphan\", \"nil\""));
+        assert_eq!(delete("", json!({"kind": "Foo", "apiVersion": "v1"})).unwrap_err().code, 400);
+        assert_eq!(delete("", json!({"preconditions": 1})).unwrap_err().code, 400);
+    }
+}

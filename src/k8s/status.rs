@@ -9,9 +9,9 @@ use super::{FieldErrors, GroupResource};
 /// A failure, or the outcome of a delete. Serializes as `kind: Status, apiVersion: v1` with `metadata: {}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    kind: String,
+    kind: Kind,
     #[serde(rename = "apiVersion")]
-    api_version: String,
+    api_version: ApiVersion,
     metadata: Metadata,
     pub status: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -19,10 +19,22 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// The HTTP status code; zero (absent) in the `Success` of a delete (VB5).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
+}
+
+/// The one value each of these can have takes no space: a `Status` is the error of most calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum ApiVersion {
+    #[serde(rename = "v1")]
+    V1,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +83,8 @@ fn is_zero_seconds(seconds: &u32) -> bool {
 impl Status {
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
         Status {
-            kind: "Status".to_owned(),
-            api_version: "v1".to_owned(),
+            kind: Kind::Status,
+            api_version: ApiVersion::V1,
             metadata: Metadata::default(),
             status: "Failure".to_owned(),
             message: message.into(),
@@ -86,8 +98,7 @@ impl Status {
     pub fn deleted(resource: GroupResource, name: &str, uid: &str) -> Status {
         let mut status = Status::failure(0, "", "");
         status.status = "Success".to_owned();
-        status.details = Some(Details { uid: uid.to_owned(), ..Details::of(resource, name) });
-        status
+        status.with(Details { uid: uid.to_owned(), ..Details::of(resource, name) })
     }
 
     pub fn bad_request(message: impl Into<String>) -> Status {
@@ -202,7 +213,7 @@ impl Status {
 
     #[must_use]
     pub fn with(mut self, details: Details) -> Status {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

@@ -1,0 +1,177 @@
+//! Types that exist only to be named in `#[schema(value_type = …)]`, for what utoipa cannot say.
+//!
+//! utoipa drops `extensions(…)` from lists, maps and references without a word, so the list and map
+//! semantics of Kubernetes are said by type:
+//!
+//! ```ignore
+//! #[schema(value_type = AtomicList<String>)]           values: Vec<String>
+//! #[schema(value_type = MapList<Condition>)]           conditions: Vec<Condition>     // Condition: Keyed
+//! #[schema(value_type = Option<Atomic<LabelSelector>>)] label_selector: Option<LabelSelector>
+//! #[schema(value_type = BTreeMap<String, Quantity>)]   capacity: BTreeMap<String, String>
+//! #[schema(value_type = Option<Opaque>)]               status: Option<Map<String, Value>>
+//! #[schema(value_type = Option<DateTime>)]             finish_time: Option<Time>
+//! ```
+//!
+//! `Option` in the `value_type` keeps a field optional; a list or map is optional through `#[serde(default)]`.
+//! utoipa ignores `min_items` and `max_items` beside these types, so none takes them.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+// The derive macro's own door for generic types: there is no public one.
+use utoipa::__dev::ComposeSchema;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{KnownFormat, Ref, RefOr, SchemaFormat};
+
+pub const LIST_TYPE: &str = "x-kubernetes-list-type";
+pub const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
+pub const MAP_TYPE: &str = "x-kubernetes-map-type";
+pub const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
+pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+pub const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+/// Ours, never published: `nullable` of OpenAPI 3.0. An `Option` alone is not nullable, only optional.
+pub const NULLABLE: &str = "x-ballast-nullable";
+
+/// A list that is replaced as a whole.
+pub struct AtomicList<T>(PhantomData<T>);
+
+/// A list of scalars without duplicates.
+pub struct SetList<T>(PhantomData<T>);
+
+/// A list whose items are told apart by the values of `T::KEYS`.
+pub struct MapList<T>(PhantomData<T>);
+
+/// What tells the items of a `MapList` apart.
+pub trait Keyed {
+    const KEYS: &'static [&'static str];
+}
+
+/// An object that is replaced as a whole.
+pub struct Atomic<T>(PhantomData<T>);
+
+/// A value that may be null, and then means something by it.
+pub struct Nullable<T>(PhantomData<T>);
+
+/// An object whose fields are not ours to know.
+pub struct Opaque;
+
+/// A whole object of another kind: `apiVersion` and `kind` are required, the rest is kept.
+pub struct Embedded;
+
+/// RFC 3339, in whole seconds.
+pub struct DateTime;
+
+pub struct IntOrString;
+
+/// `resource.Quantity`: `500m`, `2Gi`, 4.
+pub struct Quantity;
+
+const QUANTITY: &str = concat!(
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))",
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+);
+
+impl<T: ToSchema> ComposeSchema for AtomicList<T> {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        list::<T>(extensions([(LIST_TYPE, json!("atomic"))]))
+    }
+}
+
+impl<T: ToSchema> ComposeSchema for SetList<T> {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        list::<T>(extensions([(LIST_TYPE, json!("set"))]))
+    }
+}
+
+impl<T: ToSchema + Keyed> ComposeSchema for MapList<T> {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        list::<T>(extensions([(LIST_TYPE, json!("map")), (LIST_MAP_KEYS, json!(T::KEYS))]))
+    }
+}
+
+impl<T: ToSchema> ComposeSchema for Atomic<T> {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let marks = extensions([(MAP_TYPE, json!("atomic"))]);
+        AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
+    }
+}
+
+impl<T: ToSchema> ComposeSchema for Nullable<T> {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let marks = extensions([(NULLABLE, json!(true))]);
+        AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
+    }
+}
+
+impl ComposeSchema for Opaque {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        ObjectBuilder::new().extensions(Some(extensions([(PRESERVE_UNKNOWN, json!(true))]))).into()
+    }
+}
+
+impl ComposeSchema for Embedded {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let marks = extensions([(EMBEDDED, json!(true)), (PRESERVE_UNKNOWN, json!(true))]);
+        ObjectBuilder::new().extensions(Some(marks)).into()
+    }
+}
+
+impl ComposeSchema for DateTime {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+impl ComposeSchema for IntOrString {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let marks = extensions([(INT_OR_STRING, json!(true))]);
+        ObjectBuilder::new().schema_type(SchemaType::AnyValue).extensions(Some(marks)).into()
+    }
+}
+
+impl ComposeSchema for Quantity {
+    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        let marks = extensions([(INT_OR_STRING, json!(true))]);
+        ObjectBuilder::new().schema_type(SchemaType::AnyValue).pattern(Some(QUANTITY)).extensions(Some(marks)).into()
+    }
+}
+
+macro_rules! named {
+    ($($mark:ident $(<$t:ident $(: $bound:ident)?>)?),* $(,)?) => {$(
+        impl $(<$t: ToSchema $(+ $bound)?>)? ToSchema for $mark $(<$t>)? {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($mark))
+            }
+
+            fn schemas(_schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                $(
+                    _schemas.push(($t::name().into_owned(), $t::schema()));
+                    $t::schemas(_schemas);
+                )?
+            }
+        }
+    )*};
+}
+
+named!(AtomicList<T>, SetList<T>, MapList<T: Keyed>, Atomic<T>, Nullable<T>);
+named!(Opaque, Embedded, DateTime, IntOrString, Quantity);
+
+fn extensions<const N: usize>(marks: [(&str, Value); N]) -> Extensions {
+    marks.into_iter().collect()
+}
+
+fn list<T: ToSchema>(marks: Extensions) -> RefOr<Schema> {
+    ArrayBuilder::new().items(by_name::<T>()).extensions(Some(marks)).into()
+}
+
+/// A reference where the type is an object of its own, so that it is published under its name.
+fn by_name<T: ToSchema>() -> RefOr<Schema> {
+    match T::schema() {
+        RefOr::T(Schema::Object(object)) if object.properties.is_empty() => RefOr::T(Schema::Object(object)),
+        _ => RefOr::Ref(Ref::from_schema_name(T::name())),
+    }
+}

@@ -1,0 +1,98 @@
+//! Pruning and defaulting: the two passes that change an object before it is judged.
+
+use serde_json::{Map, Value};
+
+use super::validate::Path;
+use super::{Node, Object, Shape};
+
+pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Vec<String> {
+    let mut unknown = Vec::new();
+    if let Shape::Object(shape) = &root.shape {
+        fields(shape, object, &Path::Root, &mut unknown);
+    }
+    unknown.sort_unstable();
+    unknown
+}
+
+fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    match (&node.shape, value) {
+        (Shape::Object(shape), Value::Object(object)) => fields(shape, object, path, unknown),
+        (Shape::Array(array), Value::Array(items)) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                self::value(&array.items, item, &Path::Index(path, index), unknown);
+            }
+        }
+        (Shape::Integer(_), number @ Value::Number(_)) => {
+            if let Some(whole) = whole(number) {
+                *number = Value::from(whole);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Vec<String>) {
+    object.retain(|name, child| {
+        let (node, default) = match (shape.field(name), &shape.values) {
+            (Some(field), _) => (&field.node, field.default.is_some()),
+            (None, Some(values)) => (values, false),
+            (None, None) => {
+                if !shape.preserve_unknown {
+                    unknown.push(Path::Field(path, name).to_string());
+                }
+                return shape.preserve_unknown;
+            }
+        };
+        if child.is_null() {
+            // A null with a default stays until `default` puts the default in its place.
+            return default || !node.drops_null();
+        }
+        value(node, child, &Path::Field(path, name), unknown);
+        true
+    });
+}
+
+/// 3.0 is the integer 3: Go writes it back as 3, and a Rust integer cannot be read from it.
+fn whole(number: &Value) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+}
+
+pub(super) fn default(node: &Node, object: &mut Map<String, Value>) {
+    let Shape::Object(shape) = &node.shape else { return };
+    for field in &shape.fields {
+        if let Some(default) = &field.default {
+            let replaces_null = !field.node.nullable;
+            match object.get_mut(&*field.name) {
+                None => {
+                    object.insert((*field.name).to_owned(), default.clone());
+                }
+                Some(null @ Value::Null) if replaces_null => *null = default.clone(),
+                Some(_) => {}
+            }
+        }
+        if field.node.has_defaults
+            && let Some(child) = object.get_mut(&*field.name)
+        {
+            default_value(&field.node, child);
+        }
+    }
+    if let Some(values) = shape.values.as_deref().filter(|values| values.has_defaults) {
+        for (_, child) in object.iter_mut().filter(|(name, _)| shape.field(name).is_none()) {
+            default_value(values, child);
+        }
+    }
+}
+
+fn default_value(node: &Node, value: &mut Value) {
+    match (&node.shape, value) {
+        (Shape::Object(_), Value::Object(object)) => default(node, object),
+        (Shape::Array(array), Value::Array(items)) => {
+            for item in items {
+                default_value(&array.items, item);
+            }
+        }
+        _ => {}
+    }
+}

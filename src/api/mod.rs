@@ -1,8 +1,38 @@
-//! Every kind that is served, one line each.
+//! Every kind that is served, one line each. A kind is a Rust type that implements `Resource`; its schema
+//! is derived from the type, so a field exists on the wire exactly if it exists here.
+//!
+//! How a field is written says what it is on the wire: `Option` and lists and maps that are skipped when
+//! empty are optional, everything else is required. An absent list and an empty one mean the same. Null is
+//! never a value: utoipa's `null` alternative of an `Option` is not part of the served schema.
 
-use crate::resource::Kinds;
+pub mod core;
+mod extend;
+mod free_form;
+pub mod karmada;
+pub mod meta;
+mod type_meta;
+
+pub use free_form::FreeForm;
+pub use type_meta::{ApiVersion, Kind};
+
+use karmada::{apps, cluster, policy, task, work};
+
+use crate::resource::{Kinds, ResourceKind};
 
 /// All kinds, in the order of discovery.
 pub fn kinds() -> Kinds {
-    Kinds::new(vec![])
+    Kinds::new(vec![
+        ResourceKind::of::<apps::v1alpha1::WorkloadRebalancer>(),
+        ResourceKind::of::<cluster::v1alpha1::Cluster>(),
+        ResourceKind::of::<policy::v1alpha1::ClusterPropagationPolicy>(),
+        ResourceKind::of::<policy::v1alpha1::PropagationPolicy>(),
+        ResourceKind::of::<task::v1alpha1::RescheduleTask>(),
+        ResourceKind::of::<work::v1alpha2::ClusterResourceBinding>(),
+        ResourceKind::of::<work::v1alpha2::ResourceBinding>(),
+    ])
+}
+
+/// For parts that are left out when there is nothing in them.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -1,0 +1,232 @@
+//! The shapes of `core/v1` that placements use: quantities, taints, tolerations, node selectors. Data only.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::extend::{self, Named};
+use crate::k8s::Time;
+
+/// An amount of a resource, kept as it was written: `2`, `"500m"`, `"4Gi"`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Quantity {
+    Integer(i64),
+    Text(Box<str>),
+}
+
+impl Quantity {
+    /// As upstream's parser reads it.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Quantity::Integer(number) => Cow::Owned(number.to_string()),
+            Quantity::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Quantity {
+        Quantity::Text(text.into())
+    }
+}
+
+impl From<i64> for Quantity {
+    fn from(number: i64) -> Quantity {
+        Quantity::Integer(number)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Integer(number) => write!(f, "{number}"),
+            Quantity::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Quantity::Integer(number) => serializer.serialize_i64(*number),
+            Quantity::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
+        struct Amount;
+        impl Visitor<'_> for Amount {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: an integer or a string")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity::Text(text.into()))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Quantity, E> {
+                Ok(Quantity::Text(text.into()))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity::Integer(number))
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+                i64::try_from(number).map(Quantity::Integer).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Amount)
+    }
+}
+
+impl PartialSchema for Quantity {
+    fn schema() -> RefOr<Schema> {
+        let either = Extensions::builder().add("x-kubernetes-int-or-string", true).build();
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .pattern(Some(QUANTITY_PATTERN))
+            .extensions(Some(either))
+            .into()
+    }
+}
+
+impl ToSchema for Quantity {}
+
+const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+/// What a taint does to a workload that does not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub enum TaintEffect {
+    /// New workloads stay away, running ones are evicted.
+    NoExecute,
+    /// New workloads stay away.
+    NoSchedule,
+    /// New workloads stay away where they can.
+    PreferNoSchedule,
+}
+
+/// Keeps away every workload that does not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Taint {
+    /// The taint's key.
+    #[schema(default = "")]
+    pub key: String,
+    /// The taint's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What happens to a workload that does not tolerate the taint.
+    #[schema(default = "")]
+    pub effect: TaintEffect,
+    /// When the taint was put on. Tolerations in seconds count from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Time>,
+}
+
+/// Lets a workload stay where a matching taint is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Toleration {
+    /// Key of the taint; empty matches all keys and needs the operator `Exists`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// `Equal` (the default) or `Exists`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// Value of the taint, for `Equal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Effect of the taint; empty matches all effects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// For `NoExecute`: how long the taint is tolerated. Absent is for ever; zero and less not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+/// Nodes that any of the terms selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSelector {
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+impl PartialSchema for NodeSelector {
+    fn schema() -> RefOr<Schema> {
+        let terms =
+            extend::list_of::<NodeSelectorTerm>().description("A node fits if one term does.").list_type("atomic");
+        extend::object("Nodes that any of the terms selects.")
+            .map_type("atomic")
+            .required("nodeSelectorTerms", terms)
+            .build()
+    }
+}
+
+impl ToSchema for NodeSelector {
+    fn schemas(schemas: &mut Vec<Named>) {
+        extend::refer_to::<NodeSelectorTerm>(schemas);
+    }
+}
+
+/// Requirements on a node that must all hold. Empty selects nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSelectorTerm {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+impl PartialSchema for NodeSelectorTerm {
+    fn schema() -> RefOr<Schema> {
+        let requirements = |on: &str| extend::list_of::<NodeSelectorRequirement>().description(on).list_type("atomic");
+        extend::object("Requirements on a node that must all hold. Empty selects nothing.")
+            .map_type("atomic")
+            .property("matchExpressions", requirements("Requirements on the node's labels."))
+            .property("matchFields", requirements("Requirements on the node's fields."))
+            .build()
+    }
+}
+
+impl ToSchema for NodeSelectorTerm {
+    fn schemas(schemas: &mut Vec<Named>) {
+        extend::refer_to::<NodeSelectorRequirement>(schemas);
+    }
+}
+
+/// One requirement on a label or a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeSelectorRequirement {
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as upstream's does.
+    pub operator: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+impl PartialSchema for NodeSelectorRequirement {
+    fn schema() -> RefOr<Schema> {
+        let values = extend::list_of::<String>()
+            .description("Not empty for In and NotIn, empty for Exists and DoesNotExist, one integer for Gt and Lt.")
+            .list_type("atomic");
+        extend::object("One requirement on a label or a field.")
+            .required("key", extend::of::<String>("What the requirement is on."))
+            .required("operator", extend::of::<String>("In, NotIn, Exists, DoesNotExist, Gt or Lt."))
+            .property("values", values)
+            .build()
+    }
+}
+
+impl ToSchema for NodeSelectorRequirement {}

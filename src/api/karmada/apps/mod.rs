@@ -1,0 +1,3 @@
+//! The group `apps.karmada.io`.
+
+pub mod v1alpha1;

@@ -1,0 +1,126 @@
+//! WorkloadRebalancer: one object that asks for several workloads to be placed anew (R56-R66).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::Time;
+use crate::resource::{Resource, Scope};
+
+/// Why a workload could not be rebalanced: nothing is bound under its name (R66).
+pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
+
+/// Asks once for the listed workloads to be placed anew, regardless of where they run now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRebalancer {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<WorkloadRebalancer>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<WorkloadRebalancer>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Which workloads, and what becomes of the request.
+    pub spec: WorkloadRebalancerSpec,
+    /// How far the request got.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: WorkloadRebalancerStatus,
+}
+
+impl Resource for WorkloadRebalancer {
+    const GROUP: &'static str = "apps.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "WorkloadRebalancer";
+    const PLURAL: &'static str = "workloadrebalancers";
+    const SINGULAR: &'static str = "workloadrebalancer";
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.apps.v1alpha1";
+}
+
+/// Which workloads, and what becomes of the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRebalancerSpec {
+    /// The workloads to place anew. At least one.
+    #[schema(min_items = 1)]
+    pub workloads: Vec<ObjectReference>,
+    /// Seconds after which a finished request is deleted: 0 deletes it at once, absent keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
+}
+
+/// Names one workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RebalancedObjectReference)]
+pub struct ObjectReference {
+    /// API version of the workload.
+    pub api_version: String,
+    /// Kind of the workload.
+    pub kind: String,
+    /// Name of the workload.
+    pub name: String,
+    /// Namespace of the workload; empty for cluster-scoped ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// How far the request got.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRebalancerStatus {
+    /// One entry for each workload seen, sorted by `apiVersion/kind/namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed_workloads: Vec<ObservedWorkload>,
+    /// The generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When the last workload got its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_time: Option<Time>,
+}
+
+/// What became of one workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedWorkload {
+    /// The workload.
+    pub workload: ObjectReference,
+    /// `Successful` or `Failed`; empty while it is in progress.
+    #[serde(default, deserialize_with = "result_if_any", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub result: Option<RebalanceResult>,
+    /// Why it failed, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The end of one workload's rebalance (R65). Absent means in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RebalanceResult {
+    Failed,
+    Successful,
+}
+
+/// An empty result is written by clients whose language has no absent strings.
+fn result_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<RebalanceResult>, D::Error> {
+    #[derive(Deserialize)]
+    enum Written {
+        Failed,
+        Successful,
+        #[serde(rename = "")]
+        Nothing,
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Failed => Some(RebalanceResult::Failed),
+        Written::Successful => Some(RebalanceResult::Successful),
+        Written::Nothing => None,
+    })
+}

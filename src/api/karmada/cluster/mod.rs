@@ -1,0 +1,3 @@
+//! The group `cluster.karmada.io`.
+
+pub mod v1alpha1;

@@ -1,0 +1,189 @@
+//! Cluster: one member of the fleet, what it offers and how it is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::cluster_status::ClusterStatus;
+use crate::api::core::{Quantity, Taint};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// One member of the fleet: how to reach it, what it offers, how it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<Cluster>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<Cluster>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// How to reach the cluster and what it offers.
+    #[schema(default = json!({}))]
+    pub spec: ClusterSpec,
+    /// How the cluster is.
+    #[serde(default)]
+    #[schema(default = json!({}))]
+    pub status: ClusterStatus,
+}
+
+impl Resource for Cluster {
+    const GROUP: &'static str = "cluster.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "Cluster";
+    const PLURAL: &'static str = "clusters";
+    const SINGULAR: &'static str = "cluster";
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = &[
+        Column {
+            name: "Version",
+            kind: "string",
+            path: ".status.kubernetesVersion",
+            priority: 0,
+            description: "Kubernetes version of the member cluster.",
+        },
+        Column {
+            name: "Mode",
+            kind: "string",
+            path: ".spec.syncMode",
+            priority: 0,
+            description: "How changes reach the member cluster: Push or Pull.",
+        },
+        Column {
+            name: "Ready",
+            kind: "string",
+            path: r#".status.conditions[?(@.type=="Ready")].status"#,
+            priority: 0,
+            description: "Whether the member cluster answers and is healthy.",
+        },
+        Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+        Column {
+            name: "Zones",
+            kind: "string",
+            path: ".spec.zones",
+            priority: 1,
+            description: "Zones that the member cluster spans.",
+        },
+        Column {
+            name: "Region",
+            kind: "string",
+            path: ".spec.region",
+            priority: 1,
+            description: "Region that the member cluster is in.",
+        },
+        Column {
+            name: "Provider",
+            kind: "string",
+            path: ".spec.provider",
+            priority: 1,
+            description: "Cloud provider of the member cluster.",
+        },
+        Column {
+            name: "API-Endpoint",
+            kind: "string",
+            path: ".spec.apiEndpoint",
+            priority: 1,
+            description: "Address of the member cluster's API server.",
+        },
+        Column {
+            name: "Proxy-URL",
+            kind: "string",
+            path: ".spec.proxyURL",
+            priority: 1,
+            description: "Proxy on the way to the member cluster.",
+        },
+    ];
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.cluster.v1alpha1";
+}
+
+/// How to reach the cluster and what it offers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSpec {
+    /// Identity of the cluster, usually the UID of its `kube-system` namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// How changes reach the cluster: `Push` or `Pull`.
+    #[schema(default = "")]
+    pub sync_mode: String,
+    /// Address of the cluster's API server: `https://host:port`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_endpoint: Option<String>,
+    /// The secret with the credentials for the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalSecretReference>,
+    /// The secret with the token of the impersonator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impersonator_secret_ref: Option<LocalSecretReference>,
+    /// Talk to the cluster without checking its certificate. Unsafe.
+    #[serde(default, rename = "insecureSkipTLSVerification", skip_serializing_if = "Option::is_none")]
+    pub insecure_skip_tls_verification: Option<bool>,
+    /// Proxy on the way to the cluster.
+    #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
+    pub proxy_url: Option<String>,
+    /// Headers for that proxy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub proxy_header: BTreeMap<String, String>,
+    /// Cloud provider of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Region that the cluster is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The zone of a cluster that spans one. `zones` has taken its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Zones that the cluster spans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
+    /// Keep away workloads that do not tolerate them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Classes that nodes are counted in, by the resources they have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_models: Vec<ResourceModel>,
+}
+
+/// Names a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LocalSecretReference {
+    /// Namespace of the secret.
+    #[schema(default = "")]
+    pub namespace: String,
+    /// Name of the secret.
+    #[schema(default = "")]
+    pub name: String,
+}
+
+/// A class of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResourceModel {
+    /// Rank of the class: counts up from 0.
+    #[schema(default = 0)]
+    pub grade: i32,
+    /// What a node of the class has, resource by resource.
+    pub ranges: Vec<ResourceModelRange>,
+}
+
+/// How much of one resource a node of the class has: from `min`, up to but not including `max`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResourceModelRange {
+    /// Name of the resource.
+    #[schema(default = "")]
+    pub name: String,
+    /// The least amount in the class.
+    #[schema(value_type = String)]
+    pub min: Quantity,
+    /// The first amount above the class.
+    #[schema(value_type = String)]
+    pub max: Quantity,
+}

@@ -1,0 +1,3 @@
+//! The group `policy.karmada.io`.
+
+pub mod v1alpha1;

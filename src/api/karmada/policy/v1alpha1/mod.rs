@@ -1,0 +1,27 @@
+//! `policy.karmada.io/v1alpha1`
+
+mod cluster_propagation_policy;
+mod failover;
+mod placement;
+mod propagation_policy;
+mod propagation_spec;
+mod replica_scheduling;
+
+pub use cluster_propagation_policy::ClusterPropagationPolicy;
+pub use failover::{
+    ApplicationFailoverBehavior, ClusterFailoverBehavior, ClusterPurgeMode, DecisionConditions, FailoverBehavior,
+    PurgeMode, StatePreservation, StatePreservationRule,
+};
+pub use placement::{
+    ClusterAffinity, ClusterAffinityTerm, FieldSelector, OverflowAffinityTerm, Placement, SpreadConstraint,
+    SpreadField, WorkloadAffinity, WorkloadAffinityTerm,
+};
+pub use propagation_policy::PropagationPolicy;
+pub use propagation_spec::{
+    ActivationPreference, ConflictResolution, PolicySchedulePriority, Preemption, PriorityClassSource, PropagationSpec,
+    ResourceSelector, SuspendClusters, Suspension,
+};
+pub use replica_scheduling::{
+    ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, ReplicaDivisionPreference,
+    ReplicaSchedulingStrategy, ReplicaSchedulingType, StaticClusterSpecified, StaticClusterWeight, WeightPreference,
+};

@@ -1,0 +1,154 @@
+//! The spec of both policies, and their printer columns.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::failover::FailoverBehavior;
+use super::placement::Placement;
+use crate::api::meta::LabelSelector;
+use crate::resource::Column;
+
+/// The printer columns of both policies.
+pub(super) const COLUMNS: &[Column] = &[
+    Column {
+        name: "Conflict-Resolution",
+        kind: "string",
+        path: ".spec.conflictResolution",
+        priority: 0,
+        description: "",
+    },
+    Column { name: "Priority", kind: "string", path: ".spec.priority", priority: 0, description: "" },
+    Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+];
+
+/// What is placed, and by which rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PropagationSpec {
+    /// What is placed. At least one selector.
+    #[schema(min_items = 1)]
+    pub resource_selectors: Vec<ResourceSelector>,
+    /// Whether what refers to the policy is bound to it. Deprecated upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub association: Option<bool>,
+    /// Whether the objects that a workload needs follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub propagate_deps: Option<bool>,
+    /// The rules by which clusters are chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Box<Placement>>,
+    /// The higher, the sooner the policy is taken where several fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = 0)]
+    pub priority: Option<i32>,
+    /// Whether it takes objects from policies of lower priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Never")]
+    pub preemption: Option<Preemption>,
+    /// Override policies that must be there before anything is placed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependent_overrides: Vec<String>,
+    /// Who places the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "default-scheduler")]
+    pub scheduler_name: Option<String>,
+    /// What happens when a workload, or a cluster that it runs on, fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Box<FailoverBehavior>>,
+    /// What happens when a cluster already has such an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Abort")]
+    pub conflict_resolution: Option<ConflictResolution>,
+    /// When a change of the policy takes effect. Absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_preference: Option<ActivationPreference>,
+    /// What is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<Suspension>,
+    /// Whether the objects on the clusters stay when their template goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preserve_resources_on_deletion: Option<bool>,
+    /// How urgent the placements are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_priority: Option<PolicySchedulePriority>,
+}
+
+/// Selects objects: by name, else by labels, else all of the kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSelector {
+    /// API version of the objects.
+    pub api_version: String,
+    /// Kind of the objects.
+    pub kind: String,
+    /// Namespace of the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the object. Empty selects by labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels of the objects. Not looked at if there is a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<LabelSelector>,
+}
+
+/// Whether a policy takes objects from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum Preemption {
+    Always,
+    Never,
+}
+
+/// What happens when a cluster already has such an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ConflictResolution {
+    /// It stays as it is, and placing fails.
+    Abort,
+    /// It is taken over.
+    Overwrite,
+}
+
+/// When a change of the policy takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ActivationPreference {
+    /// When the object itself changes.
+    Lazy,
+}
+
+/// What is paused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspension {
+    /// Nothing is sent to any cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatching: Option<bool>,
+    /// Nothing is sent to these clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatching_on_clusters: Option<SuspendClusters>,
+}
+
+/// Clusters that nothing is sent to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspendClusters {
+    /// Their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_names: Vec<String>,
+}
+
+/// How urgent the placements of a policy are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicySchedulePriority {
+    /// Where the class is found.
+    pub priority_class_source: PriorityClassSource,
+    /// Name of the class.
+    pub priority_class_name: String,
+}
+
+/// Where a priority class is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum PriorityClassSource {
+    /// A PriorityClass of Kubernetes.
+    KubePriorityClass,
+}

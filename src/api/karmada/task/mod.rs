@@ -1,0 +1,3 @@
+//! The group `task.karmada.io`.
+
+pub mod v1alpha1;

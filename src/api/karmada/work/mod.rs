@@ -1,0 +1,3 @@
+//! The group `work.karmada.io`.
+
+pub mod v1alpha2;

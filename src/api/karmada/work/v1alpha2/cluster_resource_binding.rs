@@ -1,0 +1,46 @@
+//! ClusterResourceBinding: the placement of one cluster-scoped object. Spec and status are shared with its sibling.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::binding_spec::ResourceBindingSpec;
+use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// Binds one cluster-scoped object to clusters: what asks to be placed, where it is placed, how it fares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterResourceBinding {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterResourceBinding>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterResourceBinding>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is placed, by which rules, and where.
+    pub spec: ResourceBindingSpec,
+    /// What the scheduler and the member clusters last said.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: ResourceBindingStatus,
+}
+
+impl Resource for ClusterResourceBinding {
+    const GROUP: &'static str = "work.karmada.io";
+    const VERSION: &'static str = "v1alpha2";
+    const KIND: &'static str = "ClusterResourceBinding";
+    const PLURAL: &'static str = "clusterresourcebindings";
+    const SINGULAR: &'static str = "clusterresourcebinding";
+    const SHORT_NAMES: &'static [&'static str] = &["crb"];
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
+}

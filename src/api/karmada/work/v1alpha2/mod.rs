@@ -1,0 +1,15 @@
+//! `work.karmada.io/v1alpha2`
+
+mod binding_spec;
+mod binding_status;
+mod cluster_resource_binding;
+mod resource_binding;
+
+pub use binding_spec::{
+    BindingSnapshot, BindingSuspension, Component, ComponentReplicaRequirements, GracefulEvictionTask, NodeClaim,
+    ObjectReference, ReplicaRequirements, ResourceBindingSpec, SchedulePriority, TargetCluster, TargetComponent,
+    WorkloadAffinityGroups,
+};
+pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
+pub use cluster_resource_binding::ClusterResourceBinding;
+pub use resource_binding::ResourceBinding;

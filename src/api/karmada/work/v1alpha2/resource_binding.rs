@@ -1,0 +1,46 @@
+//! ResourceBinding: the placement of one namespaced object. Spec and status are shared with its sibling.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::binding_spec::ResourceBindingSpec;
+use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// Binds one namespaced workload to clusters: what asks to be placed, where it is placed, how it fares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceBinding {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ResourceBinding>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ResourceBinding>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is placed, by which rules, and where.
+    pub spec: ResourceBindingSpec,
+    /// What the scheduler and the member clusters last said.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: ResourceBindingStatus,
+}
+
+impl Resource for ResourceBinding {
+    const GROUP: &'static str = "work.karmada.io";
+    const VERSION: &'static str = "v1alpha2";
+    const KIND: &'static str = "ResourceBinding";
+    const PLURAL: &'static str = "resourcebindings";
+    const SINGULAR: &'static str = "resourcebinding";
+    const SHORT_NAMES: &'static [&'static str] = &["rb"];
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
+}

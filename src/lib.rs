@@ -15,6 +15,8 @@ pub mod resource;
 pub mod api;
 /// Objects by key, changes by revision: the append-only log and its back ends.
 pub mod store;
+/// The state of all kinds in memory, the recent past, and the one writer.
+pub mod watch;
 /// Who asks, and what they may do.
 pub mod auth;
 /// The composition root: the command line, and the only place that knows every room.

@@ -17,6 +17,8 @@ pub struct Object {
     pub key: Key,
     /// Of the change that made this version; `metadata.resourceVersion` in `json`.
     pub revision: Revision,
+    /// Of the change that this object began with.
+    pub created: Revision,
     pub uid: Box<str>,
     /// Sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
@@ -39,7 +41,8 @@ pub struct DecodeError {
 }
 
 impl Object {
-    /// Reads the metadata out of `json`, which must be a Kubernetes object.
+    /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at this
+    /// revision until its owner says otherwise.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         let head: Head<'_> = match serde_json::from_slice(&json) {
             Ok(head) => head,
@@ -51,7 +54,7 @@ impl Object {
         let uid = head.metadata.uid.into();
         let (generation, deleting) = (head.metadata.generation, head.metadata.deletion_timestamp.is_some());
         let labels = labels.into_boxed_slice();
-        Ok(Object { key, revision, uid, labels, generation, deleting, json, typed: OnceLock::new() })
+        Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, json, typed: OnceLock::new() })
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {

@@ -8,6 +8,12 @@ use bytes::Bytes;
 
 use crate::k8s::{GroupResource, Key, Revision};
 
+mod memory;
+mod table;
+
+pub use memory::MemoryStore;
+pub use table::{Column, Table};
+
 /// What a change did to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -27,7 +33,8 @@ pub struct Change {
     pub created: Revision,
     /// Revision of the row that this one replaces; zero for a `Create`.
     pub previous: Revision,
-    /// Milliseconds since 1970, UTC. For compaction by age and for people; nothing decides by it.
+    /// Milliseconds since 1970, UTC, and never less than in the change before. For compaction by age and
+    /// for people; nothing decides by it.
     pub time_ms: i64,
     /// The object after the change, with `metadata.resourceVersion` equal to `revision`. For a `Delete`
     /// its last state, with the revision of the deletion (WA7).
@@ -39,8 +46,9 @@ pub struct Change {
 pub struct Bounds {
     /// Of the newest change; zero in an empty store.
     pub last: Revision,
-    /// Changes up to here may be gone, except those that are the state of a live key. `changes` from
-    /// an earlier revision is `Error::Compacted`.
+    /// Of the changes up to here only those may be left that were the state of a key at this revision:
+    /// what it takes to tell the state then and at every later revision. `changes` from an earlier
+    /// revision is `Error::Compacted`.
     pub compacted: Revision,
 }
 
@@ -86,13 +94,26 @@ pub trait Store: Send + Sync + 'static {
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
-    /// Forgets changes up to and including `through` that are not the state of a live key, at most
-    /// `limit` rows at once, and returns how many went. Zero means that it is done. `bounds().compacted`
-    /// moves first, so a crash in between leaves rows, never a silent gap.
-    async fn compact(&self, through: Revision, limit: usize) -> Result<usize, Error>;
+    /// The rows of these revisions as far as they are still there, oldest first.
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;
+
+    /// Forgets what was no longer the state of a key at `through`, and returns whether there is more to
+    /// do: one call looks at no more than `limit` changes, so that it never holds up a commit for long.
+    /// The newest row of a live key always stays. `bounds().compacted` moves first, so a crash in
+    /// between leaves rows, never a silent gap.
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
     async fn bounds(&self) -> Result<Bounds, Error>;
 
     /// The newest revision whose change is older than `time_ms`; zero if there is none.
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
+}
+
+/// Opens what a database URL names (`memory:`), with a readable table per kind where the back end speaks
+/// SQL.
+pub async fn open(url: &str, _tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
+    match url {
+        "memory:" => Ok(Arc::new(MemoryStore::new())),
+        _ => Err(Error::Corrupt { advice: format!("{url:?} is not a database URL; use memory:"), source: None }),
+    }
 }

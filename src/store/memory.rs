@@ -1,0 +1,133 @@
+//! The reference back end: what every other one must do, in the fewest words. Durable for as long as the
+//! process lives; for tests, and for trying things (`memory:`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+
+use async_trait::async_trait;
+
+use super::{Bounds, Change, Error, Operation, Store};
+use crate::k8s::{GroupResource, Key, Revision};
+
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    changes: BTreeMap<Revision, Change>,
+    /// The newest revision of each live key.
+    live: BTreeMap<Key, Revision>,
+    last: Revision,
+    compacted: Revision,
+    /// Compaction has worked its way up to here.
+    swept: Revision,
+}
+
+impl MemoryStore {
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Log {
+    fn check(&self, changes: &[Change]) -> Result<(), Error> {
+        let mut last = self.last;
+        let mut pending: HashMap<&Key, Revision> = HashMap::new();
+        for change in changes {
+            let state = pending.get(&change.key).or_else(|| self.live.get(&change.key));
+            let previous = state.copied().unwrap_or(Revision::ZERO);
+            let creates = change.operation == Operation::Create;
+            let fits = change.revision == last.next()
+                && change.previous == previous
+                && creates == (previous == Revision::ZERO);
+            if !fits {
+                return Err(Error::Conflict { key: change.key.clone() });
+            }
+            let gone = change.operation == Operation::Delete;
+            pending.insert(&change.key, if gone { Revision::ZERO } else { change.revision });
+            last = change.revision;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, change: &Change) {
+        match change.operation {
+            Operation::Delete => self.live.remove(&change.key),
+            Operation::Create | Operation::Update => self.live.insert(change.key.clone(), change.revision),
+        };
+        self.last = change.revision;
+        self.changes.insert(change.revision, change.clone());
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
+        let log = self.log();
+        Ok(log.live.get(key).map(|revision| log.changes[revision].clone()))
+    }
+
+    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        let wanted = log.live.iter().filter(|(key, _)| resource.is_none_or(|resource| key.resource == resource));
+        Ok(wanted.map(|(_, revision)| log.changes[revision].clone()).collect())
+    }
+
+    async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        let mut log = self.log();
+        log.check(changes)?;
+        changes.iter().for_each(|change| log.append(change));
+        Ok(())
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        if after < log.compacted {
+            return Err(Error::Compacted { asked: after, compacted: log.compacted });
+        }
+        Ok(log.changes.range(after.next()..).take(limit).map(|(_, change)| change.clone()).collect())
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        let wanted: BTreeSet<&Revision> = revisions.iter().collect();
+        Ok(wanted.into_iter().filter_map(|revision| log.changes.get(revision).cloned()).collect())
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        let mut log = self.log();
+        log.compacted = log.compacted.max(through.min(log.last));
+        let end = log.compacted.min(Revision(log.swept.0.saturating_add(limit as i64)));
+        // A row stops being a state when another one replaces it, so the replacements lead to it; a
+        // deletion replaces the last state and is none itself.
+        let mut gone = Vec::new();
+        for change in log.changes.range(log.swept.next()..end.next()).map(|(_, change)| change) {
+            gone.push(change.previous);
+            if change.operation == Operation::Delete {
+                gone.push(change.revision);
+            }
+        }
+        for revision in gone {
+            log.changes.remove(&revision);
+        }
+        log.swept = end;
+        Ok(log.swept < log.compacted)
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        let log = self.log();
+        Ok(Bounds { last: log.last, compacted: log.compacted })
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        let log = self.log();
+        let older = log.changes.values().rev().find(|change| change.time_ms < time_ms);
+        Ok(older.map_or(Revision::ZERO, |change| change.revision))
+    }
+}

@@ -1,0 +1,220 @@
+//! The newest view, the windows, and who is told when they move.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::k8s::{GroupResource, Revision};
+
+use super::subscriber::{Interest, Subscriber};
+use super::window::{Event, Expired, Window};
+use super::{Limits, View};
+
+/// A handle; clones share one cache.
+#[derive(Clone)]
+pub struct Cache {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    newest: ArcSwap<View>,
+    past: RwLock<Past>,
+    /// The newest view's revision, told after the view and the events are there.
+    tip: watch::Sender<Revision>,
+    limits: Limits,
+}
+
+/// Everything that is remembered. Locked for as long as it takes to copy pointers.
+pub(super) struct Past {
+    /// Where the memory of kinds begins that have no window yet.
+    start: Revision,
+    /// Up to here all events are in the windows.
+    revision: Revision,
+    kinds: BTreeMap<GroupResource, Kind>,
+    /// Exact states asked for a moment ago, and likely to be asked for again: the pages of a list.
+    views: BTreeMap<Revision, Arc<View>>,
+}
+
+struct Kind {
+    window: Window,
+    /// The revision of the newest event.
+    moved: watch::Sender<Revision>,
+}
+
+impl Cache {
+    /// A cache at `view`, which remembers nothing up to `start` and awaits the events after it.
+    pub(super) fn new(view: View, start: Revision, limits: Limits) -> Cache {
+        let revision = view.revision;
+        let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
+        let (tip, _) = watch::channel(revision);
+        let newest = ArcSwap::from_pointee(view);
+        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, limits }) }
+    }
+
+    /// The newest state. It contains every acknowledged write.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.newest.load_full()
+    }
+
+    /// The exact state at a past revision, as long as the windows reach back to it. A revision that is
+    /// still to come is answered with the newest state; wait with `reached` first.
+    pub fn view_at(&self, revision: Revision) -> Result<Arc<View>, Expired> {
+        let newest = self.view();
+        if revision >= newest.revision {
+            return Ok(newest);
+        }
+        let (later, undo) = {
+            let past = self.read();
+            let oldest = past.floor(&Interest::All);
+            if revision < oldest {
+                return Err(Expired { asked: revision, oldest });
+            }
+            let later = past.views.range(revision..).next().map_or(newest, |(_, view)| view.clone());
+            if later.revision == revision {
+                return Ok(later);
+            }
+            let undo = past.between(revision, later.revision);
+            (later, undo)
+        };
+        // Outside the lock: this may be long, and nobody should wait for somebody's old page.
+        let mut view = View::clone(&later);
+        undo.iter().rev().for_each(|event| view.undo(event));
+        view.revision = revision;
+        let view = Arc::new(view);
+        self.write().keep(view.clone(), self.shared.limits.past_views_max);
+        Ok(view)
+    }
+
+    /// Resolves when the newest view is at this revision or later.
+    pub async fn reached(&self, revision: Revision) {
+        let mut tip = self.shared.tip.subscribe();
+        // The sender lives in the cache that this borrows, so there is no other end to wait for.
+        let _ = tip.wait_for(|&tip| tip >= revision).await;
+    }
+
+    /// A cursor that gives everything of interest after a revision, which may also be still to come.
+    pub fn subscribe(&self, interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
+        let feeds = match &interest {
+            Interest::All => vec![self.shared.tip.subscribe()],
+            Interest::Kinds(kinds) => {
+                let mut past = self.write();
+                kinds.iter().map(|&kind| past.kind(kind).moved.subscribe()).collect()
+            }
+        };
+        let subscriber = Subscriber::new(self.clone(), interest, after, feeds);
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+
+    /// Makes the next view and its events visible, and wakes who waits for them.
+    pub(super) fn publish(&self, view: View, events: Vec<Arc<Event>>, now_ms: i64) {
+        let revision = view.revision;
+        {
+            let mut past = self.write();
+            past.remember(&events);
+            past.revision = revision;
+            past.trim(now_ms, &self.shared.limits);
+            self.shared.newest.store(Arc::new(view));
+        }
+        let past = self.read();
+        let mut last = None;
+        for event in events.iter().rev() {
+            // Newest first: a kind is told once, and mostly a group is of one kind.
+            let resource = event.object.key.resource;
+            let moved = &past.kinds[&resource].moved;
+            if last != Some(resource) && *moved.borrow() < event.revision {
+                moved.send_replace(event.revision);
+            }
+            last = Some(resource);
+        }
+        drop(past);
+        self.shared.tip.send_replace(revision);
+    }
+
+    /// Fills the windows at start-up, with events up to the view's revision.
+    pub(super) fn recall(&self, events: &[Arc<Event>], now_ms: i64) {
+        let mut past = self.write();
+        past.remember(events);
+        past.trim(now_ms, &self.shared.limits);
+    }
+
+    /// Lets go of what has become too old, also where no writes come that would push it out.
+    pub(super) fn forget(&self, now_ms: i64) {
+        self.write().trim(now_ms, &self.shared.limits);
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    pub(super) fn read(&self) -> std::sync::RwLockReadGuard<'_, Past> {
+        self.shared.past.read().expect("no holder of this lock can panic")
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Past> {
+        self.shared.past.write().expect("no holder of this lock can panic")
+    }
+}
+
+impl Past {
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The windows that matter to somebody.
+    pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
+        let wanted = move |kind: &GroupResource| match interest {
+            Interest::All => true,
+            Interest::Kinds(kinds) => kinds.contains(kind),
+        };
+        self.kinds.iter().filter(move |(kind, _)| wanted(kind)).map(|(_, kind)| &kind.window)
+    }
+
+    /// What came up to here is not remembered of all that is of interest.
+    pub fn floor(&self, interest: &Interest) -> Revision {
+        self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
+    }
+
+    /// The events of all kinds after one revision up to another, oldest first.
+    fn between(&self, after: Revision, through: Revision) -> Vec<Arc<Event>> {
+        let kinds = self.kinds.values();
+        let mut events: Vec<Arc<Event>> = kinds
+            .flat_map(|kind| kind.window.after(after).take_while(|event| event.revision <= through))
+            .cloned()
+            .collect();
+        events.sort_unstable_by_key(|event| event.revision);
+        events
+    }
+
+    fn kind(&mut self, resource: GroupResource) -> &mut Kind {
+        let (start, revision) = (self.start, self.revision);
+        self.kinds
+            .entry(resource)
+            .or_insert_with(|| Kind { window: Window::new(start), moved: watch::channel(revision).0 })
+    }
+
+    fn remember(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            self.kind(event.object.key.resource).window.push(event.clone());
+        }
+    }
+
+    fn trim(&mut self, now_ms: i64, limits: &Limits) {
+        for kind in self.kinds.values_mut() {
+            kind.window.trim(now_ms, limits);
+        }
+        let oldest = self.floor(&Interest::All);
+        while self.views.first_key_value().is_some_and(|(&revision, _)| revision < oldest) {
+            self.views.pop_first();
+        }
+    }
+
+    fn keep(&mut self, view: Arc<View>, views_max: usize) {
+        self.views.insert(view.revision, view);
+        while self.views.len() > views_max {
+            self.views.pop_first();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Forgets the old part of the log, by age and by count, in slices between which writes get their turn.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::k8s::Revision;
+use crate::store::{Error, Store};
+
+use super::{Cache, Limits};
+
+/// Runs for as long as it is polled.
+pub(super) async fn run(store: Arc<dyn Store>, clock: Arc<dyn Clock>, cache: Cache, limits: Limits) -> Infallible {
+    loop {
+        tokio::time::sleep(limits.compaction_every).await;
+        let now_ms = clock.now_ms();
+        cache.forget(now_ms);
+        if let Err(error) = compact(&*store, now_ms, cache.view().revision, &limits).await {
+            // The log only grows meanwhile; the next round tries again.
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to compact the log");
+        }
+    }
+}
+
+async fn compact(store: &dyn Store, now_ms: i64, newest: Revision, limits: &Limits) -> Result<(), Error> {
+    let age_ms = i64::try_from(limits.log_age_max.as_millis()).unwrap_or(i64::MAX);
+    let by_age = store.revision_before(now_ms.saturating_sub(age_ms)).await?;
+    let rows_max = i64::try_from(limits.log_rows_max).unwrap_or(i64::MAX);
+    let by_count = Revision(newest.0.saturating_sub(rows_max).max(0));
+    let through = by_age.max(by_count);
+    while store.compact(through, limits.compaction_rows_max).await? {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Start-up: the newest row of each key becomes the view, the end of the log becomes the windows, so that
+//! watches resume where they were before the restart.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::k8s::{Object, Revision};
+use crate::store::{Bounds, Change, Error, Operation, Store};
+
+use super::window::{Event, EventKind};
+use super::{Cache, Limits, View};
+
+/// Rows read at once: some megabytes.
+const PAGE_ROWS: usize = 2000;
+
+pub(super) struct Loaded {
+    pub cache: Cache,
+    /// When the newest change was written.
+    pub time_ms: i64,
+}
+
+pub(super) async fn load(store: &dyn Store, clock: &dyn Clock, limits: &Limits) -> Result<Loaded, Error> {
+    let bounds = store.bounds().await?;
+    let mut view = View::empty_at(bounds.last);
+    let mut time_ms = 0;
+    for change in store.list(None).await? {
+        time_ms = change.time_ms.max(time_ms);
+        view.insert(Arc::new(object(change)?));
+    }
+    let start = start_of_window(bounds, limits);
+    let cache = Cache::new(view, start, limits.clone());
+    let view = cache.view();
+    let mut known = Known { view: &view, recent: HashMap::new() };
+    let mut after = start;
+    while after < bounds.last {
+        let page = store.changes(after, PAGE_ROWS).await?;
+        let Some(last) = page.last() else { return Err(missing(after.next())) };
+        (after, time_ms) = (last.revision, last.time_ms.max(time_ms));
+        known.learn_previous(store, &page).await?;
+        let events: Vec<Arc<Event>> = page.into_iter().map(|change| known.event(change)).collect::<Result<_, _>>()?;
+        cache.recall(&events, clock.now_ms());
+    }
+    Ok(Loaded { cache, time_ms })
+}
+
+fn start_of_window(bounds: Bounds, limits: &Limits) -> Revision {
+    let by_count = bounds.last.0.saturating_sub(i64::try_from(limits.window_events_max).unwrap_or(i64::MAX));
+    bounds.compacted.max(Revision(by_count))
+}
+
+/// Objects by their revision, so that an event, the one after it and the view share one allocation.
+struct Known<'a> {
+    view: &'a View,
+    recent: HashMap<Revision, Arc<Object>>,
+}
+
+impl Known<'_> {
+    /// Fetches the states that a page replaces and that lie before the window.
+    async fn learn_previous(&mut self, store: &dyn Store, page: &[Change]) -> Result<(), Error> {
+        let Some(first) = page.first().map(|change| change.revision) else { return Ok(()) };
+        let replaced = page.iter().map(|change| change.previous);
+        let unknown: Vec<Revision> = replaced
+            .filter(|previous| *previous > Revision::ZERO && *previous < first && !self.recent.contains_key(previous))
+            .collect();
+        for change in store.rows(&unknown).await? {
+            let object = object(change)?;
+            self.recent.insert(object.revision, Arc::new(object));
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, change: Change) -> Result<Arc<Event>, Error> {
+        let (revision, time_ms) = (change.revision, change.time_ms);
+        // What was replaced cannot be replaced again: nobody will ask for it any more.
+        let previous = match change.previous {
+            Revision::ZERO => None,
+            previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous))?),
+        };
+        let kind = match change.operation {
+            Operation::Create => EventKind::Created,
+            Operation::Update => EventKind::Updated,
+            Operation::Delete => EventKind::Deleted,
+        };
+        let object = match self.view.get(&change.key) {
+            Some(newest) if newest.revision == revision => newest.clone(),
+            _ => Arc::new(object(change)?),
+        };
+        if kind != EventKind::Deleted {
+            self.recent.insert(revision, object.clone());
+        }
+        Ok(Arc::new(Event { revision, kind, object, previous, time_ms }))
+    }
+}
+
+fn object(change: Change) -> Result<Object, Error> {
+    let created = change.created;
+    let decoded = Object::decode(change.key, change.revision, change.object);
+    let mut object = decoded.map_err(|source| Error::Corrupt {
+        advice: format!("{source}; restore the database from a backup"),
+        source: Some(Arc::new(source)),
+    })?;
+    object.created = created;
+    Ok(object)
+}
+
+fn missing(revision: Revision) -> Error {
+    let advice = format!("the row of revision {revision} is missing; restore the database from a backup");
+    Error::Corrupt { advice, source: None }
+}

@@ -1,0 +1,46 @@
+//! The state of all kinds in memory, the recent past, and the one writer.
+//!
+//! *Invariants.* All kinds share one revision order, and a `View` is the exact state at its revision. A
+//! write is durable before it is in the view, and in the view before it is acknowledged, so whoever reads
+//! the newest view reads every acknowledged write. Nobody waits for a reader: a subscriber is a cursor
+//! into the window, and one that is too slow finds that its place is gone.
+//!
+//! Deliberately absent: channels per watcher (memory, and a decision what to do when one is full), reads
+//! from the database, and any knowledge of kinds, selectors or HTTP.
+
+mod cache;
+mod compaction;
+mod limits;
+mod load;
+mod plan;
+mod subscriber;
+mod view;
+mod window;
+mod writer;
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::store::{self, Store};
+
+pub use cache::Cache;
+pub use limits::Limits;
+pub use subscriber::{Interest, Subscriber};
+pub use view::View;
+pub use window::{Event, EventKind, Expired};
+pub use writer::{Atomicity, Draft, Expect, Rejected, Write, WriteError, Writer};
+
+/// The writer's loop. Ends well when the last `Writer` is gone and what was queued is written; an error
+/// or a panic in it means that nothing can be written any more, and the process should stop.
+pub type Task = tokio::task::JoinHandle<Result<(), store::Error>>;
+
+/// Loads the state and the recent past, and starts the writer.
+pub async fn open(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+) -> Result<(Cache, Writer, Task), store::Error> {
+    let load::Loaded { cache, time_ms } = load::load(&*store, &*clock, &limits).await?;
+    let (writer, run) = writer::start(store, clock, cache.clone(), time_ms, limits);
+    Ok((cache, writer, tokio::spawn(run)))
+}

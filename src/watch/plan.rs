@@ -1,0 +1,100 @@
+//! What a group of waiting calls comes to: which writes are accepted, with which revisions, and the view
+//! that results. Pure; nothing of it is real until the store has committed the changes.
+
+use std::sync::Arc;
+
+use crate::k8s::{Document, Key, Object, Revision};
+use crate::store::{Change, Operation};
+
+use super::View;
+use super::window::{Event, EventKind};
+use super::writer::{Atomicity, Expect, Rejected};
+
+/// A write with the work done that needs no order: its object is decoded, but for its revision.
+pub(super) struct Prepared {
+    pub key: Key,
+    pub expect: Expect,
+    pub action: Action,
+    pub document: Document,
+    pub object: Object,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Put,
+    Delete,
+}
+
+pub(super) type Outcome = Result<Arc<Object>, Rejected>;
+
+/// One transaction in the making.
+pub(super) struct Group {
+    /// The state after the accepted writes; what a later write of the group is checked against.
+    pub view: View,
+    pub changes: Vec<Change>,
+    pub events: Vec<Arc<Event>>,
+    pub time_ms: i64,
+}
+
+impl Group {
+    pub fn after(view: &View, time_ms: i64) -> Group {
+        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms }
+    }
+
+    /// Adds the writes of one call, and says what becomes of each if the transaction succeeds.
+    pub fn add(&mut self, writes: Vec<Prepared>, atomicity: Atomicity) -> Vec<Outcome> {
+        // Views share their structure, so a way back costs nothing.
+        let (before, length) = (self.view.clone(), self.changes.len());
+        let mut outcomes: Vec<Outcome> = writes.into_iter().map(|write| self.put(write)).collect();
+        if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
+            self.view = before;
+            self.changes.truncate(length);
+            self.events.truncate(length);
+            outcomes
+                .iter_mut()
+                .filter(|outcome| outcome.is_ok())
+                .for_each(|outcome| *outcome = Err(Rejected::NotTried));
+        }
+        outcomes
+    }
+
+    fn put(&mut self, write: Prepared) -> Outcome {
+        let state = self.view.get(&write.key).cloned();
+        let previous = check(write.expect, state)?;
+        let revision = self.view.revision.next();
+        let (operation, kind) = match (write.action, &previous) {
+            (Action::Delete, _) => (Operation::Delete, EventKind::Deleted),
+            (Action::Put, Some(_)) => (Operation::Update, EventKind::Updated),
+            (Action::Put, None) => (Operation::Create, EventKind::Created),
+        };
+        let mut object = write.object;
+        object.revision = revision;
+        object.created = previous.as_ref().map_or(revision, |previous| previous.created);
+        object.json = write.document.at(revision);
+        let object = Arc::new(object);
+        self.changes.push(Change {
+            revision,
+            key: write.key,
+            operation,
+            created: object.created,
+            previous: previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision),
+            time_ms: self.time_ms,
+            object: object.json.clone(),
+        });
+        let event = Event { revision, kind, object: object.clone(), previous, time_ms: self.time_ms };
+        self.view.apply(&event);
+        self.events.push(Arc::new(event));
+        Ok(object)
+    }
+}
+
+/// The state that the write replaces, if it is the expected one.
+fn check(expect: Expect, state: Option<Arc<Object>>) -> Result<Option<Arc<Object>>, Rejected> {
+    match (expect, state) {
+        (Expect::Absent, None) => Ok(None),
+        (Expect::Absent, Some(there)) => Err(Rejected::Exists(there)),
+        (Expect::At(_), None) => Err(Rejected::Missing),
+        (Expect::At(revision), Some(there)) if there.revision == revision => Ok(Some(there)),
+        (Expect::At(_), Some(there)) => Err(Rejected::Changed(there)),
+    }
+}

@@ -1,0 +1,130 @@
+//! The exact state of all kinds at one revision.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use imbl::ordmap::RangedIter;
+
+use crate::k8s::{GroupResource, Key, Object, Revision};
+
+use super::window::{Event, EventKind};
+
+/// An immutable snapshot. Views share the structure they have in common: holding one costs what has
+/// changed since.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub revision: Revision,
+    kinds: BTreeMap<GroupResource, Objects>,
+}
+
+type Objects = OrdMap<Place, Arc<Object>>;
+
+/// Namespace and name, in the order of a LIST.
+type Place = (Arc<str>, Arc<str>);
+
+/// A place to look for, without owning its text.
+#[derive(Clone, Copy)]
+enum Seek<'a> {
+    At(&'a str, &'a str),
+    /// After everything in this namespace, before any other namespace that follows.
+    EndOf(&'a str),
+}
+
+impl View {
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.kinds.get(&key.resource)?.get(&Seek::At(&key.namespace, &key.name))
+    }
+
+    /// In key order; of all namespaces where `namespace` is `None`.
+    pub fn list(&self, resource: GroupResource, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
+        let start = Bound::Included(Seek::At(namespace.unwrap_or_default(), ""));
+        self.range(resource, start, namespace)
+    }
+
+    /// What follows `(namespace, name)` in key order: the next page of a list.
+    pub fn list_after<'a>(
+        &'a self,
+        resource: GroupResource,
+        namespace: Option<&str>,
+        after: (&str, &str),
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        // A place outside the namespace must not widen the list to other namespaces.
+        let start = match namespace {
+            Some(namespace) if after.0 < namespace => Bound::Included(Seek::At(namespace, "")),
+            Some(namespace) if after.0 > namespace => Bound::Excluded(Seek::EndOf(namespace)),
+            _ => Bound::Excluded(Seek::At(after.0, after.1)),
+        };
+        self.range(resource, start, namespace)
+    }
+
+    /// Without a namespace this costs nothing; with one it walks the namespace.
+    pub fn count(&self, resource: GroupResource, namespace: Option<&str>) -> usize {
+        match namespace {
+            None => self.kinds.get(&resource).map_or(0, OrdMap::len),
+            Some(_) => self.list(resource, namespace).count(),
+        }
+    }
+
+    fn range<'a>(
+        &'a self,
+        resource: GroupResource,
+        start: Bound<Seek<'_>>,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let end = namespace.map_or(Bound::Unbounded, |namespace| Bound::Excluded(Seek::EndOf(namespace)));
+        let objects = self.kinds.get(&resource);
+        let found: Option<RangedIter<'a, _, _, _>> = objects.map(|objects| objects.range((start, end)));
+        found.into_iter().flatten().map(|(_, object)| object)
+    }
+
+    pub(super) fn empty_at(revision: Revision) -> View {
+        View { revision, kinds: BTreeMap::new() }
+    }
+
+    pub(super) fn insert(&mut self, object: Arc<Object>) {
+        let key = &object.key;
+        let place = (key.namespace.clone(), key.name.clone());
+        self.kinds.entry(key.resource).or_default().insert(place, object);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(objects) = self.kinds.get_mut(&key.resource) {
+            objects.remove(&Seek::At(&key.namespace, &key.name));
+        }
+    }
+
+    /// One step forward.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Created | EventKind::Updated => self.insert(event.object.clone()),
+            EventKind::Deleted => self.remove(&event.object.key),
+        }
+        self.revision = event.revision;
+    }
+
+    /// One step back. The caller sets the revision, which an event does not know.
+    pub(super) fn undo(&mut self, event: &Event) {
+        match &event.previous {
+            Some(previous) => self.insert(previous.clone()),
+            None => self.remove(&event.object.key),
+        }
+    }
+}
+
+impl equivalent::Comparable<Place> for Seek<'_> {
+    fn compare(&self, place: &Place) -> Ordering {
+        match *self {
+            Seek::At(namespace, name) => namespace.cmp(&place.0).then_with(|| name.cmp(&place.1)),
+            Seek::EndOf(namespace) => namespace.cmp(&place.0).then(Ordering::Greater),
+        }
+    }
+}
+
+impl equivalent::Equivalent<Place> for Seek<'_> {
+    fn equivalent(&self, place: &Place) -> bool {
+        equivalent::Comparable::compare(self, place) == Ordering::Equal
+    }
+}

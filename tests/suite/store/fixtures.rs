@@ -1,0 +1,73 @@
+//! Small objects and short calls.
+
+use std::sync::Arc;
+
+use ballast::clock::{Clock, SystemClock};
+use ballast::k8s::{Document, GroupResource, Key, Object, Revision};
+use ballast::store::{MemoryStore, Store};
+use ballast::watch::{self, Atomicity, Cache, Draft, Expect, Limits, Rejected, Task, Write, Writer};
+use serde_json::{Map, Value, json};
+
+pub const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+pub fn binding(name: &str) -> Key {
+    Key::namespaced(BINDINGS, "shop", name)
+}
+
+/// An object whose `spec.value` tells its versions apart.
+pub fn object(key: &Key, value: i64) -> Map<String, Value> {
+    let object = json!({"metadata": {"namespace": *key.namespace, "name": *key.name}, "spec": {"value": value}});
+    let Value::Object(object) = object else { unreachable!("written as an object above") };
+    object
+}
+
+pub fn create(key: &Key, value: i64) -> Write {
+    Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(object(key, value))) }
+}
+
+pub fn update(key: &Key, at: Revision, value: i64) -> Write {
+    Write { key: key.clone(), expect: Expect::At(at), draft: Draft::Put(Document::new(object(key, value))) }
+}
+
+pub fn delete(key: &Key, at: Revision) -> Write {
+    Write { key: key.clone(), expect: Expect::At(at), draft: Draft::Delete(Document::new(object(key, -1))) }
+}
+
+pub fn value(object: &Object) -> i64 {
+    object.value().unwrap()["spec"]["value"].as_i64().unwrap()
+}
+
+/// A cache with its writer.
+pub struct Room {
+    pub cache: Cache,
+    pub writer: Writer,
+    pub task: Task,
+}
+
+impl Room {
+    pub async fn open(store: Arc<dyn Store>, limits: Limits) -> Room {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (cache, writer, task) = watch::open(store, clock, limits).await.unwrap();
+        Room { cache, writer, task }
+    }
+
+    pub async fn in_memory() -> Room {
+        Room::open(Arc::new(MemoryStore::new()), Limits::default()).await
+    }
+
+    pub async fn all(&self, writes: Vec<Write>) -> Vec<Result<Arc<Object>, Rejected>> {
+        self.writer.commit(writes, Atomicity::All).await.unwrap()
+    }
+
+    /// Writes one object, which must be accepted.
+    pub async fn put(&self, write: Write) -> Arc<Object> {
+        self.all(vec![write]).await.pop().unwrap().unwrap()
+    }
+
+    /// Lets the writer finish, so that the store can be opened again.
+    pub async fn close(self) {
+        drop((self.cache, self.writer));
+        self.task.await.unwrap().unwrap();
+    }
+}

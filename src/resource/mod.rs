@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::k8s::{FieldErrors, GroupResource};
+use crate::k8s::{FieldErrors, GroupResource, Time};
 
 pub mod schema;
 
@@ -58,8 +58,16 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
 
-    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before validation.
-    fn prepare(_object: &mut Map<String, Value>, _old: Option<&Map<String, Value>>) {}
+    /// Puts right what people are known to get wrong, before unknown fields are looked for, and says so in
+    /// one sentence for each change: a warning, or under strict field validation the reason to refuse the
+    /// object (mission C15). Runs on what a client sent, never on what Ballast writes itself.
+    fn mend(_object: &mut Map<String, Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before validation, when
+    /// `metadata` already has its namespace and, for a new object, its uid.
+    fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
     /// Rules that a schema cannot say. Runs on the decoded object, after the schema found no fault.
     fn validate(_object: &Self, _old: Option<&Self>) -> FieldErrors {
@@ -67,7 +75,16 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     }
 }
 
-type Prepare = fn(&mut Map<String, Value>, Option<&Map<String, Value>>);
+/// What `prepare` may know beside the object itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The stored object, on an update.
+    pub old: Option<&'a Map<String, Value>>,
+    pub now: Time,
+}
+
+type Mend = fn(&mut Map<String, Value>) -> Vec<String>;
+type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
 /// One row: a `Resource` with its type erased.
@@ -87,6 +104,7 @@ pub struct ResourceKind {
     /// `<plural>.<group>`.
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
+    pub mend: Mend,
     pub prepare: Prepare,
     pub validate: Validate,
 }
@@ -109,6 +127,7 @@ impl ResourceKind {
             openapi_package: T::OPENAPI_PACKAGE,
             resource: GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP)),
             schema: Arc::new(Schema::of::<T>()),
+            mend: T::mend,
             prepare: T::prepare,
             validate: validate::<T>,
         }

@@ -19,5 +19,7 @@ pub mod store;
 pub mod watch;
 /// Who asks, and what they may do.
 pub mod auth;
+/// What every background loop shares: keyed queue, backoff, run loop, shutdown.
+pub mod worker;
 /// The composition root: the command line, and the only place that knows every room.
 pub mod cli;

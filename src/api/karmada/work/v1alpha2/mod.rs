@@ -1,10 +1,13 @@
 //! `work.karmada.io/v1alpha2`
 
+mod any_binding;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
 mod resource_binding;
+mod trigger;
 
+pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload};
 pub use binding_spec::{
     BindingSnapshot, BindingSuspension, Component, ComponentReplicaRequirements, GracefulEvictionTask, NodeClaim,
     ObjectReference, ReplicaRequirements, ResourceBindingSpec, SchedulePriority, TargetCluster, TargetComponent,
@@ -13,3 +16,4 @@ pub use binding_spec::{
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use resource_binding::ResourceBinding;
+pub use trigger::Trigger;

@@ -1,0 +1,33 @@
+//! What a write that did not happen means for whoever planned it.
+
+use super::Next;
+use crate::k8s::Status;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The plan was made from a state that is no longer the newest: throw it away and plan again.
+    Changed,
+    /// The store or the server cannot do it now: the same write may succeed later.
+    Unavailable,
+    /// This write breaks a rule. It may succeed once the object, or the rule, is mended.
+    Refused,
+}
+
+impl Failure {
+    pub fn of(status: &Status) -> Failure {
+        match status.code {
+            404 | 409 | 410 => Failure::Changed,
+            429 | 500..=599 => Failure::Unavailable,
+            _ => Failure::Refused,
+        }
+    }
+}
+
+impl From<Failure> for Next {
+    fn from(failure: Failure) -> Next {
+        match failure {
+            Failure::Changed => Next::Again,
+            Failure::Unavailable | Failure::Refused => Next::Retry,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What every background loop shares: a keyed queue, a run loop over it, and a set of loops that ends
+//! together.
+//!
+//! A loop is level-triggered. Events only say which keys to look at again; what is done is decided from
+//! the newest view, so a missed, doubled or late event does no harm, and a restart begins by looking at
+//! everything. Time comes from a `Clock`: the same loop runs under `ManualClock` in stories, turn by turn
+//! (`Runner::turn`), and against the wall clock in the server (`Runner::run`).
+//!
+//! Deliberately absent: leader election (one process owns the store) and restarting a loop that died. A
+//! loop dies only by a fault of ours; `Workers::died` tells the server, which ends and is started anew.
+
+mod failure;
+mod queue;
+mod runner;
+mod workers;
+
+use futures_util::future::BoxFuture;
+
+use crate::k8s::{GroupResource, Key, Revision};
+use crate::watch::{Event, View};
+
+pub use failure::Failure;
+pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
+pub use runner::Runner;
+pub use workers::{Died, Workers};
+
+/// The part of a background loop that is its own.
+pub trait Work: Send + 'static {
+    /// For logs: `scheduler`, `rebalancer`.
+    fn name(&self) -> &'static str;
+
+    /// The kinds whose changes it wants to notice.
+    fn interest(&self) -> Vec<GroupResource>;
+
+    /// Marks everything that may have work in it: at start, and after events were missed. What is in
+    /// the queue already may stay.
+    fn list(&mut self, view: &View, queue: &mut Queue);
+
+    /// Marks what this change makes worth a look. Must be quick: it runs between two awaits.
+    fn notice(&mut self, event: &Event, queue: &mut Queue);
+
+    /// Begins work on these keys, at most `batch` of them. What is noticed meanwhile goes to the queue.
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked>;
+
+    /// The most keys that `begin` is given at once.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// How many batches may be in work at once.
+    fn concurrency(&self) -> usize {
+        1
+    }
+}
+
+/// The outcome of a batch.
+#[derive(Debug, Default)]
+pub struct Worked {
+    /// One for each key that was given.
+    pub outcomes: Vec<Outcome>,
+    /// Further keys that this work found to be worth a look, with their priority.
+    pub found: Vec<(Key, i32)>,
+    /// Something happened that what is parked may have waited for.
+    pub wake_parked: bool,
+}
+
+#[derive(Debug)]
+pub struct Outcome {
+    pub key: Key,
+    pub next: Next,
+    /// The newest revision of the key's object that the work knew or wrote: events up to it are echoes.
+    pub seen: Option<Revision>,
+}
+
+impl Outcome {
+    pub fn new(key: Key, next: Next) -> Outcome {
+        Outcome { key, next, seen: None }
+    }
+}
+
+impl From<Outcome> for Worked {
+    fn from(outcome: Outcome) -> Worked {
+        Worked { outcomes: vec![outcome], ..Worked::default() }
+    }
+}

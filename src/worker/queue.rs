@@ -1,0 +1,467 @@
+//! The keyed queue of a background loop: which keys are ready, in work, waiting for a time, or parked.
+//!
+//! Invariants: a key has one entry however often it is marked; a key in work is never handed out a second
+//! time, and a mark that comes meanwhile makes it ready again when the work ends; higher priority goes
+//! first, then whoever became ready first. Pure: the time is told with `tick`, so that a manual clock
+//! drives it.
+//!
+//! Time in here never goes backwards. A wall clock that steps back delays nothing by more than the step
+//! hides, and one that steps forward fires early: whoever waits for an instant looks at the clock again.
+//!
+//! Deliberately absent: any bound. Keys name stored objects, so the store bounds the queue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use crate::k8s::{Key, Revision};
+
+/// A failed attempt is repeated after this long, then twice as long, and so on.
+pub const BACKOFF_FIRST_MS: i64 = 1_000;
+pub const BACKOFF_MAX_MS: i64 = 10_000;
+/// What is parked is tried again after this long even if nothing that matters was seen to change.
+pub const PARKED_MAX_MS: i64 = 5 * 60 * 1_000;
+
+/// What becomes of a key after work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing more to do until it is marked.
+    Done,
+    /// More to do at once, after the others that are ready.
+    Again,
+    /// Look again after this many milliseconds, or when it is marked.
+    After(i64),
+    /// It failed, and may succeed later without anything changing here: backoff.
+    Retry,
+    /// It waits for something to change (`wake_parked`, a mark), or for `PARKED_MAX_MS`.
+    Park,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready {
+        sequence: u64,
+    },
+    Working {
+        marked: Marked,
+        /// `Queue::wakes` when the work began: a later one means that a wake came while it worked.
+        wakes: u64,
+    },
+    Waiting {
+        due: i64,
+    },
+    Parked {
+        due: i64,
+        since: i64,
+    },
+}
+
+/// What was marked while the key was in work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marked {
+    No,
+    /// The object changed, at latest at this revision: void if the work ends having seen it.
+    Changed(Revision),
+    Yes,
+}
+
+#[derive(Debug)]
+struct Entry {
+    priority: i32,
+    /// Attempts that ended in `Retry` or `Park` since the last that did not.
+    failures: u32,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: HashMap<Key, Entry>,
+    /// Highest priority first (the key is its negation), then in the order of becoming ready.
+    ready: BTreeMap<(i64, u64), Key>,
+    due: BTreeSet<(i64, Key)>,
+    parked: BTreeSet<Key>,
+    /// Revisions that finished work has seen, whose events may still be on their way.
+    seen: HashMap<Key, Revision>,
+    seen_order: VecDeque<(Revision, Key)>,
+    sequence: u64,
+    wakes: u64,
+    working: usize,
+    now: i64,
+    wall: Option<i64>,
+}
+
+impl Queue {
+    pub fn new() -> Queue {
+        Queue::default()
+    }
+
+    /// Tells the time and makes ready what is due.
+    pub fn tick(&mut self, wall_ms: i64) {
+        let elapsed = self.wall.map_or(0, |last| wall_ms.saturating_sub(last).max(0));
+        self.wall = Some(wall_ms);
+        self.now = self.now.saturating_add(elapsed);
+        while let Some((due, key)) = self.due.first().cloned() {
+            if due > self.now {
+                break;
+            }
+            self.make_ready(&key);
+        }
+    }
+
+    /// There is something to do for this key, whatever was seen of it before.
+    pub fn mark(&mut self, key: Key, priority: i32) {
+        self.mark_as(key, priority, Marked::Yes);
+    }
+
+    /// The object of this key changed at `revision`: work that has seen that revision need not be repeated.
+    pub fn mark_changed(&mut self, key: Key, priority: i32, revision: Revision) {
+        if self.seen.get(&key).is_some_and(|&seen| revision <= seen) {
+            return;
+        }
+        self.mark_as(key, priority, Marked::Changed(revision));
+    }
+
+    fn mark_as(&mut self, key: Key, priority: i32, mark: Marked) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return self.insert_ready(key, priority, 0);
+        };
+        match &mut entry.state {
+            State::Working { marked, .. } => {
+                entry.priority = priority;
+                *marked = match (*marked, mark) {
+                    (Marked::Yes, _) | (_, Marked::Yes) => Marked::Yes,
+                    (Marked::Changed(old), Marked::Changed(new)) => Marked::Changed(old.max(new)),
+                    (old, Marked::No) => old,
+                    (Marked::No, new) => new,
+                };
+            }
+            State::Ready { .. } if entry.priority == priority => {}
+            State::Ready { sequence } => {
+                let sequence = *sequence;
+                self.ready.remove(&(-i64::from(entry.priority), sequence));
+                entry.priority = priority;
+                self.ready.insert((-i64::from(priority), sequence), key);
+            }
+            State::Waiting { .. } | State::Parked { .. } => {
+                entry.priority = priority;
+                self.make_ready(&key);
+            }
+        }
+    }
+
+    /// Makes the parked keys ready, each no sooner than its backoff allows: a fleet that reports every
+    /// second must not turn parking into a busy loop.
+    pub fn wake_parked(&mut self) {
+        self.wakes += 1;
+        for key in std::mem::take(&mut self.parked) {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let State::Parked { due, since } = entry.state else { continue };
+            self.due.remove(&(due, key.clone()));
+            let due = since + backoff_ms(entry.failures);
+            entry.state = State::Waiting { due };
+            self.due.insert((due, key));
+        }
+        self.tick_again();
+    }
+
+    /// Up to `limit` keys to work on. Each must be given back with `finish`.
+    pub fn take(&mut self, limit: usize) -> Vec<Key> {
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some((_, key)) = self.ready.pop_first()
+        {
+            let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
+            entry.state = State::Working { marked: Marked::No, wakes: self.wakes };
+            self.working += 1;
+            taken.push(key);
+        }
+        taken
+    }
+
+    /// Ends the work on a key. `seen` is the newest revision of its object that the work knew or wrote.
+    pub fn finish(&mut self, key: &Key, next: Next, seen: Option<Revision>) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let State::Working { marked, wakes } = entry.state else { return };
+        self.working -= 1;
+        if let Some(revision) = seen {
+            self.seen.insert(key.clone(), revision);
+            self.seen_order.push_back((revision, key.clone()));
+        }
+        let dirty = match marked {
+            Marked::No => false,
+            Marked::Changed(revision) => seen.is_none_or(|seen| revision > seen),
+            Marked::Yes => true,
+        };
+        entry.failures = match next {
+            Next::Retry | Next::Park => entry.failures.saturating_add(1),
+            Next::Done | Next::Again | Next::After(_) => 0,
+        };
+        let (priority, failures) = (entry.priority, entry.failures);
+        if dirty || next == Next::Again {
+            return self.insert_ready(key.clone(), priority, failures);
+        }
+        let state = match next {
+            Next::Done | Next::Again => {
+                self.entries.remove(key);
+                return;
+            }
+            Next::After(wait_ms) => State::Waiting { due: self.now.saturating_add(wait_ms.max(0)) },
+            // What it waited for may have happened while it worked from an older view.
+            Next::Park if wakes == self.wakes => State::Parked { due: self.now + PARKED_MAX_MS, since: self.now },
+            Next::Retry | Next::Park => State::Waiting { due: self.now + backoff_ms(failures) },
+        };
+        match state {
+            State::Waiting { due } => {
+                self.due.insert((due, key.clone()));
+            }
+            State::Parked { due, .. } => {
+                self.due.insert((due, key.clone()));
+                self.parked.insert(key.clone());
+            }
+            State::Ready { .. } | State::Working { .. } => {}
+        }
+        entry.state = state;
+        self.tick_again();
+    }
+
+    /// All events up to `position` were noticed: what was seen up to there need not be remembered.
+    pub fn noticed(&mut self, position: Revision) {
+        while let Some((revision, key)) = self.seen_order.front() {
+            if *revision > position {
+                break;
+            }
+            if self.seen.get(key) == Some(revision) {
+                self.seen.remove(key);
+            }
+            self.seen_order.pop_front();
+        }
+    }
+
+    /// Milliseconds until something becomes ready by itself. `None`: nothing will.
+    pub fn next_due_ms(&self) -> Option<i64> {
+        self.due.first().map(|(due, _)| (due - self.now).max(0))
+    }
+
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub fn working(&self) -> usize {
+        self.working
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn tick_again(&mut self) {
+        if let Some(wall) = self.wall {
+            self.tick(wall);
+        }
+    }
+
+    fn make_ready(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get(key) else { return };
+        match entry.state {
+            State::Waiting { due } | State::Parked { due, .. } => {
+                self.due.remove(&(due, key.clone()));
+                self.parked.remove(key);
+            }
+            State::Ready { .. } | State::Working { .. } => return,
+        }
+        let (priority, failures) = (entry.priority, entry.failures);
+        self.insert_ready(key.clone(), priority, failures);
+    }
+
+    fn insert_ready(&mut self, key: Key, priority: i32, failures: u32) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        self.ready.insert((-i64::from(priority), sequence), key.clone());
+        self.entries.insert(key, Entry { priority, failures, state: State::Ready { sequence } });
+    }
+}
+
+fn backoff_ms(failures: u32) -> i64 {
+    let doublings = failures.saturating_sub(1).min(16);
+    (BACKOFF_FIRST_MS << doublings).min(BACKOFF_MAX_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::k8s::GroupResource;
+
+    fn key(name: &str) -> Key {
+        Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", name)
+    }
+
+    fn names(keys: &[Key]) -> Vec<&str> {
+        keys.iter().map(|key| &*key.name).collect()
+    }
+
+    fn queue() -> Queue {
+        let mut queue = Queue::new();
+        queue.tick(1_000_000);
+        queue
+    }
+
+    #[test]
+    fn a_key_marked_twice_is_handed_out_once() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.mark(key("a"), 0);
+        assert_eq!(names(&queue.take(10)), ["a"]);
+        queue.finish(&key("a"), Next::Done, None);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn priority_goes_first_then_whoever_came_first() {
+        let mut queue = queue();
+        queue.mark(key("early"), 0);
+        queue.mark(key("late"), 0);
+        queue.mark(key("urgent"), 5);
+        queue.mark(key("late"), 0);
+        assert_eq!(names(&queue.take(2)), ["urgent", "early"]);
+        assert_eq!(names(&queue.take(2)), ["late"]);
+    }
+
+    #[test]
+    fn a_key_marked_while_in_work_is_worked_on_again() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.mark(key("a"), 0);
+        assert_eq!(queue.take(1), []);
+        queue.finish(&key("a"), Next::Done, None);
+        assert_eq!(names(&queue.take(1)), ["a"]);
+    }
+
+    #[test]
+    fn the_echo_of_its_own_write_does_not_wake_a_key() {
+        let mut queue = queue();
+        queue.mark_changed(key("a"), 0, Revision(7));
+        queue.take(1);
+        queue.mark_changed(key("a"), 0, Revision(9));
+        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+        queue.mark_changed(key("a"), 0, Revision(9));
+        assert!(!queue.is_ready());
+        queue.mark_changed(key("a"), 0, Revision(10));
+        assert!(queue.is_ready());
+    }
+
+    #[test]
+    fn a_change_that_the_work_had_not_seen_wakes_the_key() {
+        let mut queue = queue();
+        queue.mark_changed(key("a"), 0, Revision(7));
+        queue.take(1);
+        queue.mark_changed(key("a"), 0, Revision(9));
+        queue.finish(&key("a"), Next::Done, Some(Revision(8)));
+        assert!(queue.is_ready());
+    }
+
+    #[test]
+    fn a_mark_for_another_reason_is_not_an_echo() {
+        let mut queue = queue();
+        queue.mark_changed(key("a"), 0, Revision(7));
+        queue.take(1);
+        queue.mark(key("a"), 0);
+        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+        assert!(queue.is_ready());
+    }
+
+    #[test]
+    fn what_was_seen_is_forgotten_once_its_events_were_noticed() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+        queue.noticed(Revision(8));
+        assert_eq!(queue.seen.len(), 1);
+        queue.noticed(Revision(9));
+        assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
+    }
+
+    #[test]
+    fn failures_wait_one_second_doubling_to_ten() {
+        let mut queue = queue();
+        let mut wall = 1_000_000;
+        queue.mark(key("a"), 0);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            assert_eq!(queue.take(1).len(), 1);
+            queue.finish(&key("a"), Next::Retry, None);
+            let wait = queue.next_due_ms().unwrap();
+            waits.push(wait);
+            wall += wait;
+            queue.tick(wall);
+        }
+        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn a_mark_ends_every_wait() {
+        for next in [Next::After(60_000), Next::Retry, Next::Park] {
+            let mut queue = queue();
+            queue.mark(key("a"), 0);
+            queue.take(1);
+            queue.finish(&key("a"), next, None);
+            assert!(!queue.is_ready(), "{next:?}");
+            queue.mark(key("a"), 0);
+            assert!(queue.is_ready(), "{next:?}");
+            assert_eq!(queue.next_due_ms(), None, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_parked_returns_when_woken_or_after_five_minutes() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.finish(&key("a"), Next::Park, None);
+        queue.tick(1_000_000 + PARKED_MAX_MS - 1);
+        assert!(!queue.is_ready());
+        queue.wake_parked();
+        assert!(queue.is_ready());
+
+        queue.take(1);
+        queue.finish(&key("a"), Next::Park, None);
+        queue.tick(1_000_000 + 2 * PARKED_MAX_MS - 1);
+        assert!(queue.is_ready());
+    }
+
+    #[test]
+    fn waking_respects_the_backoff() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.finish(&key("a"), Next::Park, None);
+        queue.wake_parked();
+        assert!(!queue.is_ready());
+        assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
+    }
+
+    #[test]
+    fn a_wake_that_comes_while_the_key_is_in_work_is_not_lost() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.wake_parked();
+        queue.finish(&key("a"), Next::Park, None);
+        assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_lengthen_a_wait() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.finish(&key("a"), Next::After(5_000), None);
+        queue.tick(1_000_000 - 3_600_000);
+        assert_eq!(queue.next_due_ms(), Some(5_000));
+        queue.tick(1_000_000 - 3_600_000 + 5_000);
+        assert!(queue.is_ready());
+    }
+}

@@ -1,0 +1,144 @@
+//! The loop itself: notice what changed, work on what is ready, sleep until something is due.
+//!
+//! Invariants: events are noticed while batches are in work, so a slow commit does not push the loop out
+//! of the watch window; a loop that did fall out of it lists anew; shutdown lets the batches in work end
+//! and begins no other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{Next, Queue};
+use super::{Work, Worked};
+use crate::clock::Clock;
+use crate::k8s::Key;
+use crate::watch::{Cache, Event, Expired, Interest, Subscriber};
+
+/// While something is due later, the clock is read at least this often: it may have been set forward.
+const SLEEP_MAX_MS: i64 = 1_000;
+
+/// A batch in work: the keys it was given, to put back should it forget one, and what came of it.
+type Batch = BoxFuture<'static, (Vec<Key>, Worked)>;
+
+pub struct Runner {
+    work: Box<dyn Work>,
+    queue: Queue,
+    cache: Cache,
+    clock: Arc<dyn Clock>,
+    subscriber: Subscriber,
+    batches: FuturesUnordered<Batch>,
+}
+
+impl Runner {
+    pub fn new(mut work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Runner {
+        let mut queue = Queue::new();
+        queue.tick(clock.now_ms());
+        let subscriber = list(work.as_mut(), &mut queue, &cache);
+        Runner { work, queue, cache, clock, subscriber, batches: FuturesUnordered::new() }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.work.name()
+    }
+
+    /// Runs until `shutdown`, then until the batches in work have ended.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        loop {
+            self.queue.tick(self.clock.now_ms());
+            self.begin();
+            let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
+            let due = async {
+                match sleep_ms {
+                    Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some((keys, worked)) = self.batches.next() => self.finish(keys, worked),
+                events = self.subscriber.next() => self.notice(events),
+                () = due => {}
+            }
+        }
+        while let Some((keys, worked)) = self.batches.next().await {
+            self.finish(keys, worked);
+        }
+    }
+
+    /// One turn that waits for no event and no time: notices what happened, begins what is ready and
+    /// ends one batch. Answers whether there was anything to do.
+    pub async fn turn(&mut self) -> bool {
+        let mut busy = false;
+        while let Some(events) = self.subscriber.next().now_or_never() {
+            self.notice(events);
+            busy = true;
+        }
+        self.queue.tick(self.clock.now_ms());
+        self.begin();
+        if let Some((keys, worked)) = self.batches.next().await {
+            self.finish(keys, worked);
+            busy = true;
+        }
+        busy
+    }
+
+    fn begin(&mut self) {
+        while self.batches.len() < self.work.concurrency() {
+            let keys = self.queue.take(self.work.batch());
+            if keys.is_empty() {
+                break;
+            }
+            let work = self.work.begin(keys.clone());
+            self.batches.push(async move { (keys, work.await) }.boxed());
+        }
+    }
+
+    fn finish(&mut self, keys: Vec<Key>, worked: Worked) {
+        self.queue.tick(self.clock.now_ms());
+        for outcome in &worked.outcomes {
+            self.queue.finish(&outcome.key, outcome.next, outcome.seen);
+        }
+        if worked.outcomes.len() < keys.len() {
+            // A key that was forgotten would never be worked on again.
+            for key in &keys {
+                self.queue.finish(key, Next::Retry, None);
+            }
+        }
+        for (key, priority) in worked.found {
+            self.queue.mark(key, priority);
+        }
+        if worked.wake_parked {
+            self.queue.wake_parked();
+        }
+    }
+
+    fn notice(&mut self, events: Result<Vec<Arc<Event>>, Expired>) {
+        match events {
+            Ok(events) => {
+                for event in &events {
+                    self.work.notice(event, &mut self.queue);
+                }
+                self.queue.noticed(self.subscriber.position());
+            }
+            Err(expired) => {
+                tracing::info!(worker = self.work.name(), asked = %expired.asked, "missed events, listing anew");
+                self.subscriber = list(self.work.as_mut(), &mut self.queue, &self.cache);
+            }
+        }
+    }
+}
+
+fn list(work: &mut dyn Work, queue: &mut Queue, cache: &Cache) -> Subscriber {
+    loop {
+        let view = cache.view();
+        // Subscribed before listing: whatever changes in between is listed too, or noticed later.
+        if let Ok(subscriber) = cache.subscribe(Interest::Kinds(work.interest()), view.revision) {
+            work.list(&view, queue);
+            return subscriber;
+        }
+    }
+}

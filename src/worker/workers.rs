@@ -1,0 +1,60 @@
+//! A set of loops that ends together, and the news when one of them ended by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Runner, Work};
+use crate::clock::Clock;
+use crate::watch::Cache;
+
+/// How long shutdown waits for the batches in work. They are bounded, and what is cut off here was not
+/// acknowledged to anybody: the next start does it again.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// A loop ended though nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+#[error("a background worker died")]
+pub struct Died {
+    #[source]
+    pub source: Option<tokio::task::JoinError>,
+}
+
+pub struct Workers {
+    tasks: JoinSet<()>,
+    shutdown: CancellationToken,
+}
+
+impl Workers {
+    /// The loops end when `shutdown` is cancelled.
+    pub fn new(shutdown: CancellationToken) -> Workers {
+        Workers { tasks: JoinSet::new(), shutdown }
+    }
+
+    pub fn spawn(&mut self, work: Box<dyn Work>, cache: &Cache, clock: &Arc<dyn Clock>) {
+        let runner = Runner::new(work, cache.clone(), Arc::clone(clock));
+        self.tasks.spawn(runner.run(self.shutdown.clone()));
+    }
+
+    /// Resolves when a loop has ended before shutdown was asked for, which is a fault of ours: end the
+    /// process rather than serve an API that nothing acts on. Never resolves otherwise.
+    pub async fn died(&mut self) -> Died {
+        loop {
+            match self.tasks.join_next().await {
+                Some(ended) if !self.shutdown.is_cancelled() => return Died { source: ended.err() },
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Waits until all loops have ended after `shutdown` was cancelled.
+    pub async fn drain(mut self) {
+        let ended = tokio::time::timeout(DRAIN_MAX, async { while self.tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::warn!("background workers did not end in time; their unfinished work is redone at the next start");
+        }
+    }
+}

@@ -313,7 +313,7 @@ fn metadata_and_embedded_objects_are_checked_by_type() {
 }
 
 #[test]
-#[should_panic(expected = "Loop: a structural schema cannot hold a recursive reference to Loop")]
+#[should_panic(expected = "Loop.next: a structural schema cannot hold a recursive reference to Loop")]
 fn a_recursive_type_is_refused_by_name() {
     #[derive(Serialize, Deserialize, ToSchema)]
     struct Kind {

@@ -1,5 +1,6 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
+mod body;
 mod field_errors;
 pub mod field_query;
 mod key;
@@ -18,6 +19,7 @@ mod time;
 mod user;
 pub mod write_options;
 
+pub use body::{Body, Duplicate, Malformed};
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};

@@ -22,7 +22,7 @@ fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Stri
                 self::value(&array.items, item, &Path::Index(path, index), unknown);
             }
         }
-        (Shape::Integer(_), number @ Value::Number(_)) => {
+        (Shape::Integer(_) | Shape::IntOrString(_), number @ Value::Number(_)) => {
             if let Some(whole) = whole(number) {
                 *number = Value::from(whole);
             }

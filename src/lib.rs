@@ -21,5 +21,7 @@ pub mod watch;
 pub mod auth;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
+/// HTTP only: TLS, layers, negotiation, dispatch.
+pub mod server;
 /// The composition root: the command line, and the only place that knows every room.
 pub mod cli;

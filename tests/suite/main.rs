@@ -1,4 +1,8 @@
 //! All integration tests in one binary: one link, one start.
 
+mod http;
 mod store;
 mod tidy;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,319 @@
+//! Which form an answer takes (`Accept`), and what a body is (`Content-Type`): CT1-CT6, PM4, WA22.
+//!
+//! `Accept` is read as kube-apiserver reads it: clauses by falling q, then the first that names something
+//! served. Clients that list protobuf or CBOR first and JSON second get JSON.
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+
+use crate::k8s::Status;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    #[default]
+    Json,
+    Yaml,
+}
+
+impl Encoding {
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Encoding::Json => JSON,
+            Encoding::Yaml => YAML,
+        }
+    }
+}
+
+/// What objects are turned into before they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
+    Whole,
+    /// Rows with cells, in this version of `meta.k8s.io`.
+    Table(MetaVersion),
+    /// `PartialObjectMetadata`, or its list for a list.
+    Metadata(MetaVersion),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVersion {
+    V1,
+    V1beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// What is being answered, which decides what may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Object,
+    List,
+    Watch,
+    /// An object that has no rows and is no object of its own: the outcome of a delete, an action.
+    Plain,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    pub encoding: Encoding,
+    pub form: Form,
+    /// Large answers may be compressed.
+    pub gzip: bool,
+}
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+
+/// The best of what the client accepts; 406 when nothing of it is served.
+pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
+    let served: &[(Encoding, &str)] = match answer {
+        Answer::Watch => &[(Encoding::Json, JSON)],
+        _ => &[(Encoding::Json, JSON), (Encoding::Yaml, YAML)],
+    };
+    let gzip = answer != Answer::Watch && takes_gzip(headers);
+    let clauses = clauses(headers);
+    if clauses.is_empty() {
+        return Ok(Accepted { gzip, ..Accepted::default() });
+    }
+    for clause in &clauses {
+        for (encoding, name) in served {
+            if clause.names(name)
+                && let Some(form) = clause.form(answer)
+            {
+                return Ok(Accepted { encoding: *encoding, form, gzip });
+            }
+        }
+    }
+    let names: Vec<&str> = served.iter().map(|(_, name)| *name).collect();
+    Err(Status::not_acceptable(&names))
+}
+
+/// How an error is sent: never refused, JSON unless YAML was asked for (ER24).
+pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
+    let clauses = clauses(headers);
+    let named = clauses.iter().find_map(|clause| {
+        [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| clause.names(name))
+    });
+    named.map_or(Encoding::Json, |(encoding, _)| encoding)
+}
+
+/// Whether the client takes documents of this group, version and kind (`g`, `v`, `as`) anywhere in its
+/// list, whatever their rank: aggregated discovery is chosen that way (DI12).
+pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
+    clauses(headers).iter().any(|clause| {
+        let wanted = [("g", group), ("v", version), ("as", kind)];
+        clause.names(JSON) && wanted.iter().all(|(name, value)| clause.param(name) == Some(*value))
+    })
+}
+
+/// Whether a clause without `as` names JSON (legacy discovery, OpenAPI).
+pub fn takes_json(headers: &HeaderMap) -> bool {
+    let clauses = clauses(headers);
+    clauses.is_empty() || clauses.iter().any(|clause| clause.names(JSON) && clause.param("as").is_none())
+}
+
+/// gzip was offered and not excluded with `q=0` (CT7).
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    unranked_clauses(headers, &ACCEPT_ENCODING).any(|clause| clause.kind.eq_ignore_ascii_case("gzip") && clause.q > 0.0)
+}
+
+/// What a request's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    Json,
+    Yaml,
+    JsonPatch,
+    MergePatch,
+    ApplyYaml,
+    Other,
+}
+
+/// Parameters such as `charset` do not matter; no header means JSON (CT5).
+pub fn media(headers: &HeaderMap) -> Media {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Media::Json };
+    let text = value.to_str().unwrap_or_default();
+    let name = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match name.as_str() {
+        "" | JSON => Media::Json,
+        YAML => Media::Yaml,
+        "application/json-patch+json" => Media::JsonPatch,
+        "application/merge-patch+json" => Media::MergePatch,
+        "application/apply-patch+yaml" => Media::ApplyYaml,
+        _ => Media::Other,
+    }
+}
+
+/// One clause of an `Accept` header, or of one like it.
+#[derive(Debug)]
+struct Clause<'a> {
+    /// `application/json`, `*/*`; a bare token in other headers.
+    kind: &'a str,
+    params: Vec<(&'a str, &'a str)>,
+    q: f32,
+}
+
+impl<'a> Clause<'a> {
+    fn read(text: &'a str) -> Clause<'a> {
+        let mut pieces = text.split(';').map(str::trim);
+        let kind = pieces.next().unwrap_or_default();
+        let mut clause = Clause { kind, params: vec![], q: 1.0 };
+        for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+            let value = value.trim().trim_matches('"');
+            match key.trim() {
+                "q" => clause.q = value.parse().unwrap_or(1.0),
+                key => clause.params.push((key, value)),
+            }
+        }
+        clause
+    }
+
+    fn names(&self, media_type: &str) -> bool {
+        match self.kind.split_once('/') {
+            Some(("*", "*")) => true,
+            Some((kind, "*")) => media_type.split('/').next() == Some(kind),
+            _ => self.kind.eq_ignore_ascii_case(media_type),
+        }
+    }
+
+    fn param(&self, name: &str) -> Option<&'a str> {
+        self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    /// The form that this clause asks for, if this answer can take it.
+    fn form(&self, answer: Answer) -> Option<Form> {
+        if self.param("stream").is_some_and(|stream| answer != Answer::Watch || stream != "watch") {
+            return None;
+        }
+        let Some(kind) = self.param("as") else { return Some(Form::Whole) };
+        let version = match (self.param("g"), self.param("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+            (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1beta1,
+            _ => return None,
+        };
+        match (kind, answer) {
+            ("Table", Answer::Object | Answer::List | Answer::Watch) => Some(Form::Table(version)),
+            ("PartialObjectMetadata", Answer::Object | Answer::Watch) => Some(Form::Metadata(version)),
+            ("PartialObjectMetadataList", Answer::List) => Some(Form::Metadata(version)),
+            _ => None,
+        }
+    }
+}
+
+/// The clauses of `Accept`, best first; clauses of one q keep their order, wildcards go last.
+fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = unranked_clauses(headers, &ACCEPT).collect();
+    let wildness = |clause: &Clause<'_>| clause.kind.matches('*').count();
+    clauses.sort_by(|a, b| b.q.total_cmp(&a.q).then(wildness(a).cmp(&wildness(b))));
+    clauses
+}
+
+fn unranked_clauses<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Clause<'a>> {
+    let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|part| !part.is_empty()).map(Clause::read)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(accept: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !accept.is_empty() {
+            headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+        }
+        headers
+    }
+
+    fn chosen(accept: &str, answer: Answer) -> Option<(Encoding, Form)> {
+        negotiate(&headers(accept), answer).ok().map(|accepted| (accepted.encoding, accepted.form))
+    }
+
+    #[test]
+    fn ct1_ct2_ct3_json_is_the_default_and_what_is_not_served_is_passed_over() {
+        use Encoding::{Json, Yaml};
+        for (accept, expected) in [
+            ("", Some(Json)),
+            ("*/*", Some(Json)),
+            ("application/*", Some(Json)),
+            ("application/json;charset=utf-8", Some(Json)),
+            ("application/yaml", Some(Yaml)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(Json)),
+            ("application/cbor, */*", Some(Json)),
+            ("application/json;q=0.1, application/yaml", Some(Yaml)),
+            ("*/*, application/yaml", Some(Yaml)),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/cbor", None),
+            ("text/html", None),
+            ("application/json;stream=watch", None),
+        ] {
+            assert_eq!(chosen(accept, Answer::Object).map(|it| it.0), expected, "{accept}");
+        }
+        assert_eq!(chosen("application/yaml", Answer::Watch), None);
+        assert_eq!(chosen("application/json;stream=watch", Answer::Watch), Some((Json, Form::Whole)));
+    }
+
+    #[test]
+    fn ta1_pm4_tables_and_metadata_are_chosen_where_they_fit() {
+        use MetaVersion::{V1, V1beta1};
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;\
+                       g=meta.k8s.io,application/json";
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1";
+        for (accept, answer, expected) in [
+            (kubectl, Answer::List, Some(Form::Table(V1))),
+            (kubectl, Answer::Watch, Some(Form::Table(V1))),
+            (kubectl, Answer::Plain, Some(Form::Whole)),
+            (metadata, Answer::List, Some(Form::Metadata(V1))),
+            (single, Answer::Object, Some(Form::Metadata(V1beta1))),
+            (single, Answer::List, None),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", Answer::Plain, None),
+            ("application/json;as=Table;v=v2;g=meta.k8s.io", Answer::List, None),
+        ] {
+            assert_eq!(chosen(accept, answer).map(|it| it.1), expected, "{accept} {answer:?}");
+        }
+    }
+
+    #[test]
+    fn er24_errors_are_json_unless_yaml_comes_first() {
+        assert_eq!(negotiate_error(&headers("application/json;as=Table;v=v1;g=meta.k8s.io")), Encoding::Json);
+        assert_eq!(negotiate_error(&headers("text/html")), Encoding::Json);
+        assert_eq!(negotiate_error(&headers("application/yaml")), Encoding::Yaml);
+    }
+
+    #[test]
+    fn ct5_content_types_are_read_without_their_parameters() {
+        for (value, expected) in [
+            (None, Media::Json),
+            (Some("application/json; charset=utf-8"), Media::Json),
+            (Some("Application/YAML"), Media::Yaml),
+            (Some("application/merge-patch+json"), Media::MergePatch),
+            (Some("application/strategic-merge-patch+json"), Media::Other),
+            (Some("application/vnd.kubernetes.protobuf"), Media::Other),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            assert_eq!(media(&headers), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn ct7_gzip_must_be_offered() {
+        for (value, expected) in [("gzip, deflate, br", true), ("gzip;q=0", false), ("identity", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(takes_gzip(&headers), expected, "{value}");
+        }
+    }
+}

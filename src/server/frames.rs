@@ -1,0 +1,115 @@
+//! Bodies that are made piece by piece while they are sent: lists joined from stored bytes, and gzip.
+//!
+//! *Invariant:* a list of any length is never in memory as one text; a client that reads slowly holds
+//! back the making of the next piece. Events of a watch do not come this way and are never compressed.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderValue, header};
+use http_body::{Frame, SizeHint};
+
+use super::respond::Response;
+use crate::k8s::Object;
+
+/// Bodies above this are compressed when the client takes that (CT7).
+const COMPRESS_BYTES_MIN: usize = 128 * 1024;
+/// About the size of one piece.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// Gives the response this body of `size` bytes.
+pub fn send(
+    response: &mut Response,
+    frames: impl Iterator<Item = Bytes> + Send + 'static,
+    size: usize,
+    takes_gzip: bool,
+) {
+    if size <= COMPRESS_BYTES_MIN || !takes_gzip {
+        *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left: Some(size as u64) });
+        return;
+    }
+    *response.body_mut() = Body::new(Frames { frames: Box::new(gzip(frames)), left: None });
+    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+/// The objects between `head` and `tail`, with commas.
+pub fn joined(head: Bytes, items: Vec<Arc<Object>>, tail: Bytes) -> (impl Iterator<Item = Bytes> + Send, usize) {
+    let commas = items.len().saturating_sub(1);
+    let size = head.len() + items.iter().map(|item| item.json.len()).sum::<usize>() + commas + tail.len();
+    let mut head = Some(head);
+    let mut tail = Some(tail);
+    let mut items = items.into_iter().enumerate();
+    let frames = std::iter::from_fn(move || {
+        tail.as_ref()?;
+        let mut frame = BytesMut::with_capacity(FRAME_BYTES.min(size));
+        frame.put(head.take().unwrap_or_default());
+        while frame.len() < FRAME_BYTES {
+            let Some((i, item)) = items.next() else {
+                frame.put(tail.take().unwrap_or_default());
+                break;
+            };
+            if i > 0 {
+                frame.put_u8(b',');
+            }
+            frame.put_slice(&item.json);
+        }
+        Some(frame.freeze())
+    });
+    (frames, size)
+}
+
+/// Level 1: what matters on the way to a client is time, not the last percent (CT7).
+fn gzip(mut frames: impl Iterator<Item = Bytes> + Send) -> impl Iterator<Item = Bytes> + Send {
+    let mut encoder = Some(GzEncoder::new(Vec::with_capacity(FRAME_BYTES), Compression::fast()));
+    std::iter::from_fn(move || {
+        loop {
+            let open = encoder.as_mut()?;
+            let Some(frame) = frames.next() else {
+                let rest = encoder.take()?.finish().expect("writing to memory cannot fail");
+                return Some(Bytes::from(rest));
+            };
+            open.write_all(&frame).expect("writing to memory cannot fail");
+            if open.get_ref().len() >= FRAME_BYTES {
+                return Some(Bytes::from(std::mem::replace(open.get_mut(), Vec::with_capacity(FRAME_BYTES))));
+            }
+        }
+    })
+}
+
+struct Frames {
+    frames: Box<dyn Iterator<Item = Bytes> + Send>,
+    /// Bytes still to come, where that is known: it becomes the Content-Length.
+    left: Option<u64>,
+}
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = self.frames.next();
+        if let (Some(left), Some(frame)) = (&mut self.left, &frame) {
+            *left = left.saturating_sub(frame.len() as u64);
+        }
+        Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map(SizeHint::with_exact).unwrap_or_default()
+    }
+}

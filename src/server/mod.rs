@@ -1,0 +1,38 @@
+//! HTTP only: connections and TLS, the layers that every request passes, negotiation, and the way from a
+//! URL to a verb of the registry. Names no kind and stores nothing.
+//!
+//! `run` serves connections; `router` answers requests, and can be asked without any connection.
+
+pub mod codec;
+mod dispatch;
+pub mod frames;
+mod health;
+pub mod layers;
+mod listen;
+mod request_info;
+pub mod respond;
+mod tls;
+
+use std::sync::Arc;
+
+pub use health::{Check, Counts};
+pub use layers::{BODY_BYTES_MAX, InFlight};
+pub use listen::{Peer, Shutdown, run};
+pub use tls::{Tls, TlsError, signature_algorithms};
+
+use crate::auth::Authorizer;
+use crate::clock::Clock;
+
+/// What requests are answered with.
+pub struct App {
+    pub authorizer: Authorizer,
+    pub clock: Arc<dyn Clock>,
+    pub in_flight: InFlight,
+    pub checks: Vec<Check>,
+    pub shutdown: Shutdown,
+}
+
+/// One handler for every path: `request_info` reads the path, so no router has to.
+pub fn router(app: App) -> axum::Router {
+    axum::Router::new().fallback(layers::serve).with_state(Arc::new(app))
+}

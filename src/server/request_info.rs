@@ -1,0 +1,243 @@
+//! What a request asks for, read once from its method, path and query.
+//!
+//! Whether the group, version or kind exists is not known here: `dispatch` finds the row.
+
+use std::borrow::Cow;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::auth::{Attributes, ResourceAttributes};
+use crate::k8s::{Query, Status};
+
+/// What is done to a resource, in Kubernetes' words (AZ5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// A method that no resource knows.
+    Unknown,
+}
+
+impl Verb {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Unknown => "",
+        }
+    }
+
+    pub fn is_read_only(self) -> bool {
+        matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
+}
+
+/// A path below `/apis/{group}/{version}/`. Empty strings stand for what is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourcePath {
+    pub verb: Verb,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    /// Of the path.
+    pub name: String,
+    pub subresource: String,
+    /// The one name that a field selector leaves of a collection: what authorization looks at (SE5).
+    pub selected_name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Resource(ResourcePath),
+    /// Decoded segment by segment: health, discovery, OpenAPI, and what is nowhere.
+    Path(Vec<String>),
+}
+
+pub struct RequestInfo<'a> {
+    pub method: &'a Method,
+    /// As it came, not decoded.
+    pub path: &'a str,
+    pub query: Query<'a>,
+    pub target: Target,
+}
+
+impl<'a> RequestInfo<'a> {
+    pub fn read(method: &'a Method, uri: &'a http::Uri) -> Result<RequestInfo<'a>, Status> {
+        let path = uri.path();
+        let query = Query::parse(uri.query().unwrap_or_default());
+        let segments = path
+            .trim_matches('/')
+            .split('/')
+            .map(|segment| percent_decode_str(segment).decode_utf8().map(Cow::into_owned))
+            .collect::<Result<Vec<String>, _>>()
+            .map_err(|_| Status::bad_request("the path is not valid UTF-8 once it is decoded"))?;
+        let target = match resource_path(method, &segments, &query) {
+            Some(resource) => Target::Resource(resource),
+            None => Target::Path(segments),
+        };
+        Ok(RequestInfo { method, path, query, target })
+    }
+
+    pub fn is_watch(&self) -> bool {
+        matches!(&self.target, Target::Resource(ResourcePath { verb: Verb::Watch, .. }))
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        match &self.target {
+            Target::Resource(resource) => resource.verb.is_read_only(),
+            Target::Path(_) => matches!(*self.method, Method::GET | Method::HEAD),
+        }
+    }
+
+    /// What authorization decides on. `lower_method` is the method in lower case.
+    pub fn attributes<'b>(&'b self, lower_method: &'b str) -> Attributes<'b> {
+        let Target::Resource(path) = &self.target else {
+            return Attributes::Path { verb: lower_method, path: self.path };
+        };
+        Attributes::Resource(ResourceAttributes {
+            verb: path.verb.as_str(),
+            group: &path.group,
+            version: &path.version,
+            resource: &path.resource,
+            subresource: &path.subresource,
+            namespace: &path.namespace,
+            name: if path.name.is_empty() { &path.selected_name } else { &path.name },
+        })
+    }
+}
+
+fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Option<ResourcePath> {
+    let [apis, group, version, rest @ ..] = segments else { return None };
+    let (namespace, rest) = match rest {
+        [namespaces, namespace, rest @ ..] if namespaces == "namespaces" && !rest.is_empty() => {
+            (namespace.as_str(), rest)
+        }
+        rest => ("", rest),
+    };
+    let [resource, rest @ ..] = rest else { return None };
+    if apis != "apis" {
+        return None;
+    }
+    // What follows a subresource is ignored, as upstream does (VB9).
+    let name = rest.first().cloned().unwrap_or_default();
+    let subresource = rest.get(1).cloned().unwrap_or_default();
+    let verb = verb_of(method, !name.is_empty(), query);
+    let selected_name = match verb {
+        Verb::List | Verb::Watch | Verb::DeleteCollection => selected_name(query),
+        _ => None,
+    };
+    Some(ResourcePath {
+        verb,
+        group: group.clone(),
+        version: version.clone(),
+        namespace: namespace.to_owned(),
+        resource: resource.clone(),
+        name,
+        subresource,
+        selected_name: selected_name.unwrap_or_default(),
+    })
+}
+
+fn verb_of(method: &Method, named: bool, query: &Query<'_>) -> Verb {
+    match (method, named) {
+        (&Method::GET | &Method::HEAD, true) => Verb::Get,
+        (&Method::GET | &Method::HEAD, false) if query.boolean("watch") == Some(true) => Verb::Watch,
+        (&Method::GET | &Method::HEAD, false) => Verb::List,
+        (&Method::POST, _) => Verb::Create,
+        (&Method::PUT, _) => Verb::Update,
+        (&Method::PATCH, _) => Verb::Patch,
+        (&Method::DELETE, true) => Verb::Delete,
+        (&Method::DELETE, false) => Verb::DeleteCollection,
+        _ => Verb::Unknown,
+    }
+}
+
+fn selected_name(query: &Query<'_>) -> Option<String> {
+    let selector = query.first("fieldSelector")?;
+    let name = selector.split(',').find_map(|part| part.strip_prefix("metadata.name="))?;
+    Some(name.strip_prefix('=').unwrap_or(name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<T>(method: Method, uri: &str, look: impl FnOnce(&RequestInfo<'_>) -> T) -> T {
+        look(&RequestInfo::read(&method, &uri.parse().unwrap()).unwrap())
+    }
+
+    fn resource(method: Method, uri: &str) -> (Verb, String) {
+        with(method, uri, |info| match &info.target {
+            Target::Resource(it) => {
+                let parts = [&it.group, &it.version, &it.namespace, &it.resource, &it.name, &it.subresource];
+                (it.verb, parts.map(String::as_str).join("|"))
+            }
+            Target::Path(path) => panic!("{path:?} is no resource"),
+        })
+    }
+
+    #[test]
+    fn resource_paths_name_group_version_namespace_resource_name_and_subresource() {
+        for (method, uri, verb, expected) in [
+            (Method::GET, "/apis/g/v1/things", Verb::List, "g|v1||things||"),
+            (Method::GET, "/apis/g/v1/things/", Verb::List, "g|v1||things||"),
+            (Method::HEAD, "/apis/g/v1/things/a", Verb::Get, "g|v1||things|a|"),
+            (Method::PUT, "/apis/g/v1/namespaces/ns/things/a/status", Verb::Update, "g|v1|ns|things|a|status"),
+            (Method::GET, "/apis/g/v1/namespaces/ns/things/a/status/x", Verb::Get, "g|v1|ns|things|a|status"),
+            (Method::POST, "/apis/g/v1/namespaces/ns/things", Verb::Create, "g|v1|ns|things||"),
+            (Method::DELETE, "/apis/g/v1/things", Verb::DeleteCollection, "g|v1||things||"),
+            (Method::DELETE, "/apis/g/v1/things/a%2Fb", Verb::Delete, "g|v1||things|a/b|"),
+            (Method::GET, "/apis/g/v1/namespaces", Verb::List, "g|v1||namespaces||"),
+            (Method::GET, "/apis/g/v1/namespaces/ns", Verb::Get, "g|v1||namespaces|ns|"),
+            (Method::OPTIONS, "/apis/g/v1/things", Verb::Unknown, "g|v1||things||"),
+        ] {
+            assert_eq!(resource(method, uri), (verb, expected.to_owned()), "{uri}");
+        }
+    }
+
+    #[test]
+    fn vb12_only_false_and_0_are_false() {
+        for (uri, verb) in [
+            ("/apis/g/v1/things?watch=", Verb::Watch),
+            ("/apis/g/v1/things?watch", Verb::Watch),
+            ("/apis/g/v1/things?watch=1&watch=0", Verb::Watch),
+            ("/apis/g/v1/things?watch=yes", Verb::Watch),
+            ("/apis/g/v1/things?watch=0", Verb::List),
+            ("/apis/g/v1/things?watch=false", Verb::List),
+            ("/apis/g/v1/things/a?watch=true", Verb::Get),
+        ] {
+            assert_eq!(resource(Method::GET, uri).0, verb, "{uri}");
+        }
+    }
+
+    #[test]
+    fn se5_a_field_selector_on_the_name_names_the_object_for_authorization() {
+        let uri = "/apis/g/v1/things?fieldSelector=metadata.namespace%3Dx,metadata.name%3D%3Da";
+        with(Method::GET, uri, |info| {
+            let Attributes::Resource(attributes) = info.attributes("get") else { panic!("a resource is asked for") };
+            assert_eq!((attributes.verb, attributes.name), ("list", "a"));
+        });
+    }
+
+    #[test]
+    fn other_paths_stay_paths() {
+        for uri in ["/", "/apis", "/apis/g", "/apis/g/v1", "/healthz", "/openapi/v3/apis/g/v1", "/api/v1/pods"] {
+            assert!(with(Method::GET, uri, |info| matches!(info.target, Target::Path(_))), "{uri}");
+        }
+        assert!(RequestInfo::read(&Method::GET, &"/apis/%ff".parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! Who is let in: client certificates, and what comes instead of an answer without a good one.
+
+use ballast::cli::certs;
+use ballast::clock::{Clock, SystemClock};
+use ballast::server::{Check, Counts};
+use http::Method;
+use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::json;
+
+use crate::support::raw::{Protocol, Reply};
+use crate::support::server::TestServer;
+
+#[track_caller]
+fn assert_unauthorized(reply: &Reply) {
+    assert_eq!(reply.code, 401);
+    let expected = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401});
+    assert_eq!(reply.json(), expected);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+}
+
+#[tokio::test]
+async fn without_a_certificate_only_health_and_version_answer() {
+    let server = TestServer::with_checks(vec![Check::new("storage", Counts::Ready, || Ok(()))]).await;
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let nobody = server.nobody().over(protocol);
+        for path in ["/healthz", "/livez", "/readyz"] {
+            let reply = nobody.get(path).await;
+            assert_eq!((reply.code.as_u16(), reply.text()), (200, "ok"), "{path}");
+            assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+            assert_eq!(reply.header("cache-control"), Some("no-cache, private"));
+        }
+        let version = nobody.get("/version").await;
+        assert_eq!(version.json()["gitVersion"], "v1.36.0+ballast-0.1.0");
+        for path in ["/", "/apis", "/apis/work.karmada.io/v1alpha2/resourcebindings", "/readyz/storage", "/nowhere"] {
+            assert_unauthorized(&nobody.get(path).await);
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an10_a_token_is_a_wrong_credential_not_a_missing_one() {
+    let server = TestServer::start().await;
+    let reply = server.nobody().send(Method::GET, "/healthz", &[("authorization", "Bearer x")], "").await;
+    assert_unauthorized(&reply);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an3_headers_that_name_a_user_are_not_believed() {
+    let server = TestServer::start().await;
+    let headers = [("x-remote-user", "admin"), ("x-remote-group", "system:masters")];
+    assert_unauthorized(&server.nobody().send(Method::GET, "/apis", &headers, "").await);
+    let jane = server.client("jane", &["staff"], |_| {});
+    assert_eq!(jane.send(Method::GET, "/apis", &headers, "").await.code, 403);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an1_an13_a_bad_certificate_is_a_401_that_can_be_read_not_a_broken_handshake() {
+    let server = TestServer::start().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let stranger = certs::ensure(elsewhere.path(), &[], SystemClock.now()).unwrap();
+    let masters = ["system:masters"];
+    let clients = [
+        ("another CA", server.client_of(&stranger, "eve", &masters, |_| {})),
+        ("expired", server.client("old", &masters, |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1))),
+        ("not yet", server.client("new", &masters, |params| params.not_before = rcgen::date_time_ymd(3000, 1, 1))),
+        (
+            "for servers",
+            server.client("tool", &masters, |params| {
+                params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]
+            }),
+        ),
+        ("no name", server.client("", &masters, |_| {})),
+    ];
+    for (why, client) in clients {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let reply = client.clone().over(protocol).get("/healthz").await;
+            assert_eq!(reply.code, 401, "{why} over {protocol:?}");
+            assert_unauthorized(&reply);
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn er11_users_outside_system_masters_are_refused_with_their_name() {
+    let server = TestServer::start().await;
+    let jane = server.client("jane", &["staff", "ops"], |_| {});
+    let reply = jane.get("/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web").await;
+    assert_eq!(reply.code, 403);
+    assert_eq!(
+        reply.json(),
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden",
+            "message": "resourcebindings.work.karmada.io \"web\" is forbidden: User \"jane\" cannot get resource \
+                \"resourcebindings\" in API group \"work.karmada.io\" in the namespace \"shop\"",
+            "details": {"name": "web", "group": "work.karmada.io", "kind": "resourcebindings"}, "code": 403})
+    );
+    assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    let reply = jane.get("/apis").await;
+    assert_eq!(reply.json()["message"], "forbidden: User \"jane\" cannot get path \"/apis\"");
+    assert_eq!(jane.get("/healthz").await.code, 200, "open to everybody is open to jane");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn im1_acting_as_somebody_else_is_refused_rather_than_ignored() {
+    let server = TestServer::start().await;
+    for header in ["impersonate-user", "impersonate-group", "impersonate-extra-scopes"] {
+        let reply = server.admin().send(Method::GET, "/apis", &[(header, "jane")], "").await;
+        assert_eq!((reply.code.as_u16(), &reply.json()["reason"]), (403, &json!("Forbidden")));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn au1_an_audit_id_is_kept_or_made() {
+    let server = TestServer::start().await;
+    let nobody = server.nobody();
+    let kept = nobody.send(Method::GET, "/version", &[("audit-id", "abc")], "").await;
+    assert_eq!(kept.header("audit-id"), Some("abc"));
+    let long = "x".repeat(100);
+    let cut = nobody.send(Method::GET, "/version", &[("audit-id", &long)], "").await;
+    assert_eq!(cut.header("audit-id"), Some(&long[..64]));
+    let made = nobody.get("/version").await;
+    assert_eq!(made.header("audit-id").map(str::len), Some(36));
+    server.stop().await;
+}

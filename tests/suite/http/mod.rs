@@ -1,0 +1,3 @@
+//! The server as clients see it: over real TLS, with raw HTTP, kube-rs and kubectl.
+
+mod auth;

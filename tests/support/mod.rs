@@ -1,0 +1,4 @@
+//! What integration tests share: a server in this process, and clients.
+
+pub mod raw;
+pub mod server;

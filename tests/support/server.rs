@@ -1,0 +1,99 @@
+//! The real composition in this process: real TLS on a free port, certificates in a temporary folder.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballast::auth::{Authorizer, ClientCa};
+use ballast::cli::certs::{self, Files};
+use ballast::clock::{Clock, SystemClock};
+use ballast::server::{self, App, Check, InFlight, Shutdown, Tls};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::raw::Raw;
+
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub files: Files,
+    pub shutdown: Shutdown,
+    running: JoinHandle<()>,
+    dir: tempfile::TempDir,
+}
+
+impl TestServer {
+    pub async fn start() -> TestServer {
+        TestServer::with_checks(vec![]).await
+    }
+
+    pub async fn with_checks(checks: Vec<Check>) -> TestServer {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let files = certs::ensure(&dir.path().join("certs"), &[], clock.now()).unwrap();
+        let read = |path: &PathBuf| fs::read(path).unwrap();
+        let ca = ClientCa::from_pem(&read(&files.ca_cert), server::signature_algorithms()).unwrap();
+        let tls = Tls::new(&read(&files.server_cert), &read(&files.server_key), Some(ca)).unwrap();
+        let shutdown = Shutdown::default();
+        let app = App {
+            authorizer: Authorizer,
+            clock: clock.clone(),
+            in_flight: InFlight::new(400, 200),
+            checks,
+            shutdown: shutdown.clone(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
+        let running =
+            tokio::spawn(server::run(listener, tls, server::router(app), clock, shutdown.clone(), Duration::ZERO));
+        TestServer { address, files, shutdown, running, dir }
+    }
+
+    pub fn admin(&self) -> Raw {
+        Raw::admin(self.address, &self.files)
+    }
+
+    pub fn nobody(&self) -> Raw {
+        Raw::nobody(self.address, &self.files)
+    }
+
+    /// A client with a certificate of this server's CA, after `shape` has had its way with it.
+    pub fn client(&self, name: &str, groups: &[&str], shape: impl FnOnce(&mut CertificateParams)) -> Raw {
+        self.client_of(&self.files, name, groups, shape)
+    }
+
+    /// As `client`, signed by the CA of `signer`.
+    pub fn client_of(
+        &self,
+        signer: &Files,
+        name: &str,
+        groups: &[&str],
+        shape: impl FnOnce(&mut CertificateParams),
+    ) -> Raw {
+        let ca_key = KeyPair::from_pem(&fs::read_to_string(&signer.ca_key).unwrap()).unwrap();
+        let issuer = Issuer::from_ca_cert_pem(&fs::read_to_string(&signer.ca_cert).unwrap(), ca_key).unwrap();
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for group in groups {
+            params.distinguished_name.push(DnType::OrganizationName, *group);
+        }
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        shape(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &issuer).unwrap();
+        let (cert_path, key_path) = (self.dir.path().join("client.crt"), self.dir.path().join("client.key"));
+        fs::write(&cert_path, cert.pem()).unwrap();
+        fs::write(&key_path, key.serialize_pem()).unwrap();
+        Raw::with_certificate(self.address, &self.files, &cert_path, &key_path)
+    }
+
+    /// Shuts down and waits until everything has ended.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        tokio::time::timeout(Duration::from_secs(30), self.running).await.expect("drains in time").unwrap();
+    }
+}

@@ -1,12 +1,12 @@
 //! The reference back end: what every other one must do, in the fewest words. Durable for as long as the
 //! process lives; for tests, and for trying things (`memory:`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
-use super::{Bounds, Change, Error, Operation, Store};
+use super::{Bounds, Change, Error, Operation, Store, log};
 use crate::k8s::{GroupResource, Key, Revision};
 
 #[derive(Debug, Default)]
@@ -36,26 +36,6 @@ impl MemoryStore {
 }
 
 impl Log {
-    fn check(&self, changes: &[Change]) -> Result<(), Error> {
-        let mut last = self.last;
-        let mut pending: HashMap<&Key, Revision> = HashMap::new();
-        for change in changes {
-            let state = pending.get(&change.key).or_else(|| self.live.get(&change.key));
-            let previous = state.copied().unwrap_or(Revision::ZERO);
-            let creates = change.operation == Operation::Create;
-            let fits = change.revision == last.next()
-                && change.previous == previous
-                && creates == (previous == Revision::ZERO);
-            if !fits {
-                return Err(Error::Conflict { key: change.key.clone() });
-            }
-            let gone = change.operation == Operation::Delete;
-            pending.insert(&change.key, if gone { Revision::ZERO } else { change.revision });
-            last = change.revision;
-        }
-        Ok(())
-    }
-
     fn append(&mut self, change: &Change) {
         match change.operation {
             Operation::Delete => self.live.remove(&change.key),
@@ -81,7 +61,7 @@ impl Store for MemoryStore {
 
     async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
         let mut log = self.log();
-        log.check(changes)?;
+        log::check(changes, log.last, |key| log.live.get(key).copied().unwrap_or_default())?;
         changes.iter().for_each(|change| log.append(change));
         Ok(())
     }

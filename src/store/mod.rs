@@ -1,6 +1,7 @@
 //! Objects by key, changes by revision: one append-only log, of which the newest row of a key is its
 //! state (design.md §3). The store knows no kind and no HTTP.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,10 +9,13 @@ use bytes::Bytes;
 
 use crate::k8s::{GroupResource, Key, Revision};
 
+mod log;
 mod memory;
+mod sqlite;
 mod table;
 
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 pub use table::{Column, Table};
 
 /// What a change did to its key.
@@ -109,11 +113,17 @@ pub trait Store: Send + Sync + 'static {
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
 }
 
-/// Opens what a database URL names (`memory:`), with a readable table per kind where the back end speaks
-/// SQL.
-pub async fn open(url: &str, _tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
-    match url {
-        "memory:" => Ok(Arc::new(MemoryStore::new())),
-        _ => Err(Error::Corrupt { advice: format!("{url:?} is not a database URL; use memory:"), source: None }),
+/// Opens what a database URL names: `memory:`, or a file as `sqlite://relative/path` or
+/// `sqlite:///absolute/path`. Where the back end speaks SQL, each of `tables` can be read with it.
+pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
+    if url == "memory:" {
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    match url.strip_prefix("sqlite://") {
+        Some(path) if !path.is_empty() => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
+        _ => {
+            let advice = format!("{url:?} names no database; use sqlite://PATH or memory:");
+            Err(Error::Corrupt { advice, source: None })
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Small objects and short calls.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ballast::clock::{Clock, SystemClock};
@@ -22,8 +23,22 @@ pub fn object(key: &Key, value: i64) -> Map<String, Value> {
     object
 }
 
+/// The database file in a temporary folder,
+pub fn file(home: &tempfile::TempDir) -> PathBuf {
+    home.path().join("ballast.db")
+}
+
+/// and its URL.
+pub fn url(home: &tempfile::TempDir) -> String {
+    format!("sqlite://{}", file(home).display())
+}
+
+pub fn put(key: &Key, object: Map<String, Value>) -> Write {
+    Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(object)) }
+}
+
 pub fn create(key: &Key, value: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(object(key, value))) }
+    put(key, object(key, value))
 }
 
 pub fn update(key: &Key, at: Revision, value: i64) -> Write {

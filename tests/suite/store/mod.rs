@@ -1,4 +1,6 @@
-//! The store and the room above it, over every back end.
+//! The store and the room above it.
 
+mod conformance;
 mod fixtures;
+mod sqlite_file;
 mod writer;

@@ -1,0 +1,50 @@
+//! A connection that is made anew after a failure. SQLite rolls a transaction back by itself after some
+//! errors and leaves it open after others; what state it left behind is never guessed at.
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::{Mutex, MutexGuard};
+
+pub(super) struct Line {
+    options: SqliteConnectOptions,
+    idle: Mutex<Option<SqliteConnection>>,
+}
+
+/// A connection in use. One that is not given back is closed, also where a call is abandoned half-way.
+pub(super) struct Lease<'a> {
+    pub connection: SqliteConnection,
+    idle: MutexGuard<'a, Option<SqliteConnection>>,
+}
+
+impl Line {
+    pub fn new(options: SqliteConnectOptions, connection: SqliteConnection) -> Line {
+        Line { options, idle: Mutex::new(Some(connection)) }
+    }
+
+    /// Waits its turn: whoever comes first goes first.
+    pub async fn lease(&self) -> Result<Lease<'_>, sqlx::Error> {
+        let mut idle = self.idle.lock().await;
+        let connection = match idle.take() {
+            Some(connection) => connection,
+            None => self.options.connect().await?,
+        };
+        Ok(Lease { connection, idle })
+    }
+}
+
+impl Lease<'_> {
+    /// Gives the connection back after a success, and closes it after a failure.
+    pub async fn end<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        match outcome {
+            Ok(value) => {
+                *self.idle = Some(self.connection);
+                Ok(value)
+            }
+            Err(error) => {
+                // Waits until the transaction is gone; a failure to close says nothing new.
+                let _ = self.connection.close().await;
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Opening a file: refuses what is not ours without touching it, then makes or migrates what is.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
+
+use super::errors::{classify, corrupt};
+use super::tables;
+use crate::store::{Error, Table};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// `PRAGMA application_id` of our files; the first migration sets it.
+const APPLICATION_ID: i64 = 1_112_298_324;
+
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const OPEN: &str = "failed to open the file";
+
+/// Holds the file for this process. A file of its own is locked, because SQLite loses its locks when
+/// anybody else in the process closes a handle of the database file.
+pub(super) struct Lock {
+    _file: File,
+}
+
+pub(super) struct Opened {
+    pub lock: Lock,
+    pub options: SqliteConnectOptions,
+    pub writer: SqliteConnection,
+    pub reader: SqliteConnection,
+}
+
+pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
+    let lock = Lock::take(path)?;
+    inspect(path).await?;
+    let options = options(path);
+    let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
+    tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
+    let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    Ok(Opened { lock, options, writer, reader })
+}
+
+impl Lock {
+    fn take(path: &Path) -> Result<Lock, Error> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push("-lock");
+        let beside = PathBuf::from(beside);
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&beside);
+        let mut file = opened.map_err(|error| {
+            let text = format!("{}: {error}", beside.display());
+            unavailable(OPEN, io::Error::new(error.kind(), text))
+        })?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.read_to_string(&mut holder);
+                let text = format!("process {} serves from {}", holder.trim(), path.display());
+                return Err(unavailable("another process has the file", io::Error::other(text)));
+            }
+            Err(TryLockError::Error(error)) => return Err(unavailable("failed to lock the file", error)),
+        }
+        // Only for the message above; the lock holds without it.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Refuses a file that we should not write to. Reads only.
+async fn inspect(path: &Path) -> Result<(), Error> {
+    let mut start = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unavailable(OPEN, error)),
+    };
+    if start.is_empty() {
+        return Ok(());
+    }
+    if start != MAGIC {
+        let advice = format!("{} is not a SQLite database; name another file", path.display());
+        return Err(corrupt(advice, None));
+    }
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    let verdict = inspect_contents(&mut connection, path).await;
+    let _ = connection.close().await;
+    verdict
+}
+
+async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
+    const READ: &str = "failed to read the file";
+    let failed = |error| classify(READ, error);
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await.map_err(failed)?;
+    let contents: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    if id == 0 && contents == 0 {
+        // Empty, or made a moment before a crash: ours to fill.
+        return Ok(());
+    }
+    if id != APPLICATION_ID {
+        let advice = format!("{} belongs to another program; name another file", path.display());
+        return Err(corrupt(advice, None));
+    }
+    let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    if newest > known {
+        let (newest, known) = (newest.unwrap_or_default(), known.unwrap_or_default());
+        let advice = format!(
+            "{} was written by a newer version of this program (its schema is {newest}, the newest known here is {known}); \
+             run that version, or name another file",
+            path.display()
+        );
+        return Err(corrupt(advice, None));
+    }
+    let faults: Vec<String> =
+        sqlx::query_scalar("PRAGMA quick_check(1)").fetch_all(&mut *connection).await.map_err(failed)?;
+    match faults.first().map(String::as_str) {
+        Some("ok") => Ok(()),
+        fault => {
+            let fault = fault.unwrap_or("no answer").replace('\n', " ");
+            Err(corrupt(format!("{} is damaged ({fault}); restore it from a backup", path.display()), None))
+        }
+    }
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        // Checkpoints run beside the commits; see `checkpoint`.
+        .pragma("wal_autocheckpoint", "0")
+        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .pragma("temp_store", "memory")
+        .pragma("trusted_schema", "off")
+        .foreign_keys(false)
+        .row_buffer_size(ROWS_IN_FLIGHT)
+        .disable_statement_logging()
+}
+
+/// The file system's usual block; a commit writes whole pages.
+const PAGE_BYTES: u32 = 4096;
+/// Keeps the inner pages of the index at hand.
+const CACHE_KIB: u32 = 16 << 10;
+/// Rows that the connection's thread may be ahead of its reader, when much is read at start-up.
+const ROWS_IN_FLIGHT: usize = 500;
+
+fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Unavailable { action, source: Arc::new(error) }
+}

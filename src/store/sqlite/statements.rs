@@ -1,0 +1,204 @@
+//! Every statement, and how rows become changes and back.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{Arguments, AssertSqlSafe, FromRow, Row};
+
+use crate::k8s::{GroupResource, Key, Revision};
+use crate::store::{Bounds, Change, Operation};
+
+const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
+const COLUMNS_COUNT: usize = 9;
+
+/// Rows per INSERT. A few fixed sizes, so that SQLite parses each statement once.
+const INSERT_ROWS: [usize; 5] = [256, 64, 16, 4, 1];
+
+static INSERTS: LazyLock<[Arc<str>; INSERT_ROWS.len()]> = LazyLock::new(|| {
+    INSERT_ROWS.map(|rows| {
+        let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
+        format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; rows].join(", ")).into()
+    })
+});
+
+/// One transaction.
+pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
+    if let Some(size) = INSERT_ROWS.iter().position(|&rows| rows == changes.len()) {
+        // A lone statement is a transaction, and saves two ways to the connection's thread.
+        return insert(connection, &INSERTS[size], changes).await;
+    }
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    let mut rest = changes;
+    for (rows, statement) in INSERT_ROWS.iter().zip(INSERTS.iter()) {
+        while let Some((chunk, after)) = rest.split_at_checked(*rows) {
+            insert(connection, statement, chunk).await?;
+            rest = after;
+        }
+    }
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    statement: &Arc<str>,
+    changes: &[Change],
+) -> Result<(), sqlx::Error> {
+    let mut arguments = SqliteArguments::default();
+    arguments.reserve(changes.len() * COLUMNS_COUNT, 0);
+    changes.iter().try_for_each(|change| bind(&mut arguments, change)).map_err(sqlx::Error::Encode)?;
+    sqlx::query_with(AssertSqlSafe(statement.clone()), arguments).execute(connection).await?;
+    Ok(())
+}
+
+/// In the order of `COLUMNS`.
+fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::error::BoxDynError> {
+    arguments.add(change.revision.0)?;
+    arguments.add(change.key.resource.as_str())?;
+    arguments.add(change.key.namespace.clone())?;
+    arguments.add(change.key.name.clone())?;
+    arguments.add(match change.operation {
+        Operation::Create => "create",
+        Operation::Update => "update",
+        Operation::Delete => "delete",
+    })?;
+    arguments.add(change.created.0)?;
+    arguments.add(change.previous.0)?;
+    arguments.add(change.time_ms)?;
+    arguments.add(std::str::from_utf8(&change.object)?)
+}
+
+impl FromRow<'_, SqliteRow> for Change {
+    fn from_row(row: &SqliteRow) -> Result<Change, sqlx::Error> {
+        let operation = match row.try_get("operation")? {
+            "create" => Operation::Create,
+            "update" => Operation::Update,
+            "delete" => Operation::Delete,
+            unknown => return Err(sqlx::Error::Decode(format!("{unknown:?} is no operation").into())),
+        };
+        let (namespace, name): (&str, &str) = (row.try_get("namespace")?, row.try_get("name")?);
+        let key = Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name);
+        Ok(Change {
+            revision: Revision(row.try_get("revision")?),
+            key,
+            operation,
+            created: Revision(row.try_get("created")?),
+            previous: Revision(row.try_get("previous")?),
+            time_ms: row.try_get("time_ms")?,
+            object: Bytes::from(row.try_get::<String, _>("object")?),
+        })
+    }
+}
+
+pub(super) async fn get(connection: &mut SqliteConnection, key: &Key) -> Result<Option<Change>, sqlx::Error> {
+    let newest: Option<Change> = sqlx::query_as(
+        "SELECT * FROM changes WHERE kind = ? AND namespace = ? AND name = ? ORDER BY revision DESC LIMIT 1",
+    )
+    .bind(key.resource.as_str())
+    .bind(key.namespace.clone())
+    .bind(key.name.clone())
+    .fetch_optional(connection)
+    .await?;
+    Ok(newest.filter(|change| change.operation != Operation::Delete))
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    resource: Option<GroupResource>,
+) -> Result<Vec<Change>, sqlx::Error> {
+    // The inner query reads nothing but the index, and yields the keys in order; the unary plus keeps
+    // SQLite from walking the rows of one operation instead.
+    sqlx::query_as(
+        "SELECT changes.* FROM
+             (SELECT max(revision) AS revision FROM changes WHERE ?1 IS NULL OR kind = ?1 GROUP BY kind, namespace, name)
+             CROSS JOIN changes USING (revision)
+         WHERE operation <> 'delete'",
+    )
+    .bind(resource.map(GroupResource::as_str))
+    .fetch_all(connection)
+    .await
+}
+
+pub(super) async fn changes(
+    connection: &mut SqliteConnection,
+    after: Revision,
+    limit: usize,
+) -> Result<Vec<Change>, sqlx::Error> {
+    sqlx::query_as("SELECT * FROM changes WHERE revision > ? ORDER BY revision LIMIT ?")
+        .bind(after.0)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await
+}
+
+pub(super) async fn rows(
+    connection: &mut SqliteConnection,
+    revisions: &[Revision],
+) -> Result<Vec<Change>, sqlx::Error> {
+    let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
+    sqlx::query_as("SELECT * FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision")
+        .bind(serde_json::to_string(&revisions).expect("numbers always serialize"))
+        .fetch_all(connection)
+        .await
+}
+
+/// The first row at or after a revision: which, and when it was written.
+pub(super) async fn row_from(
+    connection: &mut SqliteConnection,
+    revision: Revision,
+) -> Result<Option<(Revision, i64)>, sqlx::Error> {
+    let row: Option<(i64, i64)> =
+        sqlx::query_as("SELECT revision, time_ms FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1")
+            .bind(revision.0)
+            .fetch_optional(connection)
+            .await?;
+    Ok(row.map(|(revision, time_ms)| (Revision(revision), time_ms)))
+}
+
+/// How far the log goes, and how far its compaction has come.
+pub(super) async fn bounds(connection: &mut SqliteConnection) -> Result<(Bounds, Revision), sqlx::Error> {
+    // The newest row may itself be compacted, where it is a deletion.
+    let (last, compacted, swept): (i64, i64, i64) = sqlx::query_as(
+        "SELECT max(compacted, coalesce((SELECT max(revision) FROM changes), 0)), compacted, swept FROM compaction",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok((Bounds { last: Revision(last), compacted: Revision(compacted) }, Revision(swept)))
+}
+
+pub(super) async fn set_compacted(connection: &mut SqliteConnection, through: Revision) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE compaction SET compacted = ?").bind(through.0).execute(connection).await?;
+    Ok(())
+}
+
+/// Forgets what the changes after one revision up to another have replaced. One transaction.
+pub(super) async fn sweep(
+    connection: &mut SqliteConnection,
+    after: Revision,
+    through: Revision,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    // A row stops being a state when another one replaces it, so the replacements lead to it; a
+    // deletion replaces the last state and is none itself.
+    sqlx::query(
+        "DELETE FROM changes WHERE revision IN (
+             SELECT previous FROM changes WHERE revision > ?1 AND revision <= ?2 AND previous > 0
+             UNION ALL
+             SELECT revision FROM changes WHERE revision > ?1 AND revision <= ?2 AND operation = 'delete')",
+    )
+    .bind(after.0)
+    .bind(through.0)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE compaction SET swept = ?").bind(through.0).execute(&mut *connection).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
+/// Moves what it can without waiting for anybody, and returns how many pages the WAL has.
+pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let (_busy, pages, _moved): (i64, i64, i64) =
+        sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await?;
+    Ok(pages)
+}

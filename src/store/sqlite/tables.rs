@@ -1,0 +1,68 @@
+//! The readable tables: a view per kind, made anew when its definition has changed.
+
+use std::collections::BTreeMap;
+
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnection;
+
+use crate::store::{Column, Table};
+
+/// Makes the views exactly those of `tables`. One transaction, and none where nothing has changed.
+pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
+    let there: Vec<(String, String)> =
+        sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetch_all(&mut *connection).await?;
+    let there: BTreeMap<String, String> = there.into_iter().collect();
+    let wanted: BTreeMap<String, String> = tables.iter().map(|table| (table.name.clone(), definition(table))).collect();
+    if there == wanted {
+        return Ok(());
+    }
+    let drops = there.keys().map(|name| format!("DROP VIEW {};", quote(name, '"')));
+    let statements: Vec<String> = drops.chain(wanted.into_values().map(|view| format!("{view};"))).collect();
+    let script = format!("BEGIN IMMEDIATE; {} COMMIT;", statements.join("\n"));
+    sqlx::raw_sql(AssertSqlSafe(script)).execute(connection).await?;
+    Ok(())
+}
+
+/// As SQLite keeps it in its schema, so that the two can be compared.
+fn definition(table: &Table) -> String {
+    let columns: String = table
+        .columns
+        .iter()
+        .map(|(name, column)| format!(",\n    {} AS {}", expression(column), quote(name, '"')))
+        .collect();
+    format!(
+        "CREATE VIEW {name} AS
+SELECT namespace, name, revision,
+    object ->> '$.metadata.creationTimestamp' AS created,
+    strftime('%Y-%m-%dT%H:%M:%SZ', time_ms / 1000, 'unixepoch') AS updated{columns},
+    object
+FROM changes AS newest
+WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
+    SELECT 1 FROM changes AS later
+    WHERE later.kind = {kind} AND later.namespace = newest.namespace AND later.name = newest.name
+        AND later.revision > newest.revision)",
+        name = quote(&table.name, '"'),
+        kind = quote(table.resource.as_str(), '\''),
+    )
+}
+
+fn expression(column: &Column) -> String {
+    match column {
+        Column::Field(path) => format!("object ->> {}", quote(path, '\'')),
+        Column::Named { list, name, count } => format!(
+            "(SELECT group_concat((value ->> {name}) || coalesce(':' || (value ->> {count}), ''), ',') FROM json_each(object, {list}))",
+            list = quote(list, '\''),
+            name = quote(name, '\''),
+            count = quote(count, '\''),
+        ),
+        Column::Condition(kind) => format!(
+            "(SELECT value ->> '$.status' FROM json_each(object, '$.status.conditions') WHERE value ->> '$.type' = {})",
+            quote(kind, '\''),
+        ),
+    }
+}
+
+fn quote(text: &str, mark: char) -> String {
+    let doubled = text.replace(mark, &format!("{mark}{mark}"));
+    format!("{mark}{doubled}{mark}")
+}

@@ -1,0 +1,336 @@
+//! One suite for every back end: same calls, same answers. The memory store is the reference.
+
+use std::sync::Arc;
+
+use ballast::clock::{Clock, ManualClock};
+use ballast::k8s::{GroupResource, Key, Revision, Time};
+use ballast::store::{self, Bounds, Change, Error, Operation, Store};
+use bytes::Bytes;
+
+use super::fixtures::*;
+
+macro_rules! over_every_back_end {
+    ($($rule:ident)*) => {
+        mod memory {
+            $(#[tokio::test] async fn $rule() { super::$rule(store_in_memory().await).await; })*
+            use super::store_in_memory;
+        }
+        mod sqlite {
+            $(#[tokio::test] async fn $rule() {
+                let home = tempfile::tempdir().unwrap();
+                super::$rule(store_in_file(&home).await).await;
+            })*
+            use super::store_in_file;
+        }
+    };
+}
+
+over_every_back_end! {
+    an_empty_store_is_at_zero
+    what_was_committed_is_read_back
+    the_newest_row_of_a_key_is_its_state
+    a_batch_is_stored_as_a_whole_or_not_at_all
+    revisions_have_no_gaps
+    a_state_that_is_no_longer_the_newest_cannot_be_replaced
+    keys_are_listed_in_order
+    compaction_keeps_what_was_the_state
+    compaction_goes_in_slices_and_can_be_repeated
+    a_compacted_deletion_does_not_turn_the_counter_back
+    a_deleted_key_stays_deleted_however_far_compaction_has_come
+    revisions_are_found_by_time
+    large_batches_keep_their_order
+}
+
+async fn store_in_memory() -> Arc<dyn Store> {
+    store::open("memory:", &[]).await.unwrap()
+}
+
+async fn store_in_file(home: &tempfile::TempDir) -> Arc<dyn Store> {
+    store::open(&url(home), &[]).await.unwrap()
+}
+
+/// Rows in the making: numbers them, and knows what they replace.
+#[derive(Clone, Default)]
+struct Rows {
+    last: i64,
+    rows: Vec<Change>,
+}
+
+impl Rows {
+    fn after(last: i64) -> Rows {
+        Rows { last, rows: Vec::new() }
+    }
+
+    fn create(self, key: &Key) -> Rows {
+        let created = self.last + 1;
+        self.row(key, Operation::Create, created, 0)
+    }
+
+    fn update(self, key: &Key, created: i64, previous: i64) -> Rows {
+        self.row(key, Operation::Update, created, previous)
+    }
+
+    fn delete(self, key: &Key, created: i64, previous: i64) -> Rows {
+        self.row(key, Operation::Delete, created, previous)
+    }
+
+    fn row(mut self, key: &Key, operation: Operation, created: i64, previous: i64) -> Rows {
+        self.last += 1;
+        let object = format!(r#"{{"metadata":{{"name":"{}","resourceVersion":"{}"}}}}"#, key.name, self.last);
+        self.rows.push(Change {
+            revision: Revision(self.last),
+            key: key.clone(),
+            operation,
+            created: Revision(created),
+            previous: Revision(previous),
+            time_ms: self.last * 1000,
+            object: Bytes::from(object),
+        });
+        self
+    }
+}
+
+async fn commit(store: &Arc<dyn Store>, rows: Rows) -> Vec<Change> {
+    store.commit(&rows.rows).await.unwrap();
+    rows.rows
+}
+
+async fn compact(store: &Arc<dyn Store>, through: i64) {
+    while store.compact(Revision(through), 2).await.unwrap() {}
+}
+
+async fn revisions(store: &Arc<dyn Store>) -> Vec<i64> {
+    let all: Vec<Revision> = (1..=store.bounds().await.unwrap().last.0).map(Revision).collect();
+    store.rows(&all).await.unwrap().iter().map(|row| row.revision.0).collect()
+}
+
+async fn an_empty_store_is_at_zero(store: Arc<dyn Store>) {
+    assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(0), compacted: Revision(0) });
+    assert_eq!(store.list(None).await.unwrap(), []);
+    assert_eq!(store.changes(Revision(0), 10).await.unwrap(), []);
+    assert_eq!(store.get(&binding("web")).await.unwrap(), None);
+    assert_eq!(store.revision_before(i64::MAX).await.unwrap(), Revision(0));
+    assert!(!store.compact(Revision(10), 10).await.unwrap());
+    assert_eq!(store.bounds().await.unwrap().compacted, Revision(0), "only what is there can be compacted");
+    store.commit(&[]).await.unwrap();
+}
+
+async fn what_was_committed_is_read_back(store: Arc<dyn Store>) {
+    let key = Key::namespaced(BINDINGS, "shop", "web-ü'\"\\");
+    let mut rows = Rows::default().create(&key).create(&Key::cluster(CLUSTERS, "member1"));
+    rows.rows[0].object = Bytes::from("{\"metadata\":{},\"spec\":\"ü\\u0001 'quoted' \\\\ 😀\"}");
+    let rows = commit(&store, rows).await;
+    assert_eq!(store.changes(Revision(0), 10).await.unwrap(), rows);
+    assert_eq!(store.get(&key).await.unwrap().as_ref(), Some(&rows[0]));
+    assert_eq!(store.rows(&[Revision(2), Revision(1), Revision(3)]).await.unwrap(), rows);
+    assert_eq!(store.changes(Revision(1), 10).await.unwrap(), rows[1..]);
+    assert_eq!(store.changes(Revision(0), 1).await.unwrap(), rows[..1]);
+}
+
+async fn the_newest_row_of_a_key_is_its_state(store: Arc<dyn Store>) {
+    let (web, api) = (binding("web"), binding("api"));
+    let rows = Rows::default().create(&web).create(&api).update(&web, 1, 1).delete(&api, 2, 2).create(&api);
+    let rows = commit(&store, rows).await;
+    assert_eq!(store.list(Some(BINDINGS)).await.unwrap(), [rows[4].clone(), rows[2].clone()]);
+    assert_eq!(store.list(Some(CLUSTERS)).await.unwrap(), []);
+    commit(&store, Rows::after(5).delete(&api, 5, 5)).await;
+    assert_eq!(store.get(&api).await.unwrap(), None);
+    assert_eq!(store.list(None).await.unwrap(), [rows[2].clone()]);
+}
+
+async fn a_batch_is_stored_as_a_whole_or_not_at_all(store: Arc<dyn Store>) {
+    let (web, api) = (binding("web"), binding("api"));
+    commit(&store, Rows::default().create(&web)).await;
+    for size in [1, 4, 5, 70] {
+        let mut rows = Rows::after(1);
+        for number in 1..size {
+            rows = rows.create(&binding(&format!("other-{number}")));
+        }
+        let error = store.commit(&rows.update(&api, 1, 1).rows).await.unwrap_err();
+        assert!(matches!(error, Error::Conflict { key } if key == api), "a batch of {size}");
+        assert_eq!(revisions(&store).await, [1]);
+    }
+    commit(&store, Rows::after(1).create(&api)).await;
+}
+
+async fn revisions_have_no_gaps(store: Arc<dyn Store>) {
+    commit(&store, Rows::default().create(&binding("web"))).await;
+    for last in [0, 2, 7] {
+        let error = store.commit(&Rows::after(last).create(&binding("api")).rows).await.unwrap_err();
+        assert!(matches!(error, Error::Conflict { .. }), "after {last}");
+    }
+    let mut holed = Rows::after(1).create(&binding("a")).create(&binding("b")).create(&binding("c"));
+    holed.rows.remove(1);
+    assert!(matches!(store.commit(&holed.rows).await.unwrap_err(), Error::Conflict { key } if key == binding("c")));
+    assert_eq!(store.bounds().await.unwrap().last, Revision(1));
+}
+
+async fn a_state_that_is_no_longer_the_newest_cannot_be_replaced(store: Arc<dyn Store>) {
+    let (web, api) = (binding("web"), binding("api"));
+    commit(&store, Rows::default().create(&web).update(&web, 1, 1).create(&api).delete(&api, 3, 3)).await;
+    let refused = [
+        ("an old revision", Rows::after(4).update(&web, 1, 1)),
+        ("a key that exists", Rows::after(4).create(&web)),
+        ("a deleted key", Rows::after(4).update(&api, 3, 4)),
+        ("a deletion twice", Rows::after(4).delete(&api, 3, 3)),
+        ("an update of nothing", Rows::after(4).update(&binding("db"), 0, 0)),
+        ("the same twice in a batch", Rows::after(4).update(&web, 1, 2).update(&web, 1, 2)),
+    ];
+    for (case, rows) in refused {
+        assert!(matches!(store.commit(&rows.rows).await, Err(Error::Conflict { .. })), "{case}");
+    }
+    commit(&store, Rows::after(4).update(&web, 1, 2).delete(&web, 1, 5).create(&web).create(&api)).await;
+}
+
+async fn keys_are_listed_in_order(store: Arc<dyn Store>) {
+    let keys = [
+        Key::cluster(CLUSTERS, "z"),
+        Key::namespaced(BINDINGS, "a", "z"),
+        Key::namespaced(BINDINGS, "a-b", "a"),
+        Key::namespaced(BINDINGS, "ab", "a"),
+        Key::namespaced(BINDINGS, "b", "A"),
+        Key::namespaced(BINDINGS, "b", "a.b"),
+        Key::namespaced(BINDINGS, "b", "a"),
+    ];
+    let rows = keys.iter().fold(Rows::default(), |rows, key| rows.create(key));
+    commit(&store, rows).await;
+    let mut sorted = keys.to_vec();
+    sorted.sort();
+    let listed: Vec<Key> = store.list(None).await.unwrap().into_iter().map(|row| row.key).collect();
+    assert_eq!(listed, sorted);
+}
+
+async fn compaction_keeps_what_was_the_state(store: Arc<dyn Store>) {
+    let (web, api, db) = (binding("web"), binding("api"), binding("db"));
+    let rows = Rows::default()
+        .create(&web)
+        .create(&api)
+        .update(&web, 1, 1)
+        .create(&db)
+        .delete(&api, 2, 2)
+        .update(&web, 1, 3)
+        .create(&api);
+    let rows = commit(&store, rows).await;
+    compact(&store, 5).await;
+    // At revision 5, web was row 3 and db row 4; row 6 replaced web only later.
+    assert_eq!(revisions(&store).await, [3, 4, 6, 7]);
+    assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(7), compacted: Revision(5) });
+    assert_eq!(store.changes(Revision(5), 10).await.unwrap(), rows[5..]);
+    let error = store.changes(Revision(4), 10).await.unwrap_err();
+    assert!(matches!(error, Error::Compacted { asked: Revision(4), compacted: Revision(5) }));
+    compact(&store, 3).await;
+    assert_eq!(store.bounds().await.unwrap().compacted, Revision(5), "compaction never goes back");
+    compact(&store, 100).await;
+    assert_eq!(revisions(&store).await, [4, 6, 7]);
+    assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(7), compacted: Revision(7) });
+    assert_eq!(store.list(None).await.unwrap().len(), 3);
+}
+
+async fn compaction_goes_in_slices_and_can_be_repeated(store: Arc<dyn Store>) {
+    let web = binding("web");
+    let rows = (1..10).fold(Rows::default().create(&web), |rows, previous| rows.update(&web, 1, previous));
+    commit(&store, rows).await;
+    assert!(store.compact(Revision(9), 4).await.unwrap());
+    let bounds = store.bounds().await.unwrap();
+    assert_eq!(bounds.compacted, Revision(9), "said before it is done");
+    assert!(revisions(&store).await.len() > 2);
+    assert!(store.compact(Revision(9), 4).await.unwrap());
+    assert!(!store.compact(Revision(9), 4).await.unwrap());
+    assert!(!store.compact(Revision(9), 4).await.unwrap());
+    assert_eq!(revisions(&store).await, [9, 10]);
+}
+
+async fn a_compacted_deletion_does_not_turn_the_counter_back(store: Arc<dyn Store>) {
+    let web = binding("web");
+    commit(&store, Rows::default().create(&web).delete(&web, 1, 1)).await;
+    compact(&store, 2).await;
+    assert_eq!(revisions(&store).await, [0; 0]);
+    assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(2), compacted: Revision(2) });
+    assert!(matches!(store.commit(&Rows::default().create(&web).rows).await, Err(Error::Conflict { .. })));
+    commit(&store, Rows::after(2).create(&web)).await;
+    assert_eq!(revisions(&store).await, [3]);
+}
+
+async fn a_deleted_key_stays_deleted_however_far_compaction_has_come(store: Arc<dyn Store>) {
+    let web = binding("web");
+    commit(&store, Rows::default().create(&web).update(&web, 1, 1).delete(&web, 1, 2).create(&binding("api"))).await;
+    loop {
+        let more = store.compact(Revision(4), 1).await.unwrap();
+        assert_eq!(store.get(&web).await.unwrap(), None);
+        assert_eq!(store.list(None).await.unwrap().len(), 1);
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(revisions(&store).await, [4]);
+}
+
+async fn revisions_are_found_by_time(store: Arc<dyn Store>) {
+    let web = binding("web");
+    let rows = (1..20).fold(Rows::default().create(&web), |rows, previous| rows.update(&web, 1, previous));
+    commit(&store, rows).await;
+    let before = async |time_ms| store.revision_before(time_ms).await.unwrap().0;
+    assert_eq!([before(0).await, before(1000).await, before(1001).await, before(7500).await], [0, 0, 1, 7]);
+    assert_eq!(before(i64::MAX).await, 20);
+    compact(&store, 10).await;
+    assert_eq!([before(7500).await, before(10_001).await, before(15_001).await], [0, 10, 15]);
+}
+
+async fn large_batches_keep_their_order(store: Arc<dyn Store>) {
+    let mut last = 0;
+    for size in [1, 2, 3, 4, 15, 16, 17, 64, 255, 256, 257, 1000] {
+        let rows = (0..size).fold(Rows::after(last), |rows, number| rows.create(&binding(&format!("{last}-{number}"))));
+        let rows = commit(&store, rows).await;
+        assert_eq!(store.changes(Revision(last), 2000).await.unwrap(), rows);
+        last += size;
+    }
+    assert_eq!(store.bounds().await.unwrap().last, Revision(last));
+}
+
+/// The rules above are what somebody thought of; this is what nobody did.
+#[tokio::test]
+async fn random_calls_have_the_same_answers_everywhere() {
+    const ROUNDS: usize = 400;
+    let home = tempfile::tempdir().unwrap();
+    let (memory, sqlite) = (store_in_memory().await, store_in_file(&home).await);
+    let chance = ManualClock::at(Time::from_seconds(0));
+    let below = |bound: u64| (chance.random() % bound) as i64;
+    for round in 0..ROUNDS {
+        let last = memory.bounds().await.unwrap().last.0;
+        let mut rows = Rows::after(last - i64::from(below(20) == 0));
+        for _ in 0..=below(6) {
+            let key = binding(&format!("key-{}", below(5)));
+            let known = memory.get(&key).await.unwrap();
+            let previous = known.map_or(0, |state| state.revision.0);
+            let operation = match (below(8), previous) {
+                (0, _) => Operation::Create,
+                (1 | 2, _) => Operation::Delete,
+                (_, 0) => Operation::Create,
+                _ => Operation::Update,
+            };
+            rows = rows.row(&key, operation, 1, if operation == Operation::Create { 0 } else { previous });
+        }
+        let answers = (memory.commit(&rows.rows).await, sqlite.commit(&rows.rows).await);
+        assert_eq!(format!("{:?}", answers.0), format!("{:?}", answers.1), "round {round}");
+        if below(10) == 0 {
+            let (through, limit) = (Revision(below(last as u64 + 2)), 1 + below(20) as usize);
+            let answers = (memory.compact(through, limit).await, sqlite.compact(through, limit).await);
+            assert_eq!(answers.0.unwrap(), answers.1.unwrap(), "round {round}");
+        }
+        let after = Revision(below(last as u64 + 2));
+        same(round, memory.changes(after, 7).await, sqlite.changes(after, 7).await);
+        same(round, memory.list(None::<GroupResource>).await, sqlite.list(None).await);
+        same(round, memory.rows(&[after, after.next()]).await, sqlite.rows(&[after, after.next()]).await);
+        assert_eq!(memory.bounds().await.unwrap(), sqlite.bounds().await.unwrap(), "round {round}");
+        let time_ms = after.0 * 1000 + below(3) - 1;
+        assert_eq!(memory.revision_before(time_ms).await.unwrap(), sqlite.revision_before(time_ms).await.unwrap());
+    }
+    assert!(memory.bounds().await.unwrap().last > Revision(100), "most calls were accepted");
+}
+
+fn same(round: usize, memory: Result<Vec<Change>, Error>, sqlite: Result<Vec<Change>, Error>) {
+    match (memory, sqlite) {
+        (Ok(memory), Ok(sqlite)) => assert_eq!(memory, sqlite, "round {round}"),
+        (memory, sqlite) => assert_eq!(format!("{memory:?}"), format!("{sqlite:?}"), "round {round}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! What only a file can do: be opened again, read by others, or be something else.
+
+use std::fs;
+
+use ballast::k8s::Revision;
+use ballast::store::{self, Column, Error, Table};
+use ballast::watch::Limits;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+
+use super::fixtures::*;
+
+async fn sql(home: &tempfile::TempDir) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(file(home)).connect().await.unwrap()
+}
+
+async fn refusal(home: &tempfile::TempDir) -> String {
+    let before = fs::read(file(home)).unwrap();
+    let Err(error) = store::open(&url(home), &[]).await else { panic!("the file was opened") };
+    assert_eq!(fs::read(file(home)).unwrap(), before, "a refused file stays as it is");
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn the_state_and_the_log_are_there_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    let web = room.put(create(&binding("web"), 1)).await;
+    room.put(update(&binding("web"), web.revision, 2)).await;
+    room.close().await;
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    assert_eq!(value(room.cache.view().get(&binding("web")).unwrap()), 2);
+    assert_eq!(room.put(create(&binding("api"), 1)).await.revision, Revision(3));
+}
+
+#[tokio::test]
+async fn a_second_process_is_told_who_has_the_file() {
+    let home = tempfile::tempdir().unwrap();
+    let first = store::open(&url(&home), &[]).await.unwrap();
+    let Err(error) = store::open(&url(&home), &[]).await else { panic!("the file was opened twice") };
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.starts_with(&format!("process {} serves from ", std::process::id())), "{source}");
+    drop(first);
+    store::open(&url(&home), &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn people_read_the_live_objects_as_tables_while_the_server_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let columns = vec![
+        ("triggered_at", Column::Field("$.spec.rescheduleTriggeredAt")),
+        ("clusters", Column::Named { list: "$.spec.clusters", name: "$.name", count: "$.replicas" }),
+        ("scheduled", Column::Condition("Scheduled")),
+    ];
+    let bindings = Table { name: "resource_bindings".into(), resource: BINDINGS, columns };
+    let clusters = Table { name: "clusters".into(), resource: CLUSTERS, columns: Vec::new() };
+    let room =
+        Room::open(store::open(&url(&home), &[bindings, clusters.clone()]).await.unwrap(), Limits::default()).await;
+    let mut web = object(&binding("web"), 1);
+    web["metadata"]["creationTimestamp"] = "2024-04-17T15:04:05Z".into();
+    web["spec"] = serde_json::json!({
+        "rescheduleTriggeredAt": "2024-04-17T15:04:06Z",
+        "clusters": [{"name": "member2", "replicas": 2}, {"name": "member1"}],
+    });
+    web.insert("status".into(), serde_json::json!({"conditions": [{"type": "Scheduled", "status": "True"}]}));
+    let made = room.put(put(&binding("web"), web)).await;
+    let api = room.put(create(&binding("api"), 1)).await;
+    room.put(delete(&binding("api"), api.revision)).await;
+    let mut reader = sql(&home).await;
+    let rows: Vec<(String, String, i64, String, String, String, String)> = sqlx::query_as(
+        "SELECT namespace, name, revision, created, triggered_at, clusters, scheduled FROM resource_bindings",
+    )
+    .fetch_all(&mut reader)
+    .await
+    .unwrap();
+    let expected = ["shop", "web", "2024-04-17T15:04:05Z", "2024-04-17T15:04:06Z", "member2:2,member1", "True"];
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!([&row.0, &row.1, &row.3, &row.4, &row.5, &row.6], expected);
+    assert_eq!(Revision(row.2), made.revision);
+    room.close().await;
+    drop(store::open(&url(&home), &[clusters]).await.unwrap());
+    let left: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'view'").fetch_all(&mut reader).await.unwrap();
+    assert_eq!(left, ["clusters"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_untouched() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(file(&home), "dear diary, today was a day of some length").unwrap();
+    assert!(refusal(&home).await.contains("is not a SQLite database; name another file"));
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_is_refused_untouched() {
+    let home = tempfile::tempdir().unwrap();
+    let mut other = SqliteConnectOptions::new().filename(file(&home)).create_if_missing(true).connect().await.unwrap();
+    sqlx::raw_sql("CREATE TABLE bookmarks (url)").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    assert!(refusal(&home).await.contains("belongs to another program; name another file"));
+    let mut other = sql(&home).await;
+    sqlx::raw_sql("PRAGMA application_id = 42").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    assert!(refusal(&home).await.contains("belongs to another program"));
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_refused_untouched() {
+    let home = tempfile::tempdir().unwrap();
+    made_and_closed(&home).await;
+    let mut newer = sql(&home).await;
+    let future = "INSERT INTO _sqlx_migrations VALUES (9999, 'from the future', datetime(), TRUE, x'00', 0)";
+    sqlx::raw_sql(future).execute(&mut newer).await.unwrap();
+    newer.close().await.unwrap();
+    let advice = refusal(&home).await;
+    assert!(advice.contains("newer version") && advice.contains("its schema is 9999"), "{advice}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_untouched() {
+    let home = tempfile::tempdir().unwrap();
+    made_and_closed(&home).await;
+    let whole = fs::read(file(&home)).unwrap();
+    let mut scribbled = whole.clone();
+    scribbled[4096..].fill(0xaa);
+    for damaged in [&whole[..whole.len() / 2], &whole[..200], &scribbled[..]] {
+        fs::write(file(&home), damaged).unwrap();
+        let advice = refusal(&home).await;
+        assert!(advice.contains("damaged") && advice.contains("restore it from a backup"), "{advice}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_is_filled() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(file(&home), "").unwrap();
+    store::open(&url(&home), &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_url_that_names_nothing_says_what_would() {
+    for url in ["", "sqlite://", "postgres://x", "/var/lib/ballast.db"] {
+        let Err(error) = store::open(url, &[]).await else { panic!("{url:?} was opened") };
+        assert!(error.to_string().contains("use sqlite://PATH or memory:"), "{error}");
+    }
+}
+
+async fn made_and_closed(home: &tempfile::TempDir) {
+    let room = Room::open(store::open(&url(home), &[]).await.unwrap(), Limits::default()).await;
+    for number in 0..50 {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+    }
+    room.close().await;
+    // The connections of a closed store end on their own threads; an exclusive one waits for them.
+    let options = SqliteConnectOptions::new().filename(file(home));
+    let mut last = options.connect().await.unwrap();
+    sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut last).await.unwrap();
+    last.close().await.unwrap();
+}

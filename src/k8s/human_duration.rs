@@ -10,14 +10,14 @@ pub fn human_duration(seconds: i64) -> String {
         // Clocks of two machines may differ by a second; more is a mistake.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
-        ..120 => format!("{seconds}s"),
-        ..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        ..10_800 => format!("{}m", seconds / MINUTE),
-        ..28_800 => two(seconds / HOUR, "h", seconds / MINUTE % 60, "m"),
-        ..172_800 => format!("{}h", seconds / HOUR),
-        ..691_200 => two(seconds / DAY, "d", seconds / HOUR % 24, "h"),
-        ..63_072_000 => format!("{}d", seconds / DAY),
-        ..252_288_000 => two(seconds / YEAR, "y", seconds / DAY % 365, "d"),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(seconds / HOUR, "h", seconds / MINUTE % 60, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(seconds / DAY, "d", seconds / HOUR % 24, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds / DAY % 365, "d"),
         _ => format!("{}y", seconds / YEAR),
     }
 }

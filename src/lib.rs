@@ -5,6 +5,8 @@
 
 /// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.
 pub mod k8s;
+/// Snapshot in, decision out: the schedulers of both families. Pure.
+pub mod engine;
 /// Time, chance and ids.
 pub mod clock;
 /// Log lines on standard error.
@@ -17,10 +19,10 @@ pub mod api;
 pub mod store;
 /// The state of all kinds in memory, the recent past, and the one writer.
 pub mod watch;
-/// The verbs once, for every kind, without HTTP; discovery, OpenAPI and Tables.
-pub mod registry;
 /// Who asks, and what they may do.
 pub mod auth;
+/// The shell around the engine: triggers, lowering, passes, commits.
+pub mod scheduler;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
 /// HTTP only: TLS, layers, negotiation, dispatch.

@@ -4,3 +4,4 @@
 
 pub mod certs;
 pub mod config;
+pub mod simulate_fleet;

@@ -44,6 +44,11 @@ impl Quantity {
         self.scaled(NANOS / 1000)
     }
 
+    /// Thousand-millionths, exactly.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }

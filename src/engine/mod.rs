@@ -1,0 +1,3 @@
+//! Snapshot in, decision out: scheduling without I/O, time, chance or log. Pure.
+
+pub mod fleet;

@@ -1,0 +1,3 @@
+//! From API objects to what the engine reads, and back. Pure. A malformed object is reported, not fatal.
+
+pub mod fleet;

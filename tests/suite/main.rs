@@ -1,5 +1,6 @@
 //! All integration tests in one binary: one link, one start.
 
+mod api_fields;
 mod http;
 mod store;
 mod tidy;

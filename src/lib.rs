@@ -5,7 +5,7 @@
 
 /// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.
 pub mod k8s;
-/// Snapshot in, decision out: the schedulers of both families. Pure.
+/// Decides where workloads go: a view in, decisions out. Pure.
 pub mod engine;
 /// Time, chance and ids.
 pub mod clock;
@@ -19,14 +19,12 @@ pub mod api;
 pub mod store;
 /// The state of all kinds in memory, the recent past, and the one writer.
 pub mod watch;
-/// The verbs once, for every kind, without HTTP; discovery, OpenAPI and Tables.
-pub mod registry;
 /// Who asks, and what they may do.
 pub mod auth;
-/// The shell around the engine: triggers, lowering, passes, commits.
-pub mod scheduler;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
+/// The shell around the engine: what is dirty, what it reads, what a decision writes.
+pub mod scheduler;
 /// HTTP only: TLS, layers, negotiation, dispatch.
 pub mod server;
 /// The composition root: the command line, and the only place that knows every room.

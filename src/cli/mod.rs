@@ -4,4 +4,4 @@
 
 pub mod certs;
 pub mod config;
-pub mod simulate_fleet;
+pub mod simulate;

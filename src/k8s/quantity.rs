@@ -2,7 +2,7 @@
 //!
 //! A quantity is held in units of 10⁻⁹, the finest that Kubernetes knows; anything finer is rounded away from
 //! zero, and anything beyond ±(2⁶³-1) whole units is held at that bound, as upstream does. Deliberately absent: the
-//! text a quantity was written in (the canonical form is a matter of whoever prints it), and arithmetic.
+//! text a quantity was written in (the canonical form is a matter of whoever prints it), and arithmetic beyond taking away.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,9 +44,9 @@ impl Quantity {
         self.scaled(NANOS / 1000)
     }
 
-    /// Thousand-millionths, exactly.
-    pub fn nanos(self) -> i128 {
-        self.nanos
+    /// Without `other`, held at the bounds.
+    pub fn minus(self, other: Quantity) -> Quantity {
+        Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
     pub fn is_negative(self) -> bool {

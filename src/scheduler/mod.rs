@@ -1,3 +1,3 @@
-//! The shell around the engine: what has to be decided, and what becomes of a decision.
+//! The shell around the engine: what is dirty, what it reads, what a decision writes.
 
 pub mod lower;

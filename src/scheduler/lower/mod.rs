@@ -1,3 +1,3 @@
-//! From API objects to what the engine reads, and back. Pure. A malformed object is reported, not fatal.
+//! API objects in the form the engines compute with. Pure; one malformed object never stops the others.
 
-pub mod fleet;
+pub mod karmada;

@@ -1,0 +1,73 @@
+//! `ballast simulate`: decisions offline, for what-if and for CI.
+//!
+//! Reads Kubernetes objects (several YAML or JSON documents) or JSON lines, one case each, and writes one answer for
+//! each case in input order. Needs no server, no clock and no network. A case that cannot be read is answered with
+//! an error and does not stop the others.
+
+mod input;
+mod karmada;
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
+pub use input::{Case, Malformed, cases};
+pub use karmada::Report;
+
+use crate::engine::karmada::{Profile, Rules};
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// One JSON object on a line for each case, in the form in which vectors state what they expect.
+    Json,
+    Table,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub rules: Rules,
+    pub output: Output,
+}
+
+/// Answers every case of `text`. Returns how many could not be read.
+pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<usize> {
+    let mut malformed = 0;
+    for case in cases(text) {
+        let answer = case.and_then(|case| answer(&case, options));
+        let line = answer.unwrap_or_else(|error| {
+            malformed += 1;
+            json!({"id": error.id, "error": error.why})
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(malformed)
+}
+
+fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
+    let report = karmada::decide(case, options)?;
+    let mut line = Map::new();
+    line.insert("id".to_owned(), Value::from(case.id.clone()));
+    if let Ok(Value::Object(report)) = serde_json::to_value(&report) {
+        line.extend(report);
+    }
+    Ok(Value::Object(line))
+}
+
+impl Options {
+    /// The rules with the gates that a case sets.
+    fn profile(&self, gates: &Map<String, Value>) -> Profile {
+        let mut profile = match self.rules {
+            Rules::Karmada => Profile::karmada(),
+            Rules::Default => Profile::ours(),
+        };
+        let gate = |name: &str| gates.get(name).and_then(Value::as_bool);
+        if let Some(on) = gate("WorkloadAffinity") {
+            profile.workload_affinity = on;
+        }
+        if let Some(on) = gate("MultiplePodTemplatesScheduling") {
+            profile.multiple_pod_templates = on;
+        }
+        profile
+    }
+}

@@ -1,0 +1,166 @@
+//! Which clusters an affinity selects: by name, by label, by provider, region and zone.
+//!
+//! A selector that cannot be understood selects nothing; why is kept for the report. `select` answers for the whole
+//! fleet at once, `matches` for one cluster; they agree.
+
+use super::cluster::Cluster;
+use super::fleet::{Fleet, Values};
+use crate::engine::bits::Bits;
+use crate::k8s::selector::Operator;
+use crate::k8s::{Requirement, Selector};
+
+/// All parts must hold; an empty affinity selects every cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Affinity {
+    /// Empty: any name.
+    pub names: Vec<Box<str>>,
+    pub exclude: Vec<Box<str>>,
+    pub labels: Condition<Selector>,
+    pub fields: Condition<Vec<FieldRequirement>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Condition<T> {
+    #[default]
+    Any,
+    Where(T),
+    /// Selects nothing, for the reason given.
+    Malformed(Box<str>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldRequirement {
+    pub field: Field,
+    pub requirement: Requirement,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    Provider,
+    Region,
+    /// A cluster can be in several: one of them is enough for `In`, and too much for `NotIn`.
+    Zone,
+}
+
+impl Affinity {
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
+        if listed(&self.exclude) || !(self.names.is_empty() || listed(&self.names)) {
+            return false;
+        }
+        let labels = match &self.labels {
+            Condition::Any => true,
+            Condition::Where(selector) => selector.matches(&*cluster.labels),
+            Condition::Malformed(_) => false,
+        };
+        labels
+            && match &self.fields {
+                Condition::Any => true,
+                Condition::Where(requirements) => requirements.iter().all(|requirement| requirement.accepts(cluster)),
+                Condition::Malformed(_) => false,
+            }
+    }
+
+    /// Why this affinity cannot select anything, if so.
+    pub fn fault(&self) -> Option<&str> {
+        match (&self.labels, &self.fields) {
+            (Condition::Malformed(why), _) | (_, Condition::Malformed(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The clusters that this selects. Deleted ones are not among them.
+    pub(super) fn select(&self, fleet: &Fleet) -> Bits {
+        let traits = fleet.traits();
+        let mut selected = if self.names.is_empty() {
+            traits.live.clone()
+        } else {
+            let mut named: Bits = self.names.iter().filter_map(|name| fleet.slot(name)).collect();
+            named.intersect_with(&traits.live);
+            named
+        };
+        for slot in self.exclude.iter().filter_map(|name| fleet.slot(name)) {
+            selected.remove(slot);
+        }
+        match &self.labels {
+            Condition::Any => {}
+            Condition::Where(selector) => {
+                for requirement in selector.requirements() {
+                    narrow(&mut selected, requirement, traits.labels.get(requirement.key()));
+                }
+            }
+            Condition::Malformed(_) => selected.clear(),
+        }
+        match &self.fields {
+            Condition::Any => {}
+            Condition::Where(requirements) => {
+                for FieldRequirement { field, requirement } in requirements {
+                    let values = match field {
+                        Field::Provider => &traits.providers,
+                        Field::Region => &traits.regions,
+                        Field::Zone => &traits.zones,
+                    };
+                    narrow(&mut selected, requirement, Some(values));
+                }
+            }
+            Condition::Malformed(_) => selected.clear(),
+        }
+        selected
+    }
+}
+
+/// Keeps of `selected` what satisfies `requirement`.
+fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values>) {
+    let Some(values) = values else {
+        // No cluster has the key at all.
+        if !requirement.accepts(None) {
+            selected.clear();
+        }
+        return;
+    };
+    let listed = || requirement.values().iter().filter_map(|value| values.by_value.get(value));
+    match requirement.operator() {
+        Operator::In => match requirement.values() {
+            [value] => match values.by_value.get(value) {
+                Some(slots) => selected.intersect_with(slots),
+                None => selected.clear(),
+            },
+            _ => {
+                let mut any = Bits::default();
+                listed().for_each(|slots| any.union_with(slots));
+                selected.intersect_with(&any);
+            }
+        },
+        Operator::NotIn => listed().for_each(|slots| selected.subtract(slots)),
+        Operator::Exists => selected.intersect_with(&values.any),
+        Operator::DoesNotExist => selected.subtract(&values.any),
+        Operator::Gt | Operator::Lt => {
+            let mut any = Bits::default();
+            // The union does not depend on the order.
+            for (value, slots) in &values.by_value {
+                if requirement.accepts(Some(value)) {
+                    any.union_with(slots);
+                }
+            }
+            selected.intersect_with(&any);
+        }
+    }
+}
+
+impl FieldRequirement {
+    fn accepts(&self, cluster: &Cluster) -> bool {
+        let known = |name: &'_ str| !name.is_empty();
+        match self.field {
+            Field::Provider => self.requirement.accepts(Some(&*cluster.provider).filter(|name| known(name))),
+            Field::Region => self.requirement.accepts(Some(&*cluster.region).filter(|name| known(name))),
+            Field::Zone => {
+                let mut zones = cluster.zones.iter().filter(|name| known(name)).peekable();
+                match self.requirement.operator() {
+                    _ if zones.peek().is_none() => self.requirement.accepts(None),
+                    Operator::NotIn => zones.all(|zone| self.requirement.accepts(Some(zone))),
+                    _ => zones.any(|zone| self.requirement.accepts(Some(zone))),
+                }
+            }
+        }
+    }
+}

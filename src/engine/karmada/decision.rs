@@ -1,0 +1,168 @@
+//! What a pass decides about one binding: the change that is safe to make and when to look again.
+
+use super::request::{Mode, Target};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub outcome: Outcome,
+    pub mode: Mode,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The algorithm did not run.
+    Skipped(Skip),
+    Placed(Placed),
+    Failed(Failed),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Skip {
+    /// Not this scheduler's business: suspended, another scheduler's, or made by no policy.
+    Filtered,
+    Deleting,
+    NoPlacement,
+    /// Nothing asks for a pass. Only the generation is taken note of.
+    Unchanged,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Sorted by name, replaces the binding's targets.
+    pub targets: Vec<Target>,
+    /// The group that was chosen. None: the placement has no groups, and what was observed stays.
+    pub term: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub reason: Reason,
+    pub message: String,
+}
+
+/// Reason of the condition `Scheduled` when it is False.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// No cluster may take it. Its targets are taken away.
+    NoClusterFit,
+    /// Too little room. Its targets stay.
+    Unschedulable,
+    /// What is asked for cannot be done. Its targets stay.
+    SchedulerError,
+}
+
+/// When a binding that was just decided is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Requeue {
+    /// When something about it changes.
+    None,
+    /// When there may be room, or after minutes.
+    Unschedulable,
+    /// Soon, and later each time.
+    Backoff,
+}
+
+pub const SUCCESS_REASON: &str = "Success";
+pub const SUCCESS_MESSAGE: &str = "Binding has been scheduled successfully.";
+
+/// The condition `Scheduled` that a pass writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition<'a> {
+    pub status: bool,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::NoClusterFit => "NoClusterFit",
+            Reason::Unschedulable => "Unschedulable",
+            Reason::SchedulerError => "SchedulerError",
+        }
+    }
+}
+
+impl Skip {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Skip::Filtered => "filtered",
+            Skip::Deleting => "deleting",
+            Skip::NoPlacement => "noPlacement",
+            Skip::Unchanged => "unchanged",
+        }
+    }
+}
+
+impl Requeue {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Requeue::None => "none",
+            Requeue::Unschedulable => "unschedulable",
+            Requeue::Backoff => "backoff",
+        }
+    }
+}
+
+impl Decision {
+    pub(super) fn skipped(why: Skip, mode: Mode) -> Decision {
+        Decision { outcome: Outcome::Skipped(why), mode }
+    }
+
+    /// Whether the algorithm ran.
+    pub fn is_scheduled(&self) -> bool {
+        !matches!(self.outcome, Outcome::Skipped(_))
+    }
+
+    /// The condition to write. None: leave the one that is there.
+    pub fn condition(&self) -> Option<Condition<'_>> {
+        match &self.outcome {
+            Outcome::Skipped(_) => None,
+            Outcome::Placed(_) => Some(Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE }),
+            Outcome::Failed(failed) => {
+                Some(Condition { status: false, reason: failed.reason.as_str(), message: &failed.message })
+            }
+        }
+    }
+
+    /// The targets to write. None: leave those that are there.
+    pub fn targets(&self) -> Option<&[Target]> {
+        match &self.outcome {
+            Outcome::Placed(placed) => Some(&placed.targets),
+            Outcome::Failed(failed) if failed.reason == Reason::NoClusterFit => Some(&[]),
+            _ => None,
+        }
+    }
+
+    /// The observed group to write. None: leave it.
+    pub fn term(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Placed(placed) => placed.term.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// `spec.placement` is noted as applied, which also says that the targets belong to it.
+    pub fn applies_placement(&self) -> bool {
+        self.targets().is_some()
+    }
+
+    /// `status.lastScheduledTime` moves on, which ends a trigger.
+    pub fn is_success(&self) -> bool {
+        matches!(self.outcome, Outcome::Placed(_))
+    }
+
+    /// `status.schedulerObservedGeneration` becomes the generation that was decided on.
+    pub fn observes_generation(&self) -> bool {
+        self.is_success() || self.outcome == Outcome::Skipped(Skip::Unchanged)
+    }
+
+    pub fn requeue(&self) -> Requeue {
+        match &self.outcome {
+            Outcome::Skipped(Skip::NoPlacement) => Requeue::Backoff,
+            Outcome::Failed(Failed { reason: Reason::Unschedulable, .. }) => Requeue::Unschedulable,
+            Outcome::Failed(Failed { reason: Reason::SchedulerError, .. }) => Requeue::Backoff,
+            _ => Requeue::None,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Which of the candidates are used: all of them, or as many groups as the spread constraints ask for.
+
+use super::filters::Case;
+use super::fleet::Slot;
+use super::placement::{By, Division, Spread};
+use super::spread;
+
+/// A cluster that passed the filters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub slot: u32,
+    /// Position by name among all clusters.
+    pub rank: u32,
+    pub score: u32,
+    /// 0: the group itself; more: the tiers that take what does not fit there.
+    pub tier: u32,
+    /// Replicas that fit beside those already there.
+    pub free: i64,
+    /// Replicas of this workload that are there.
+    pub own: i64,
+    /// Larger is preferred. Unique among candidates.
+    pub standing: u128,
+}
+
+impl Candidate {
+    pub fn slot(&self) -> Slot {
+        self.slot as Slot
+    }
+
+    /// Replicas of this workload that the cluster can hold altogether.
+    pub fn available(&self) -> i64 {
+        self.free + self.own
+    }
+
+    /// By tier, score, what is available, and name.
+    pub fn rate(&mut self) {
+        let tier = u128::from(u16::MAX - self.tier.min(u32::from(u16::MAX)) as u16);
+        let available = self.available().clamp(0, (1 << 40) - 1) as u128;
+        let rank = u128::from(u32::MAX - self.rank);
+        self.standing = tier << 104 | u128::from(self.score.min(0xff_ffff)) << 80 | available << 32 | rank;
+    }
+}
+
+/// Why nothing can be selected.
+pub(super) type Refusal = String;
+
+/// Reduces `candidates` to those that are used. Where constraints choose, the order is the order of preference, and
+/// `standing` says so too.
+pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
+    let placement = case.placement;
+    if placement.spread.is_empty() || placement.ignores_spread() {
+        return Ok(());
+    }
+    candidates.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.standing));
+    // Replicas that the selected clusters must hold between them.
+    let needed = match placement.division {
+        Division::Duplicated => None,
+        _ => Some(i64::from(case.request.replicas)),
+    };
+    let by_cluster = placement.spread_by(&By::Cluster);
+    if spread::applies(case) {
+        spread::select(case, candidates)?;
+    } else if let Some(constraint) = by_cluster {
+        select_clusters(&bounded(case, constraint), needed, candidates)?;
+    } else {
+        return Err("just support cluster and region spread constraint".to_owned());
+    }
+    let count = candidates.len() as u128;
+    for (position, candidate) in candidates.iter_mut().enumerate() {
+        candidate.standing = count - position as u128;
+    }
+    Ok(())
+}
+
+/// Differs from Karmada: no maximum is no bound, and nobody means a minimum below one.
+pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
+    if !case.profile.deviates() {
+        return constraint.clone();
+    }
+    let max = if constraint.max <= 0 { i64::MAX } else { constraint.max };
+    Spread { by: constraint.by.clone(), min: constraint.min.max(1), max }
+}
+
+/// The best clusters; the least of them give way to roomier ones until there is room for all replicas.
+fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
+    let total = candidates.len() as i64;
+    if total < constraint.min {
+        return Err("the number of feasible clusters is less than spreadConstraint.MinGroups".to_owned());
+    }
+    let count = constraint.max.clamp(0, total) as usize;
+    if let Some(needed) = needed
+        && !make_room(needed, count, candidates)
+    {
+        return Err(format!("no enough resource when selecting {count} clusters"));
+    }
+    candidates.truncate(count);
+    Ok(())
+}
+
+/// Exchanges clusters among the first `count` for others until there is room for `needed`. False: there is none.
+fn make_room(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
+    let (chosen, rest) = candidates.split_at_mut(count);
+    let mut room: i64 = chosen.iter().map(Candidate::available).sum();
+    for candidate in chosen.iter_mut().rev() {
+        if room >= needed {
+            break;
+        }
+        // Of equally roomy ones the first, that is the preferred one.
+        let richest =
+            rest.iter_mut().reduce(|best, other| if other.available() > best.available() { other } else { best });
+        if let Some(richest) = richest
+            && richest.available() > candidate.available()
+        {
+            room += richest.available() - candidate.available();
+            std::mem::swap(candidate, richest);
+        }
+    }
+    count > 0 && room >= needed
+}

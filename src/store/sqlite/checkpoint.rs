@@ -37,6 +37,9 @@ struct Pending {
 impl Checkpointer {
     pub fn start(lines: Arc<Lines>) -> Checkpointer {
         let pending = Arc::new(Pending::default());
+        // A process that was killed may have left a long WAL behind.
+        pending.bytes.store(1, Ordering::Relaxed);
+        pending.is_due.notify_one();
         let task = tokio::spawn(run(lines, pending.clone()));
         Checkpointer { pending, task }
     }

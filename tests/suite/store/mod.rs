@@ -1,6 +1,9 @@
 //! The store and the room above it.
 
 mod conformance;
+mod faults;
+mod faulty;
 mod fixtures;
+mod kill;
 mod sqlite_file;
 mod writer;

@@ -1,0 +1,247 @@
+//! The write path against SQLite alone: `cargo bench --bench store [-- PLACE]`.
+//!
+//! Rows are bindings of about 1.5 KB. "plain" is what sqlx needs for the same rows in the same batches in
+//! a table with nothing but a key; the ratio of the two is the price of the log, the checks and the cache.
+
+#![allow(clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ballast::clock::SystemClock;
+use ballast::k8s::{Document, GroupResource, Key, Revision};
+use ballast::store::{self, Store};
+use ballast::watch::{self, Atomicity, Cache, Draft, Expect, Interest, Limits, Task, Write, WriteError, Writer};
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{Arguments, AssertSqlSafe, ConnectOptions};
+
+const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+const OBJECTS: usize = 100_000;
+const UPDATES: usize = 20_000;
+
+#[tokio::main]
+async fn main() {
+    let place = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
+    let home = match place {
+        Some(place) => tempfile::tempdir_in(place).unwrap(),
+        None => tempfile::tempdir().unwrap(),
+    };
+    println!("object: {} bytes", document(&key(0), 0).at(Revision(1)).len());
+    for batch in [1, 32, 500] {
+        let plain = plain(&home.path().join(format!("plain-{batch}.db")), batch).await;
+        plain.print(&format!("plain, {batch} a transaction"));
+    }
+    let path = home.path().join("ballast.db");
+    let (cache, writer, task) = open(&path).await;
+    let start = Start::now();
+    for first in (0..OBJECTS).step_by(500) {
+        let writes = (first..first + 500).map(create).collect();
+        accepted(&writer, writes).await;
+    }
+    start.stop(OBJECTS).print("writer, create, 500 a call");
+    println!("resident: {} MB with {OBJECTS} objects and a warm window", resident_mb());
+
+    let start = Start::now();
+    for first in (0..UPDATES).step_by(500) {
+        // Spread over the keys, as a pass over a fleet is.
+        let numbers = (first..first + 500).map(|number| number * 7919 % OBJECTS);
+        let writes = numbers.map(|number| update(&cache, number, 1)).collect();
+        accepted(&writer, writes).await;
+    }
+    start.stop(UPDATES).print("writer, update, 500 a call");
+
+    let start = Start::now();
+    for number in 0..2000 {
+        accepted(&writer, vec![update(&cache, number * 7919 % OBJECTS, 2)]).await;
+    }
+    start.stop(2000).print("writer, update, one after the other");
+
+    for callers in [8, 32, 256] {
+        let mut watchers = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let mut subscriber = cache.subscribe(Interest::Kinds(vec![BINDINGS]), cache.view().revision).unwrap();
+            watchers.spawn(async move { while subscriber.next().await.is_ok() {} });
+        }
+        let start = Start::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for caller in 0..callers {
+            let (cache, writer) = (cache.clone(), writer.clone());
+            tasks.spawn(async move {
+                for number in (caller..UPDATES).step_by(callers) {
+                    accepted(&writer, vec![update(&cache, number, 3)]).await;
+                }
+            });
+        }
+        tasks.join_all().await;
+        start.stop(UPDATES).print(&format!("writer, update, {callers} callers, 10 watchers"));
+        watchers.abort_all();
+    }
+    println!("resident: {} MB", resident_mb());
+
+    let page: usize = cache.view().list(BINDINGS, None).map(|object| object.json.len()).sum();
+    let start = Start::now();
+    let again: usize = cache.view().list(BINDINGS, None).map(|object| object.json.len()).sum();
+    assert_eq!(page, again);
+    start.stop(OBJECTS).print("list");
+
+    drop((cache, writer));
+    task.await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = Start::now();
+    let (cache, writer, task) = open(&path).await;
+    assert_eq!(cache.view().count(BINDINGS, None), OBJECTS);
+    start.stop(OBJECTS).print("start-up");
+    println!("resident: {} MB, file: {} MB", resident_mb(), std::fs::metadata(&path).unwrap().len() >> 20);
+    drop((cache, writer));
+    task.await.unwrap().unwrap();
+}
+
+async fn open(path: &Path) -> (Cache, Writer, Task) {
+    let store: Arc<dyn Store> = store::open(&format!("sqlite://{}", path.display()), &[]).await.unwrap();
+    watch::open(store, Arc::new(SystemClock), Limits::default()).await.unwrap()
+}
+
+async fn accepted(writer: &Writer, writes: Vec<Write>) {
+    match writer.commit(writes, Atomicity::All).await {
+        Ok(outcomes) => assert!(outcomes.iter().all(Result::is_ok), "{:?}", outcomes.iter().find(|one| one.is_err())),
+        Err(WriteError::Busy) => panic!("the queue is full"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn key(number: usize) -> Key {
+    Key::namespaced(BINDINGS, format!("team-{}", number % 50), format!("deployment-web-{number}"))
+}
+
+fn create(number: usize) -> Write {
+    let key = key(number);
+    let draft = Draft::Put(document(&key, 0));
+    Write { key, expect: Expect::Absent, draft }
+}
+
+fn update(cache: &Cache, number: usize, round: usize) -> Write {
+    let key = key(number);
+    let at = cache.view().get(&key).unwrap().revision;
+    let draft = Draft::Put(document(&key, round));
+    Write { key, expect: Expect::At(at), draft }
+}
+
+/// A binding with what its neighbours in the field have: labels, placement, result, conditions.
+fn document(key: &Key, round: usize) -> Document {
+    let clusters: Vec<Value> = (0..4).map(|n| json!({"name": format!("member-{n}"), "replicas": n + round})).collect();
+    let Value::Object(object) = json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {
+            "namespace": *key.namespace, "name": *key.name, "uid": "c9b6ee2f-5d3a-4a27-8a44-5f3f6f8c6d11",
+            "creationTimestamp": "2026-04-17T15:04:05Z", "generation": 3,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "e8b9b1b7-51ee-4f1e-9f1c-8b7f8d7a9c21", "app": "web"},
+            "annotations": {"policy.karmada.io/applied-placement": "{\"clusterAffinity\":{\"clusterNames\":[\"member-0\",\"member-1\",\"member-2\",\"member-3\"]},\"replicaScheduling\":{\"replicaSchedulingType\":\"Divided\"}}"},
+        },
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": *key.namespace, "name": *key.name, "uid": "6c5b1e0e-93a3-4b8a-a5a3-7e3a1e5f1f55", "resourceVersion": "123456"},
+            "replicas": 12, "clusters": clusters, "schedulerName": "default-scheduler", "conflictResolution": "Abort",
+            "placement": {"clusterAffinity": {"clusterNames": ["member-0", "member-1", "member-2", "member-3"]}, "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}},
+            "replicaRequirements": {"resourceRequest": {"cpu": "100m", "memory": "128Mi"}},
+        },
+        "status": {
+            "schedulerObservedGeneration": 3, "lastScheduledTime": "2026-04-17T15:04:06Z",
+            "conditions": [{"type": "Scheduled", "status": "True", "reason": "Success", "message": "Binding has been scheduled successfully.", "lastTransitionTime": "2026-04-17T15:04:06Z"}],
+        },
+    }) else {
+        unreachable!("written as an object above")
+    };
+    Document::new(object)
+}
+
+/// What SQLite alone needs, through sqlx, with statements of up to 250 rows.
+async fn plain(path: &PathBuf, batch: usize) -> Cost {
+    let rows = if batch == 1 { 2000 } else { UPDATES };
+    let mut connection = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .disable_statement_logging()
+        .connect()
+        .await
+        .unwrap();
+    sqlx::raw_sql("CREATE TABLE plain (revision INTEGER PRIMARY KEY, namespace TEXT, name TEXT, object TEXT)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let objects: Vec<(Key, String)> = (0..rows)
+        .map(|number| {
+            let json = document(&key(number), 0).at(Revision(number as i64));
+            (key(number), String::from_utf8(json.to_vec()).unwrap())
+        })
+        .collect();
+    let start = Start::now();
+    let mut revision = 0i64;
+    for group in objects.chunks(batch) {
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+        for chunk in group.chunks(250) {
+            revision = insert_plain(&mut connection, revision, chunk).await;
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut connection).await.unwrap();
+    }
+    start.stop(rows)
+}
+
+async fn insert_plain(connection: &mut SqliteConnection, mut revision: i64, rows: &[(Key, String)]) -> i64 {
+    let mut arguments = SqliteArguments::default();
+    for (key, object) in rows {
+        revision += 1;
+        arguments.add(revision).unwrap();
+        arguments.add(&*key.namespace).unwrap();
+        arguments.add(&*key.name).unwrap();
+        arguments.add(object).unwrap();
+    }
+    let statement = format!("INSERT INTO plain VALUES {}", vec!["(?, ?, ?, ?)"; rows.len()].join(", "));
+    sqlx::query_with(AssertSqlSafe(statement), arguments).execute(connection).await.unwrap();
+    revision
+}
+
+struct Start {
+    wall: Instant,
+    cpu: Duration,
+}
+
+struct Cost {
+    rows: usize,
+    wall: Duration,
+    cpu: Duration,
+}
+
+impl Start {
+    fn now() -> Start {
+        Start { wall: Instant::now(), cpu: cpu() }
+    }
+
+    fn stop(self, rows: usize) -> Cost {
+        Cost { rows, wall: self.wall.elapsed(), cpu: cpu() - self.cpu }
+    }
+}
+
+impl Cost {
+    fn print(&self, what: &str) {
+        let per_row = |spent: Duration| spent.as_secs_f64() * 1e6 / self.rows as f64;
+        let rate = self.rows as f64 / self.wall.as_secs_f64();
+        println!("{what:<42} {rate:>9.0} rows/s  {:>7.1} us CPU/row", per_row(self.cpu));
+    }
+}
+
+/// Of the whole process, all threads.
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+fn resident_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() / 1024
+}

@@ -1,0 +1,84 @@
+//! A store that fails when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use ballast::k8s::{GroupResource, Key, Revision};
+use ballast::store::{Bounds, Change, Error, MemoryStore, Store};
+use tokio::sync::Semaphore;
+
+pub struct FaultyStore {
+    pub inner: MemoryStore,
+    /// Commits fail and store nothing.
+    pub disk_is_full: AtomicBool,
+    /// Commits fail after they were stored: the answer got lost.
+    pub answers_are_lost: AtomicBool,
+    /// Reading fails too.
+    pub is_silent: AtomicBool,
+    /// Permits that commits wait for; plenty unless a test takes them.
+    pub gate: Semaphore,
+}
+
+impl FaultyStore {
+    pub fn new() -> Arc<FaultyStore> {
+        Arc::new(FaultyStore {
+            inner: MemoryStore::new(),
+            disk_is_full: AtomicBool::new(false),
+            answers_are_lost: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            gate: Semaphore::new(1 << 20),
+        })
+    }
+
+    /// Commits wait from now on, until `gate` gets permits.
+    pub fn hold(&self) {
+        self.gate.forget_permits(usize::MAX);
+    }
+}
+
+fn failure(is_on: &AtomicBool) -> Result<(), Error> {
+    match is_on.load(Ordering::SeqCst) {
+        true => Err(Error::Unavailable { action: "told to fail", source: Arc::new(std::io::Error::other("full")) }),
+        false => Ok(()),
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
+        self.inner.get(key).await
+    }
+
+    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
+        self.inner.list(resource).await
+    }
+
+    async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        self.gate.acquire().await.expect("never closed").forget();
+        failure(&self.disk_is_full)?;
+        self.inner.commit(changes).await?;
+        failure(&self.answers_are_lost)
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        self.inner.changes(after, limit).await
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        self.inner.rows(revisions).await
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        self.inner.compact(through, limit).await
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        failure(&self.is_silent)?;
+        self.inner.bounds().await
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        self.inner.revision_before(time_ms).await
+    }
+}

@@ -6,4 +6,5 @@ mod faulty;
 mod fixtures;
 mod kill;
 mod sqlite_file;
+mod watching;
 mod writer;

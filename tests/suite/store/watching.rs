@@ -1,0 +1,344 @@
+//! What readers are promised: exact views, complete and ordered events, and never to be waited for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballast::clock::{Clock, ManualClock};
+use ballast::k8s::{GroupResource, Key, Object, Revision, Time};
+use ballast::store::{self, MemoryStore, Store};
+use ballast::watch::{self, Atomicity, Cache, Event, EventKind, Interest, Limits, Rejected, View, Write, Writer};
+
+use super::fixtures::*;
+
+fn kinds(kinds: &[GroupResource]) -> Interest {
+    Interest::Kinds(kinds.to_vec())
+}
+
+fn small_window(events: usize) -> Limits {
+    Limits { window_events_max: events, ..Limits::default() }
+}
+
+/// Fails rather than hangs where nothing comes.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it came soon")
+}
+
+#[tokio::test]
+async fn a_slow_watcher_is_cut_off_and_nobody_waits_for_it() {
+    let room = Room::open(Arc::new(MemoryStore::new()), small_window(10)).await;
+    let mut slow = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
+    let mut quick = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
+    for number in 0..50 {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+        let events = quick.next().await.unwrap();
+        assert_eq!((events.len(), value(&events[0].object)), (1, number));
+    }
+    let expired = slow.next().await.unwrap_err();
+    assert_eq!((expired.asked, expired.oldest), (Revision::ZERO, Revision(40)));
+    assert_eq!(room.cache.subscribe(Interest::All, Revision(39)).err().unwrap().oldest, Revision(40));
+    let mut again = room.cache.subscribe(Interest::All, Revision(40)).unwrap();
+    assert_eq!(again.next().await.unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn a_busy_kind_does_not_shorten_the_memory_of_a_quiet_one() {
+    let room = Room::open(Arc::new(MemoryStore::new()), small_window(10)).await;
+    room.put(create(&Key::cluster(CLUSTERS, "member1"), 1)).await;
+    let waiting = room.cache.subscribe(kinds(&[CLUSTERS]), Revision(1)).unwrap();
+    for number in 0..50 {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+    }
+    assert_eq!(waiting.position(), Revision(51), "nothing of its kind came, so it has seen everything");
+    let mut late = room.cache.subscribe(kinds(&[CLUSTERS]), Revision::ZERO).unwrap();
+    assert_eq!(late.next().await.unwrap().len(), 1);
+    assert!(room.cache.subscribe(kinds(&[CLUSTERS, BINDINGS]), Revision::ZERO).is_err());
+}
+
+#[tokio::test]
+async fn bytes_and_age_bound_the_window_too() {
+    let clock = ManualClock::at(Time::from_seconds(1000));
+    let limits = Limits { window_bytes_max: 10 << 10, window_age_max: Duration::from_secs(60), ..Limits::default() };
+    let (cache, writer, _task) = watch::open(Arc::new(MemoryStore::new()), clock.clone(), limits).await.unwrap();
+    let commit = async |write| writer.commit(vec![write], Atomicity::All).await.unwrap().remove(0).unwrap().revision;
+    commit(create(&binding("old"), 1)).await;
+    clock.advance_seconds(61);
+    commit(create(&binding("young"), 1)).await;
+    assert_eq!(cache.subscribe(Interest::All, Revision::ZERO).err().unwrap().oldest, Revision(1));
+    let mut large = object(&binding("large"), 1);
+    large.insert("data".into(), "x".repeat(9 << 10).into());
+    commit(put(&binding("large"), large)).await;
+    assert_eq!(cache.subscribe(Interest::All, Revision(1)).err().unwrap().oldest, Revision(2));
+}
+
+#[tokio::test]
+async fn a_long_backlog_comes_in_parts_and_in_order() {
+    let limits = Limits { events_per_turn_max: 7, ..Limits::default() };
+    let room = Room::open(Arc::new(MemoryStore::new()), limits).await;
+    for number in 0..25 {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+        room.put(create(&Key::cluster(CLUSTERS, format!("member-{number}")), number)).await;
+    }
+    let mut subscriber = room.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
+    let mut seen = Vec::new();
+    while subscriber.position() < Revision(50) {
+        let events = subscriber.next().await.unwrap();
+        assert!(events.len() <= 7);
+        seen.extend(events.iter().map(|event| event.revision.0));
+        assert_eq!(subscriber.position().0, *seen.last().unwrap());
+    }
+    assert!(seen.into_iter().eq(1..=50));
+}
+
+#[tokio::test]
+async fn a_watch_of_the_future_waits_for_it() {
+    let room = Room::in_memory().await;
+    let mut subscriber = room.cache.subscribe(kinds(&[BINDINGS]), Revision(2)).unwrap();
+    let reached = tokio::spawn({
+        let cache = room.cache.clone();
+        async move { cache.reached(Revision(3)).await }
+    });
+    for number in 0..3 {
+        assert!(!reached.is_finished());
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+    }
+    soon(reached).await.unwrap();
+    let events = soon(subscriber.next()).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.revision.0).collect::<Vec<_>>(), [3]);
+}
+
+#[tokio::test]
+async fn losing_the_future_of_next_loses_no_event() {
+    let room = Room::in_memory().await;
+    let mut subscriber = room.cache.subscribe(kinds(&[BINDINGS, CLUSTERS]), Revision::ZERO).unwrap();
+    for number in 0..5 {
+        assert!(futures_util::poll!(Box::pin(subscriber.next())).is_pending());
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+        let events = soon(subscriber.next()).await.unwrap();
+        assert_eq!((events.len(), value(&events[0].object)), (1, number));
+    }
+}
+
+#[tokio::test]
+async fn lists_are_ranges_of_the_key_order() {
+    let room = Room::in_memory().await;
+    let chance = ManualClock::at(Time::from_seconds(0));
+    let namespaces = ["", "a", "a-b", "a0", "aa", "b"];
+    let mut model: BTreeMap<(String, String), i64> = BTreeMap::new();
+    for number in 0..600 {
+        let namespace = namespaces[chance.random() as usize % namespaces.len()];
+        let key = Key::namespaced(BINDINGS, namespace, format!("n{}", chance.random() % 150));
+        if room.writer.commit(vec![create(&key, number)], Atomicity::All).await.unwrap()[0].is_ok() {
+            model.insert((namespace.to_owned(), key.name.to_string()), number);
+        }
+    }
+    let view = room.cache.view();
+    let found = |objects: &mut dyn Iterator<Item = &Arc<Object>>| {
+        objects
+            .map(|object| ((object.key.namespace.to_string(), object.key.name.to_string()), value(object)))
+            .collect::<Vec<_>>()
+    };
+    let expected = |wanted: &dyn Fn(&(String, String)) -> bool| {
+        model
+            .iter()
+            .filter(|(place, _)| wanted(place))
+            .map(|(place, value)| (place.clone(), *value))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(&mut view.list(BINDINGS, None)), expected(&|_| true));
+    assert_eq!((view.count(BINDINGS, None), view.count(CLUSTERS, None)), (model.len(), 0));
+    assert_eq!(view.list(CLUSTERS, Some("a")).count(), 0);
+    for namespace in namespaces.into_iter().chain(["missing"]) {
+        let wanted = expected(&|place| place.0 == namespace);
+        assert_eq!(found(&mut view.list(BINDINGS, Some(namespace))), wanted, "{namespace:?}");
+        assert_eq!(view.count(BINDINGS, Some(namespace)), wanted.len());
+    }
+    let places =
+        model.keys().cloned().chain([("a".into(), "".into()), ("zz".into(), "zz".into()), ("".into(), "".into())]);
+    for after in places.step_by(3) {
+        let seek = (after.0.as_str(), after.1.as_str());
+        assert_eq!(found(&mut view.list_after(BINDINGS, None, seek)), expected(&|place| *place > after), "{after:?}");
+        for namespace in ["a", "a0", "missing"] {
+            let listed = found(&mut view.list_after(BINDINGS, Some(namespace), seek));
+            let wanted = expected(&|place| place.0 == namespace && *place > after);
+            assert_eq!(listed, wanted, "{namespace:?} after {after:?}");
+        }
+    }
+}
+
+/// The state of everything, told naively.
+type State = BTreeMap<Key, (Revision, i64)>;
+
+fn state(view: &View) -> State {
+    let objects = [BINDINGS, CLUSTERS].into_iter().flat_map(|kind| view.list(kind, None).cloned().collect::<Vec<_>>());
+    objects.map(|object| (object.key.clone(), (object.revision, value(&object)))).collect()
+}
+
+fn apply(state: &mut State, event: &Event) {
+    let key = &event.object.key;
+    let before = event.previous.as_ref().map(|previous| (previous.revision, value(previous)));
+    assert_eq!(state.get(key), before.as_ref(), "an event follows the state before it");
+    assert_eq!(event.kind == EventKind::Created, before.is_none());
+    assert_eq!(event.object.revision, event.revision);
+    match event.kind {
+        EventKind::Created | EventKind::Updated => state.insert(key.clone(), (event.revision, value(&event.object))),
+        EventKind::Deleted => state.remove(key),
+    };
+}
+
+/// A few writes in one call, some of which will be rejected.
+fn random_writes(view: &View, chance: &dyn Clock) -> Vec<Write> {
+    (0..1 + chance.random() % 5)
+        .map(|_| {
+            let name = format!("n{}", chance.random() % 12);
+            let key = if chance.random() % 4 == 0 { Key::cluster(CLUSTERS, name) } else { binding(&name) };
+            let value = (chance.random() >> 20) as i64;
+            match view.get(&key) {
+                Some(state) if chance.random() % 3 == 0 => delete(&key, state.revision),
+                Some(state) => update(&key, state.revision, value),
+                None => create(&key, value),
+            }
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_past_state_in_the_window_is_told_exactly_also_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let stores = [store::open("memory:", &[]).await.unwrap(), store::open(&url(&home), &[]).await.unwrap()];
+    for store in stores {
+        let limits = Limits { window_events_max: 120, past_views_max: 5, ..Limits::default() };
+        let room = Room::open(store.clone(), limits.clone()).await;
+        let chance = ManualClock::at(Time::from_seconds(0));
+        let mut subscriber = room.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
+        let mut states = vec![State::new()];
+        while states.len() < 400 {
+            let writes = random_writes(&room.cache.view(), &*chance);
+            room.writer.commit(writes, Atomicity::Each).await.unwrap();
+            if subscriber.position() < room.cache.view().revision {
+                for event in subscriber.next().await.unwrap() {
+                    let mut next = states.last().unwrap().clone();
+                    apply(&mut next, &event);
+                    states.push(next);
+                }
+            }
+        }
+        check_past(&room.cache, &states, &chance);
+        room.close().await;
+        let room = Room::open(store, limits).await;
+        check_past(&room.cache, &states, &chance);
+        let mut resumed = room.cache.subscribe(Interest::All, Revision(states.len() as i64 - 51)).unwrap();
+        let mut resumed_state = states[states.len() - 51].clone();
+        resumed.next().await.unwrap().iter().for_each(|event| apply(&mut resumed_state, event));
+        assert_eq!(Some(&resumed_state), states.last());
+        room.close().await;
+    }
+}
+
+fn check_past(cache: &Cache, states: &[State], chance: &ManualClock) {
+    let mut told = 0;
+    for _ in 0..300 {
+        let revision = chance.random() as usize % states.len();
+        match cache.view_at(Revision(revision as i64)) {
+            Ok(view) => {
+                assert_eq!(view.revision, Revision(revision as i64));
+                assert_eq!(state(&view), states[revision], "at {revision}");
+                told += 1;
+            }
+            Err(expired) => assert!(expired.oldest > Revision(revision as i64)),
+        }
+    }
+    assert!(told > 50, "the window holds about a third of the past");
+    assert_eq!(state(&cache.view()), *states.last().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn list_and_watch_equal_a_later_list_under_concurrent_writers() {
+    const WRITERS: usize = 4;
+    const WATCHERS: usize = 12;
+    const CALLS: usize = 150;
+    let home = tempfile::tempdir().unwrap();
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    let mut writers = tokio::task::JoinSet::new();
+    for number in 0..WRITERS {
+        writers.spawn(write_much(room.cache.clone(), room.writer.clone(), number, CALLS));
+    }
+    let mut watchers = tokio::task::JoinSet::new();
+    for number in 0..WATCHERS {
+        let cache = room.cache.clone();
+        watchers.spawn(async move {
+            cache.reached(Revision(number as i64 * 20)).await;
+            let view = cache.view();
+            let mut known = state(&view);
+            let mut last = view.revision;
+            let mut subscriber = cache.subscribe(Interest::All, view.revision).unwrap();
+            loop {
+                for event in soon(subscriber.next()).await.unwrap() {
+                    assert_eq!(event.revision, last.next(), "every change, once, in order");
+                    last = event.revision;
+                    apply(&mut known, &event);
+                }
+                assert!(subscriber.position() >= last);
+                if known.contains_key(&binding("the-end")) {
+                    return known;
+                }
+            }
+        });
+    }
+    writers.join_all().await;
+    room.put(create(&binding("the-end"), 0)).await;
+    let expected = state(&room.cache.view());
+    for known in soon(watchers.join_all()).await {
+        assert_eq!(known, expected);
+    }
+}
+
+async fn write_much(cache: Cache, writer: Writer, seed: usize, calls: usize) {
+    let chance = ManualClock::at(Time::from_seconds(0));
+    (0..seed * 1000).for_each(|_| drop(chance.random().to_string()));
+    for _ in 0..calls {
+        let view = cache.view();
+        let writes = random_writes(&view, &*chance);
+        let atomicity = if chance.random() % 2 == 0 { Atomicity::Each } else { Atomicity::All };
+        let outcomes = writer.commit(writes, atomicity).await.unwrap();
+        let newest = cache.view();
+        for outcome in &outcomes {
+            match outcome {
+                Ok(object) => assert!(newest.revision >= object.revision, "a write is visible when it is acknowledged"),
+                Err(Rejected::NotTried) => assert!(atomicity == Atomicity::All),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_log_is_compacted_by_count_and_watches_go_on() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let limits = Limits {
+        compaction_every: Duration::from_millis(1),
+        log_rows_max: 20,
+        compaction_rows_max: 3,
+        ..Limits::default()
+    };
+    let room = Room::open(store.clone(), limits.clone()).await;
+    let mut state = room.put(create(&binding("web"), 0)).await;
+    room.put(create(&binding("quiet"), 7)).await;
+    for number in 1..100 {
+        state = room.put(update(&binding("web"), state.revision, number)).await;
+    }
+    let compacted = async || store.bounds().await.unwrap().compacted;
+    soon(async {
+        while compacted().await < Revision(81) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert!(room.cache.subscribe(Interest::All, Revision::ZERO).is_ok(), "memory goes further back than the log here");
+    room.close().await;
+    let room = Room::open(store, limits).await;
+    assert_eq!(value(room.cache.view().get(&binding("quiet")).unwrap()), 7);
+    assert_eq!(room.cache.subscribe(Interest::All, Revision(80)).err().unwrap().oldest, Revision(81));
+    let mut resumed = room.cache.subscribe(Interest::All, Revision(81)).unwrap();
+    assert_eq!(resumed.next().await.unwrap().len(), 20);
+}

@@ -191,10 +191,10 @@ fn random_writes(view: &View, chance: &dyn Clock) -> Vec<Write> {
     (0..1 + chance.random() % 5)
         .map(|_| {
             let name = format!("n{}", chance.random() % 12);
-            let key = if chance.random() % 4 == 0 { Key::cluster(CLUSTERS, name) } else { binding(&name) };
+            let key = if chance.random().is_multiple_of(4) { Key::cluster(CLUSTERS, name) } else { binding(&name) };
             let value = (chance.random() >> 20) as i64;
             match view.get(&key) {
-                Some(state) if chance.random() % 3 == 0 => delete(&key, state.revision),
+                Some(state) if chance.random().is_multiple_of(3) => delete(&key, state.revision),
                 Some(state) => update(&key, state.revision, value),
                 None => create(&key, value),
             }
@@ -299,7 +299,7 @@ async fn write_much(cache: Cache, writer: Writer, seed: usize, calls: usize) {
     for _ in 0..calls {
         let view = cache.view();
         let writes = random_writes(&view, &*chance);
-        let atomicity = if chance.random() % 2 == 0 { Atomicity::Each } else { Atomicity::All };
+        let atomicity = if chance.random().is_multiple_of(2) { Atomicity::Each } else { Atomicity::All };
         let outcomes = writer.commit(writes, atomicity).await.unwrap();
         let newest = cache.view();
         for outcome in &outcomes {

@@ -19,6 +19,8 @@ pub mod api;
 pub mod store;
 /// The state of all kinds in memory, the recent past, and the one writer.
 pub mod watch;
+/// The verbs, once, for every kind, without HTTP.
+pub mod registry;
 /// Who asks, and what they may do.
 pub mod auth;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.

@@ -32,6 +32,18 @@ pub enum RevisionMatch {
     NotOlderThan,
 }
 
+/// What a GET asks for: a state that is not older than a revision (RV1-RV3).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GetOptions {
+    pub revision: Option<Revision>,
+}
+
+impl GetOptions {
+    pub fn from_query(query: &Query<'_>) -> Result<GetOptions, Status> {
+        Ok(GetOptions { revision: query.text("resourceVersion").map(parse_revision).transpose()? })
+    }
+}
+
 impl ListOptions {
     pub fn from_query(query: &Query<'_>) -> Result<ListOptions, Status> {
         let labels = query.text("labelSelector").map(label_query::parse).transpose().map_err(Status::bad_request)?;

@@ -23,7 +23,7 @@ pub use body::{Body, Duplicate, Malformed};
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};
-pub use list_options::{ContinueToken, ListOptions, RevisionMatch};
+pub use list_options::{ContinueToken, GetOptions, ListOptions, RevisionMatch};
 pub use object::{DecodeError, Document, Object};
 pub use patch::Patch;
 pub use quantity::Quantity;

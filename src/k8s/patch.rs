@@ -6,6 +6,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value};
 
 use super::Status;
+use super::{Body, body::Duplicate};
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What `copy` operations may add to an object in all.
@@ -17,7 +18,7 @@ const DEPTH_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub enum Patch {
     Json(json_patch::Patch),
-    Merge(Map<String, Value>),
+    Merge(Body),
 }
 
 impl Patch {
@@ -35,7 +36,16 @@ impl Patch {
     }
 
     pub fn merge(text: &[u8]) -> Result<Patch, Status> {
-        serde_json::from_slice(text).map(Patch::Merge).map_err(undecodable)
+        let body = Body::from_json(text);
+        body.map(Patch::Merge).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
+    }
+
+    /// Keys that the patch itself has twice.
+    pub fn duplicates(&self) -> &[Duplicate] {
+        match self {
+            Patch::Json(_) => &[],
+            Patch::Merge(body) => &body.duplicates,
+        }
     }
 
     /// Applies it to a whole object. On an error `object` is gone: it was of no further use.
@@ -43,7 +53,7 @@ impl Patch {
         match self {
             Patch::Merge(patch) => {
                 let mut object = object;
-                merge(&mut object, patch);
+                merge(&mut object, &patch.value);
                 Ok(object)
             }
             Patch::Json(patch) => {

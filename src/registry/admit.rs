@@ -1,0 +1,154 @@
+//! From a body to an object that may be stored: read it (unknown and duplicate fields), then default,
+//! prepare and judge it (AD1, AD4, AD5, AD8). Pure but for the time it is given.
+
+use super::metadata::{self, Tree};
+use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
+use crate::resource::{Given, Lifetime, ResourceKind};
+
+/// Whose object it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// A client of the API: known mistakes are mended.
+    Client,
+    /// A part of Ballast.
+    Ourselves,
+}
+
+/// Everything that decides how one object is admitted.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    pub row: &'a ResourceKind,
+    pub author: Author,
+    pub field_validation: FieldValidation,
+    pub now: Time,
+}
+
+/// A body that was read: what is left of it, and what is to be said about the rest.
+pub(super) struct Read {
+    pub object: Tree,
+    pub warnings: Vec<String>,
+    /// Under strict validation, why the object must be refused.
+    pub strict_faults: Vec<String>,
+}
+
+impl Admission<'_> {
+    /// Checks what the object says it is, and drops what the schema does not know (FV2-FV5).
+    pub fn read(&self, body: Body) -> Result<Read, Status> {
+        let duplicates = match self.field_validation {
+            FieldValidation::Strict => body.strict_faults(),
+            FieldValidation::Warn => body.duplicates.iter().map(ToString::to_string).collect(),
+            FieldValidation::Ignore => Vec::new(),
+        };
+        let mut object = body.value;
+        self.check_type(&object)?;
+        if let Some(metadata) = object.get_mut("metadata") {
+            let Some(metadata) = metadata.as_object_mut() else {
+                return Err(self.undecodable("json: metadata is not an object"));
+            };
+            metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
+        }
+        let mended = match self.author {
+            Author::Client => (self.row.mend)(&mut object),
+            Author::Ourselves => Vec::new(),
+        };
+        let unknown = self.row.schema.prune(&mut object);
+        if self.field_validation == FieldValidation::Ignore {
+            return Ok(Read { object, warnings: mended, strict_faults: Vec::new() });
+        }
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}"));
+        let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(mended).collect();
+        Ok(match self.field_validation {
+            FieldValidation::Strict => Read { object, warnings: Vec::new(), strict_faults: faults },
+            _ => Read { object, warnings: faults, strict_faults: Vec::new() },
+        })
+    }
+
+    /// As `read`, where strict faults are the caller's to answer for at once (FV2).
+    pub fn read_strictly(&self, body: Body) -> Result<(Tree, Vec<String>), Status> {
+        let read = self.read(body)?;
+        if read.strict_faults.is_empty() {
+            return Ok((read.object, read.warnings));
+        }
+        Err(self.undecodable(&strict_sentence(&read.strict_faults)))
+    }
+
+    fn undecodable(&self, why: &str) -> Status {
+        let ResourceKind { kind, version, .. } = self.row;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
+    /// VB15, VB16.
+    fn check_type(&self, object: &Tree) -> Result<(), Status> {
+        let kind = metadata::text(object, "kind");
+        let api_version = metadata::text(object, "apiVersion");
+        if kind.is_empty() || api_version.is_empty() {
+            let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+            let shown = shortened(object);
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{shown}'",
+                self.row.kind
+            )));
+        }
+        let expected = self.row.api_version();
+        if api_version != expected {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if kind != self.row.kind {
+            let mut errors = FieldErrors::default();
+            errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", self.row.kind));
+            return Err(self.invalid(object, &errors));
+        }
+        Ok(())
+    }
+
+    /// Defaults, prepares and judges an object whose metadata is in place. On an update, a fault that the
+    /// stored object has as well does not stop it (AD6, ST7): it could otherwise never be changed again.
+    pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
+        let row = self.row;
+        row.schema.default(object);
+        (row.prepare)(object, &Given { old, now: self.now });
+        if row.lifetime == Lifetime::Stored {
+            metadata::validate(metadata::of(object), row.is_namespaced(), &mut errors);
+        }
+        let faults = self.faults(object, old);
+        if !faults.is_empty() {
+            // Rare, so the stored object is judged only now.
+            let known = old.map(|old| self.faults(old, Some(old))).unwrap_or_default();
+            errors.append(without(faults, &known));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
+    }
+
+    /// The schema speaks first: the kind's own rules need an object of the right shape.
+    fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
+        let faults = self.row.schema.validate(object);
+        if faults.is_empty() { (self.row.validate)(object, old) } else { faults }
+    }
+
+    pub fn invalid(&self, object: &Tree, errors: &FieldErrors) -> Status {
+        let name = metadata::text(metadata::of(object), "name");
+        Status::invalid(self.row.group, self.row.kind, name, errors)
+    }
+}
+
+pub(super) fn strict_sentence(faults: &[String]) -> String {
+    format!("strict decoding error: {}", faults.join(", "))
+}
+
+fn without(errors: FieldErrors, known: &FieldErrors) -> FieldErrors {
+    let mut left = FieldErrors::default();
+    for error in errors.into_iter().filter(|error| known.iter().all(|known| known != error)) {
+        left.push(&error.path, error.reason, error.body);
+    }
+    left
+}
+
+/// The start of an object's text, for a message.
+fn shortened(object: &Tree) -> String {
+    const SHOWN_BYTES_MAX: usize = 256;
+    let text = serde_json::to_string(object).unwrap_or_default();
+    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+    if end == text.len() { text } else { format!("{}...", &text[..end]) }
+}

@@ -1,0 +1,221 @@
+//! The client of workers and actions: batches of changes in one transaction, admitted like those of users.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::admit::{Admission, Author};
+use super::update::{self, Plan, Stored};
+use super::{Core, batch, create, delete, metadata};
+use crate::k8s::{
+    Body, DeleteOptions, Document, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
+};
+use crate::resource::{Lifetime, ResourceKind};
+use crate::watch::{Atomicity, Cache, Draft, Expect, View, Write};
+
+/// Batches above this are admitted off the threads that serve.
+const ADMITTED_INLINE_MAX: usize = 16;
+
+#[derive(Clone)]
+pub struct Client {
+    core: Arc<Core>,
+    user: User,
+}
+
+/// What of the object an update is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    Status,
+    /// Everything in one write: what no request can do.
+    Whole,
+}
+
+/// One change of a batch.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Create(Map<String, Value>),
+    /// The whole object, of which one part counts. Its `metadata.resourceVersion` must be the stored one.
+    Update {
+        part: Part,
+        object: Map<String, Value>,
+    },
+    /// Of this revision, or of whatever is there when the batch is decided.
+    Delete {
+        key: Key,
+        revision: Option<Revision>,
+    },
+}
+
+impl Client {
+    pub(super) fn new(core: Arc<Core>, user: User) -> Client {
+        Client { core, user }
+    }
+
+    /// In whose name this writes.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+
+    pub fn view(&self) -> Arc<View> {
+        self.core.cache.view()
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.core.cache
+    }
+
+    /// Admits all changes against one view and commits them in one transaction; outcomes in their order.
+    /// An update that changes nothing succeeds and writes nothing, and so does a delete of what waits for
+    /// its finalizers. The outcome of a delete is the object's last state. With `Atomicity::All`, one
+    /// refused change refuses all.
+    pub async fn batch(
+        &self,
+        changes: Vec<(GroupResource, Change)>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Outcome>, Status> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let view = self.core.cache.view();
+        let decided = if changes.len() <= ADMITTED_INLINE_MAX {
+            decide_all(&self.core, &view, changes)
+        } else {
+            let core = Arc::clone(&self.core);
+            let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, changes));
+            work.await.map_err(|_| Status::internal("failed to admit a batch"))?
+        };
+        commit(&self.core, decided, atomicity).await
+    }
+}
+
+/// What becomes of one change.
+enum Decided {
+    Write(Write),
+    Nothing(Arc<Object>),
+    Refused(Status),
+}
+
+/// What a change came to, for whoever asked for it.
+pub type Outcome = Result<Arc<Object>, Status>;
+
+/// With the key, for the words of a change that was not tried.
+type Decision = (Key, Decided);
+
+fn decide_all(core: &Core, view: &View, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
+    let now = core.clock.now();
+    changes.into_iter().map(|(resource, change)| decide(core, view, now, resource, change)).collect()
+}
+
+fn decide(core: &Core, view: &View, now: Time, resource: GroupResource, change: Change) -> Decision {
+    let Some(row) = core.rows.get(&resource).filter(|row| row.lifetime == Lifetime::Stored) else {
+        let message = format!("objects of {resource} are not stored here");
+        return (Key::cluster(resource, ""), Decided::Refused(Status::failure(405, "MethodNotAllowed", message)));
+    };
+    let admission = Admission { row, author: Author::Ourselves, field_validation: FieldValidation::Strict, now };
+    let (key, decided) = match change {
+        Change::Create(object) => (key_of(row, &object), decide_create(core, &admission, object)),
+        Change::Update { part, object } => {
+            let key = key_of(row, &object);
+            let decided = decide_update(&admission, view, &key, part, object);
+            (key, decided)
+        }
+        Change::Delete { key, revision } => {
+            let decided = decide_delete(view, row, &key, revision, now);
+            (key, decided)
+        }
+    };
+    match decided {
+        // The name may have been generated just now.
+        Ok(Decided::Write(write)) => (write.key.clone(), Decided::Write(write)),
+        Ok(decided) => (key, decided),
+        Err(status) => (key, Decided::Refused(status)),
+    }
+}
+
+fn key_of(row: &ResourceKind, object: &Map<String, Value>) -> Key {
+    create::key_of(row, metadata::of(object))
+}
+
+fn decide_create(core: &Core, admission: &Admission<'_>, object: Map<String, Value>) -> Result<Decided, Status> {
+    let (mut object, mut unheard) = admission.read_strictly(Body::of(object))?;
+    create::prepare(core, admission, &mut object, &mut unheard)?;
+    let key = key_of(admission.row, &object);
+    Ok(Decided::Write(Write { key, expect: Expect::Absent, draft: Draft::Put(Document::new(object)) }))
+}
+
+fn decide_update(
+    admission: &Admission<'_>,
+    view: &View,
+    key: &Key,
+    part: Part,
+    object: Map<String, Value>,
+) -> Result<Decided, Status> {
+    if part == Part::Status && !admission.row.status_subresource {
+        return Err(Status::not_found(key.resource, &key.name));
+    }
+    let (object, mut unheard) = admission.read_strictly(Body::of(object))?;
+    let stored = find(view, key)?;
+    update::check_version(&stored, metadata::of(&object))?;
+    let plan = update::plan(admission, part, &stored, object, &mut unheard)?;
+    Ok(decided(stored, plan))
+}
+
+fn decide_delete(
+    view: &View,
+    row: &ResourceKind,
+    key: &Key,
+    revision: Option<Revision>,
+    now: Time,
+) -> Result<Decided, Status> {
+    let stored = find(view, key)?;
+    let resource_version = revision.map(|revision| revision.to_string());
+    let options = DeleteOptions { resource_version, ..DeleteOptions::default() };
+    delete::check_preconditions(row.kind, &stored.object, &options)?;
+    let plan = delete::plan(&stored, None, now);
+    Ok(decided(stored, plan))
+}
+
+fn find(view: &View, key: &Key) -> Result<Stored, Status> {
+    let object = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
+    Stored::parse(Arc::clone(object))
+}
+
+fn decided(stored: Stored, plan: Plan) -> Decided {
+    match update::write(&stored, plan) {
+        Some(write) => Decided::Write(write),
+        None => Decided::Nothing(stored.object),
+    }
+}
+
+async fn commit(core: &Core, decisions: Vec<Decision>, atomicity: Atomicity) -> Result<Vec<Outcome>, Status> {
+    let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
+    let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
+    let mut writes = Vec::with_capacity(decisions.len());
+    // None: the writer's to say.
+    let mut answers: Vec<(Key, Option<Outcome>)> = Vec::with_capacity(decisions.len());
+    for (key, decided) in decisions {
+        let answer = match decided {
+            Decided::Refused(status) => Some(Err(status)),
+            _ if is_off => Some(Err(batch::not_tried(&key))),
+            Decided::Nothing(object) => Some(Ok(object)),
+            Decided::Write(write) => {
+                writes.push(write);
+                None
+            }
+        };
+        answers.push((key, answer));
+    }
+    let mut outcomes = match writes.is_empty() {
+        true => Vec::new(),
+        false => core.writer.commit(writes, atomicity).await.map_err(batch::failure)?,
+    }
+    .into_iter();
+    let answer_of_writer = |key: &Key, outcome| match outcome {
+        Some(outcome) => Result::map_err(outcome, |rejected| batch::refusal(key, rejected)),
+        None => Err(Status::internal("the writer gave no answer")),
+    };
+    let answers = answers.into_iter();
+    Ok(answers.map(|(key, answer)| answer.unwrap_or_else(|| answer_of_writer(&key, outcomes.next()))).collect())
+}

@@ -1,0 +1,176 @@
+//! Create: names, identity, admission, and the one write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). For kinds
+//! that act and are not stored, the act instead of the write (VB24).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::admit::{Admission, Author};
+use super::metadata::{self, Tree};
+use super::{Core, Registry, Target, Written, batch, unstored};
+use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
+use crate::resource::{Lifetime, ResourceKind};
+use crate::watch::{Draft, Expect, Rejected, Write};
+
+/// How many generated names are tried before giving up (GN1).
+const GENERATED_NAMES_MAX: usize = 8;
+
+impl Registry {
+    pub async fn create(
+        &self,
+        caller: &User,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        target.allow("create")?;
+        let row = &*target.row;
+        let (now, field_validation) = (self.core.clock.now(), options.field_validation);
+        let admission = Admission { row, author: Author::Client, field_validation, now };
+        let (mut object, mut warnings) = admission.read_strictly(body)?;
+        locate(target, &mut object)?;
+        if row.lifetime == Lifetime::Action {
+            return self.act(caller, &admission, object, warnings, options.dry_run).await;
+        }
+        let generated = prepare(&self.core, &admission, &mut object, &mut warnings)?;
+        for attempt in 1.. {
+            let key = key_of(row, metadata::of(&object));
+            let stored = match self.core.cache.view().get(&key) {
+                Some(there) => Err(Rejected::Exists(Arc::clone(there))),
+                None if options.dry_run => return dry(key, object, warnings),
+                None => {
+                    // Only a generated name may need the tree again.
+                    let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
+                    let write =
+                        Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) };
+                    batch::commit_one(&self.core, write).await?
+                }
+            };
+            match stored {
+                Ok(object) => return Ok(Written { object, created: true, warnings }),
+                Err(_) if generated && attempt < GENERATED_NAMES_MAX => rename(&self.core, &mut object),
+                Err(Rejected::Exists(there)) => return Err(exists(&there, generated)),
+                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Creating such an object is all there is to it: it is answered without identity or version (RV20).
+    async fn act(
+        &self,
+        caller: &User,
+        admission: &Admission<'_>,
+        mut object: Tree,
+        warnings: Vec<String>,
+        dry_run: bool,
+    ) -> Result<Written, Status> {
+        let row = admission.row;
+        let Some(action) = self.actions.get(&row.resource) else {
+            return Err(Status::unavailable(format!("nothing here acts on {}", row.resource)));
+        };
+        metadata::wipe(metadata::of_mut(&mut object));
+        admission.finish(&mut object, None, FieldErrors::default())?;
+        action.create(caller, &object, dry_run).await?;
+        let key = key_of(row, metadata::of(&object));
+        Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
+    }
+}
+
+/// Makes a new object ready to be stored. True if its name was generated.
+pub(super) fn prepare(
+    core: &Core,
+    admission: &Admission<'_>,
+    object: &mut Tree,
+    warnings: &mut Vec<String>,
+) -> Result<bool, Status> {
+    let metadata = metadata::of_mut(object);
+    if !metadata::text(metadata, "resourceVersion").is_empty() {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let mut errors = FieldErrors::default();
+    let is_generated = metadata::text(metadata, "name").is_empty();
+    if is_generated {
+        match metadata::text(metadata, "generateName") {
+            "" => errors.required(&FieldPath::new("metadata.name"), "name or generateName is required"),
+            base => {
+                let name = metadata::generate_name(base, core.clock.random());
+                metadata.insert("name".to_owned(), Value::from(name));
+            }
+        }
+    }
+    metadata::begin(metadata, core.clock.uuid(), admission.now);
+    metadata::merge_owners(metadata, warnings);
+    metadata::warn_of_finalizers(metadata, None, warnings);
+    if admission.row.status_subresource {
+        object.remove("status");
+    }
+    admission.finish(object, None, errors)?;
+    Ok(is_generated)
+}
+
+/// Puts the object where the URL says, unless it says otherwise itself (VB17, MD15).
+fn locate(target: &Target, object: &mut Tree) -> Result<(), Status> {
+    let metadata = metadata::of_mut(object);
+    match (&target.namespace, target.row.is_namespaced()) {
+        (Some(namespace), true) => match metadata::text(metadata, "namespace") {
+            own if own == namespace => {}
+            "" => {
+                metadata.insert("namespace".to_owned(), Value::from(namespace.as_str()));
+            }
+            _ => {
+                let message = "the namespace of the provided object does not match the namespace sent on the request";
+                return Err(Status::bad_request(message));
+            }
+        },
+        (None, true) => return Err(Status::bad_request("an empty namespace may not be set during creation")),
+        (Some(_), false) => return Err(Status::not_found(target.row.resource, "")),
+        (None, false) => {
+            metadata.remove("namespace");
+        }
+    }
+    if let Some(name) = &target.name {
+        match metadata::text(metadata, "name") {
+            own if own == name => {}
+            "" => {
+                metadata.insert("name".to_owned(), Value::from(name.as_str()));
+            }
+            own => {
+                let message = format!("the name of the object ({own}) does not match the name on the URL ({name})");
+                return Err(Status::bad_request(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rename(core: &Core, object: &mut Tree) {
+    let metadata = metadata::of_mut(object);
+    let name = metadata::generate_name(metadata::text(metadata, "generateName"), core.clock.random());
+    metadata.insert("name".to_owned(), Value::from(name));
+}
+
+pub(super) fn key_of(row: &ResourceKind, metadata: &Tree) -> Key {
+    let name = metadata::text(metadata, "name");
+    match row.is_namespaced() {
+        true => Key::namespaced(row.resource, metadata::text(metadata, "namespace"), name),
+        false => Key::cluster(row.resource, name),
+    }
+}
+
+fn dry(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
+    Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
+}
+
+/// ER2, ER3, DE5.
+pub(super) fn exists(there: &Object, generated: bool) -> Status {
+    let Key { resource, name, .. } = &there.key;
+    let mut status = Status::already_exists(*resource, name);
+    if generated {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status = status.with(Details { retry_after_seconds: 1, ..Details::of(*resource, name) });
+    } else if there.deleting {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
+}

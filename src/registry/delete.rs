@@ -1,0 +1,172 @@
+//! Delete: preconditions, finalizers, and what is left for others to finish (DE1-DE3, DE6-DE11).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::metadata::{self, Tree};
+use super::update::{self, Plan, Stored};
+use super::{Core, List, Registry, Target, batch, unstored};
+use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time, User};
+use crate::watch::{Atomicity, Rejected, Write};
+
+/// How often a delete without preconditions is decided anew because others wrote first.
+const ATTEMPTS_MAX: usize = 5;
+/// Objects that a deletecollection takes in one transaction.
+const COLLECTION_CHUNK: usize = 500;
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// What a delete came to.
+#[derive(Clone, Debug)]
+pub enum Deleted {
+    /// The object is no more; the status names it (VB5).
+    Gone(Status),
+    /// It is marked, and goes when its finalizers are done.
+    Pending(Arc<Object>),
+}
+
+impl Registry {
+    pub async fn delete(&self, _caller: &User, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
+        target.allow("delete")?;
+        let key = target.key()?;
+        delete(&self.core, target.row.kind, &key, options).await
+    }
+
+    /// Deletes what the options select, as many as the limit allows, and returns it as it was (DE11). Not
+    /// atomic: what others delete meanwhile is passed over.
+    pub async fn delete_collection(
+        &self,
+        caller: &User,
+        target: &Target,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, Status> {
+        target.allow("deletecollection")?;
+        let found = self.list_collection(target, list).await?;
+        for chunk in found.items.chunks(COLLECTION_CHUNK) {
+            if !options.dry_run {
+                self.delete_chunk(caller, target, chunk, options).await?;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(found)
+    }
+
+    async fn delete_chunk(
+        &self,
+        caller: &User,
+        target: &Target,
+        chunk: &[Arc<Object>],
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        let now = self.core.clock.now();
+        let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
+        for object in chunk {
+            check_preconditions(target.row.kind, object, options)?;
+            let stored = Stored::parse(Arc::clone(object))?;
+            writes.extend(update::write(&stored, plan(&stored, options.propagation, now)));
+        }
+        let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
+        let outcomes = self.core.writer.commit(writes, Atomicity::Each).await.map_err(batch::failure)?;
+        for (key, outcome) in keys.iter().zip(outcomes) {
+            if let Err(Rejected::Changed(_)) = outcome {
+                let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
+                let one = Target { namespace, name: Some(key.name.to_string()), ..target.clone() };
+                match self.delete(caller, &one, options).await {
+                    Err(status) if status.code != 404 => return Err(status),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn delete(core: &Core, kind: &str, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = Stored::find(core, key)?;
+        check_preconditions(kind, &stored.object, options)?;
+        let uid = stored.object.uid.clone();
+        let plan = plan(&stored, options.propagation, core.clock.now());
+        let is_gone = matches!(plan, Plan::Remove(_));
+        let outcome = match plan {
+            Plan::Put(tree) if options.dry_run => {
+                let shown = unstored(key.clone(), Some(stored.object.revision), tree)?;
+                return Ok(Deleted::Pending(shown));
+            }
+            Plan::Remove(_) if options.dry_run => Ok(stored.object),
+            plan => match update::write(&stored, plan) {
+                Some(write) => batch::commit_one(core, write).await?,
+                None => Ok(stored.object),
+            },
+        };
+        match outcome {
+            Ok(_) if is_gone => return Ok(Deleted::Gone(Status::deleted(key.resource, &key.name, &uid))),
+            Ok(object) => return Ok(Deleted::Pending(object)),
+            Err(Rejected::Changed(_)) => {}
+            Err(rejected) => return Err(batch::refusal(key, rejected)),
+        }
+    }
+    Err(Status::conflict(key.resource, &key.name))
+}
+
+/// What deleting this object comes to.
+pub(super) fn plan(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
+    let mut tree = stored.tree.clone();
+    let metadata = metadata::of_mut(&mut tree);
+    set_finalizers(metadata, propagation);
+    if metadata::finalizers(metadata).next().is_none() {
+        return Plan::Remove(tree);
+    }
+    if !stored.object.deleting {
+        metadata.insert("deletionTimestamp".to_owned(), Value::from(now.to_string()));
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
+        metadata.insert("generation".to_owned(), Value::from(stored.object.generation + 1));
+    }
+    if tree == stored.tree { Plan::Nothing } else { Plan::Put(tree) }
+}
+
+/// The garbage collector's finalizers are what the caller wants, or what they were (DE6).
+fn set_finalizers(metadata: &mut Tree, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    let wanted = match propagation {
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+        Propagation::Background => None,
+    };
+    let is_other = |finalizer: &&str| !matches!(*finalizer, FOREGROUND | ORPHAN);
+    let mut finalizers: Vec<Value> = metadata::finalizers(metadata).filter(is_other).map(Value::from).collect();
+    finalizers.extend(wanted.map(Value::from));
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), Value::from(finalizers));
+    }
+}
+
+/// ER5: these conflicts name the Kind, not the resource.
+pub(super) fn check_preconditions(kind: &str, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let Key { resource, name, .. } = &object.key;
+    let conflict = |why: String| {
+        let message = format!("Operation cannot be fulfilled on {kind}.{} {name:?}: {why}", resource.group());
+        let details = Details { kind: kind.to_owned(), ..Details::of(*resource, name) };
+        Err(Status::failure(409, "Conflict", message).with(details))
+    };
+    if let Some(uid) = options.uid.as_deref().filter(|&uid| uid != &*object.uid) {
+        let actual = &object.uid;
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({actual}). The object might have \
+             been deleted and then recreated"
+        ));
+    }
+    let actual = object.revision.to_string();
+    if let Some(version) = options.resource_version.as_deref().filter(|&version| version != actual) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({actual}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Get and list: which state answers, what of it is selected, and how it is cut into pages (RV1-RV9,
+//! RV16, CH1-CH10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Core, Registry, Target};
+use crate::k8s::{Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Revision, RevisionMatch, Status};
+use crate::resource::Lifetime;
+use crate::watch::View;
+
+/// How long a read waits for a revision that is still to come (RV3).
+const REVISION_WAIT: Duration = Duration::from_secs(3);
+
+/// One page, or all there is.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Of the state that the items are from (RV16).
+    pub revision: Revision,
+    pub items: Vec<Arc<Object>>,
+    /// There is more; this says where.
+    pub continue_token: Option<String>,
+    /// How much more, where that is known without looking at each object (CH2).
+    pub remaining: Option<usize>,
+}
+
+impl Registry {
+    pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Arc<Object>, Status> {
+        if target.row.lifetime == Lifetime::Action {
+            // Nothing of this kind is ever there. kubectl apply looks, and then creates (C1).
+            let name = target.name.as_deref().unwrap_or_default();
+            return Err(Status::not_found(target.row.resource, name));
+        }
+        target.allow("get")?;
+        let key = target.key()?;
+        if let Some(revision) = options.revision {
+            await_revision(&self.core, revision).await?;
+        }
+        let view = self.core.cache.view();
+        view.get(&key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))
+    }
+
+    pub async fn list(&self, target: &Target, options: &ListOptions) -> Result<List, Status> {
+        target.allow("list")?;
+        self.list_collection(target, options).await
+    }
+
+    pub(super) async fn list_collection(&self, target: &Target, options: &ListOptions) -> Result<List, Status> {
+        check_selectors(target, options)?;
+        let namespaced = target.row.is_namespaced();
+        let token = options.continue_token.as_deref().map(|token| ContinueToken::decode(token, namespaced));
+        let token = token.transpose()?;
+        let view = match &token {
+            Some(token) => self.view_of(token)?,
+            None => self.view_for(options).await?,
+        };
+        Ok(page(&view, target, options, token.as_ref()))
+    }
+
+    fn view_of(&self, token: &ContinueToken) -> Result<Arc<View>, Status> {
+        let Some(revision) = token.revision else { return Ok(self.core.cache.view()) };
+        if revision > self.core.cache.view().revision {
+            return Err(Status::bad_request("continue key is not valid: incorrect encoded start resourceVersion"));
+        }
+        self.core.cache.view_at(revision).map_err(|_| {
+            // The rest can still be had, only not of that moment any more (CH5).
+            let rest = ContinueToken { revision: None, ..token.clone() };
+            Status::expired(TOKEN_EXPIRED).with_continue(rest.encode())
+        })
+    }
+
+    /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit` (RV4-RV9).
+    async fn view_for(&self, options: &ListOptions) -> Result<Arc<View>, Status> {
+        let Some(revision) = options.revision.filter(|&revision| revision > Revision::ZERO) else {
+            return Ok(self.core.cache.view());
+        };
+        await_revision(&self.core, revision).await?;
+        let is_exact = match options.revision_match {
+            Some(wanted) => wanted == RevisionMatch::Exact,
+            None => options.limit.is_some(),
+        };
+        if !is_exact {
+            return Ok(self.core.cache.view());
+        }
+        let expired = |_| Status::expired("The resourceVersion for the provided list is too old.");
+        self.core.cache.view_at(revision).map_err(expired)
+    }
+}
+
+const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can \
+     start a new list without the continue parameter, or use the continue token in this response to retrieve the \
+     remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
+     created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// Only namespaced kinds have a namespace to select by.
+pub(super) fn check_selectors(target: &Target, options: &ListOptions) -> Result<(), Status> {
+    if options.fields.mentions_namespace() && !target.row.is_namespaced() {
+        return Err(Status::bad_request("field label not supported: metadata.namespace"));
+    }
+    match (&target.namespace, target.row.is_namespaced()) {
+        (Some(_), false) => Err(Status::not_found(target.row.resource, "")),
+        _ => Ok(()),
+    }
+}
+
+/// Waits a little for a revision that others may have seen already (RV3).
+pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<(), Status> {
+    let current = core.cache.view().revision;
+    if current >= revision || tokio::time::timeout(REVISION_WAIT, core.cache.reached(revision)).await.is_ok() {
+        return Ok(());
+    }
+    let message = format!("Too large resource version: {revision}, current: {current}");
+    let status = Status::timeout(&message, 1);
+    let cause = Cause {
+        reason: "ResourceVersionTooLarge".to_owned(),
+        message: "Too large resource version".to_owned(),
+        field: String::new(),
+    };
+    Err(status.with(Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() }))
+}
+
+/// What the options select, in key order.
+pub(super) fn selected<'a>(
+    view: &'a View,
+    target: &'a Target,
+    options: &'a ListOptions,
+    after: Option<&ContinueToken>,
+) -> impl Iterator<Item = &'a Arc<Object>> {
+    let resource = target.row.resource;
+    // A field selector may narrow the walk to one namespace; the selector itself still has to hold.
+    let namespace = target.namespace.as_deref().or_else(|| options.fields.namespace());
+    let start = after.map_or(("", ""), |token| (token.namespace.as_str(), token.name.as_str()));
+    view.list_after(resource, namespace, start)
+        .filter(move |object| options.fields.matches(&object.key) && options.labels.matches(&*object.labels))
+}
+
+fn page(view: &View, target: &Target, options: &ListOptions, after: Option<&ContinueToken>) -> List {
+    let mut rest = selected(view, target, options, after);
+    let revision = view.revision;
+    let Some(limit) = options.limit else {
+        let items = rest.cloned().collect();
+        return List { revision, items, continue_token: None, remaining: None };
+    };
+    let items: Vec<Arc<Object>> = rest.by_ref().take(limit).cloned().collect();
+    let is_more = rest.next().is_some();
+    let Some(last) = items.last().filter(|_| is_more) else {
+        return List { revision, items, continue_token: None, remaining: None };
+    };
+    let token = ContinueToken {
+        revision: Some(revision),
+        namespace: last.key.namespace.to_string(),
+        name: last.key.name.to_string(),
+    };
+    let is_all = options.labels.is_empty() && options.fields.is_empty();
+    let remaining = is_all.then(|| 1 + rest.count());
+    List { revision, continue_token: Some(token.encode()), items, remaining }
+}

@@ -1,0 +1,107 @@
+//! The verbs, once, for every kind, without HTTP: what a request or a worker wants done to trees of JSON,
+//! decided by the row of the kind and committed through the one writer.
+//!
+//! *Invariants.* What is stored was admitted: pruned, defaulted, judged. Nothing is written that changes
+//! nothing. Every write names the revision that it was decided on, so no write is lost and none is made
+//! from an old state. Errors are `Status`, in Kubernetes' words.
+//!
+//! Each object is parsed once and serialized once on its way in; on its way out it is bytes already.
+//!
+//! Deliberately absent: kinds by name (rows are handed in), who may do what (`auth`), namespaces as
+//! objects (any valid namespace will do), server-side apply and managed fields.
+
+mod action;
+mod admit;
+mod batch;
+mod client;
+mod create;
+mod delete;
+mod list;
+mod metadata;
+mod patch;
+mod target;
+mod update;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::clock::Clock;
+use crate::k8s::{GroupResource, Key, Object, Revision, Status, User};
+use crate::resource::{Kinds, ResourceKind};
+use crate::watch::{Cache, Writer};
+
+pub use crate::watch::Atomicity;
+pub use action::Action;
+pub use client::{Change, Client, Part};
+pub use delete::Deleted;
+pub use list::List;
+pub use target::Target;
+pub use watch::{Watch, WatchEvent};
+
+/// The verbs. Cheap to share; hand out an `Arc` of it.
+pub struct Registry {
+    core: Arc<Core>,
+    actions: BTreeMap<GroupResource, Arc<dyn Action>>,
+}
+
+/// What every verb needs, shared with the in-process clients.
+struct Core {
+    kinds: Arc<Kinds>,
+    rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
+    cache: Cache,
+    writer: Writer,
+    clock: Arc<dyn Clock>,
+}
+
+/// What a write came to.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// As stored; after a dry run, as it would have been stored.
+    pub object: Arc<Object>,
+    /// False for a write to an object that was there.
+    pub created: bool,
+    /// Sentences for the caller's eyes: unknown fields and the like.
+    pub warnings: Vec<String>,
+}
+
+impl Registry {
+    pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
+        let rows = kinds.rows().iter().map(|row| (row.resource, Arc::clone(row))).collect();
+        Registry { core: Arc::new(Core { kinds, rows, cache, writer, clock }), actions: BTreeMap::new() }
+    }
+
+    /// Gives a create-only kind what it does.
+    #[must_use]
+    pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
+        self.actions.insert(resource, action);
+        self
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.core.kinds
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.core.cache
+    }
+
+    /// For a part of Ballast that acts under this name.
+    pub fn client(&self, user: User) -> Client {
+        Client::new(Arc::clone(&self.core), user)
+    }
+}
+
+/// An object that was never stored, or not at this content: what a dry run answers.
+fn unstored(key: Key, revision: Option<Revision>, mut tree: Map<String, Value>) -> Result<Arc<Object>, Status> {
+    let metadata = metadata::of_mut(&mut tree);
+    match revision {
+        Some(revision) => metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string())),
+        None => metadata.remove("resourceVersion"),
+    };
+    let json = serde_json::to_vec(&tree).map_err(Status::internal)?;
+    let object = Object::decode(key, revision.unwrap_or_default(), json.into()).map_err(Status::internal)?;
+    Ok(Arc::new(object))
+}

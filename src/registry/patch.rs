@@ -1,0 +1,67 @@
+//! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A patch
+//! that names no version is applied anew when another write came first.
+
+use super::admit::{Admission, Author, strict_sentence};
+use super::metadata;
+use super::update::{self, Stored};
+use super::{Part, Registry, Target, Written, batch};
+use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, User, WriteOptions};
+use crate::watch::Rejected;
+
+/// How often a patch is applied before the caller is told that others are quicker (PA4).
+const ATTEMPTS_MAX: usize = 5;
+
+impl Registry {
+    pub async fn patch(
+        &self,
+        _caller: &User,
+        target: &Target,
+        patch: Patch,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        target.allow("patch")?;
+        let key = target.key()?;
+        let part = if target.status { Part::Status } else { Part::Main };
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = Stored::find(&self.core, &key)?;
+            let admission = Admission {
+                row: &target.row,
+                author: Author::Client,
+                field_validation: options.field_validation,
+                now: self.core.clock.now(),
+            };
+            let (plan, warnings) = plan(&admission, part, &key, &stored, &patch)?;
+            match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+                Ok(object) => return Ok(Written { object, created: false, warnings }),
+                // Had the patch named a version, it would have been refused above by now.
+                Err(Rejected::Changed(_)) => {}
+                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+            }
+        }
+        Err(Status::conflict(key.resource, &key.name))
+    }
+}
+
+fn plan(
+    admission: &Admission<'_>,
+    part: Part,
+    key: &Key,
+    stored: &Stored,
+    patch: &Patch,
+) -> Result<(update::Plan, Vec<String>), Status> {
+    let value = patch.apply(stored.tree.clone())?;
+    // The whole object is shown in the refusal, so its text is made before it is taken apart.
+    let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
+    let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() })?;
+    if !read.strict_faults.is_empty() {
+        let shown = serde_json::to_string(&shown).unwrap_or_default();
+        let mut errors = FieldErrors::default();
+        errors.invalid(&FieldPath::new("patch"), shown, strict_sentence(&read.strict_faults));
+        return Err(Status::invalid("", "", "", &errors));
+    }
+    let (mut object, mut warnings) = (read.object, read.warnings);
+    update::check_place(key, metadata::of_mut(&mut object))?;
+    update::check_version(stored, metadata::of(&object))?;
+    let plan = update::plan(admission, part, stored, object, &mut warnings)?;
+    Ok((plan, warnings))
+}

@@ -1,0 +1,52 @@
+//! What a request is about: a kind, and where in it. Refuses what the kind does not do at all.
+
+use std::sync::Arc;
+
+use crate::k8s::{Details, Key, Status};
+use crate::resource::{Lifetime, ResourceKind};
+
+/// A URL, understood.
+#[derive(Clone)]
+pub struct Target {
+    pub row: Arc<ResourceKind>,
+    /// None: the collection of all namespaces, or a cluster-scoped kind.
+    pub namespace: Option<String>,
+    /// None: the collection.
+    pub name: Option<String>,
+    /// The `/status` subresource.
+    pub status: bool,
+}
+
+impl Target {
+    /// The key of the named object; 404 where the scope does not fit (VB10).
+    pub(super) fn key(&self) -> Result<Key, Status> {
+        let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) else {
+            return Err(Status::bad_request("name must be provided"));
+        };
+        let resource = self.row.resource;
+        match (&self.namespace, self.row.is_namespaced()) {
+            (Some(namespace), true) => Ok(Key::namespaced(resource, namespace.as_str(), name)),
+            (None, false) => Ok(Key::cluster(resource, name)),
+            _ => Err(Status::not_found(resource, name)),
+        }
+    }
+
+    /// Refuses a verb that this kind does not have, or not on `/status` (VB8, ST8, ST10).
+    pub(super) fn allow(&self, verb: &str) -> Result<(), Status> {
+        let resource = self.row.resource;
+        if self.row.lifetime == Lifetime::Action && verb != "create" {
+            let message = "the server does not allow this method on the requested resource";
+            return Err(Status::failure(405, "MethodNotAllowed", message).with(Details::default()));
+        }
+        if !self.status {
+            return Ok(());
+        }
+        if !self.row.status_subresource {
+            return Err(Status::not_found(resource, self.name.as_deref().unwrap_or_default()));
+        }
+        match verb {
+            "get" | "update" | "patch" => Ok(()),
+            _ => Err(Status::method_not_allowed(resource, verb)),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Update: what a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8, ST1-ST8,
+//! DE4). The plan is pure; PUT, patches and batches share it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::admit::{Admission, Author};
+use super::metadata::{self, Tree};
+use super::{Core, Part, Registry, Target, Written, batch, unstored};
+use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
+use crate::watch::{Draft, Expect, Rejected, Write};
+
+/// The object as it is stored, parsed.
+pub(super) struct Stored {
+    pub object: Arc<Object>,
+    pub tree: Tree,
+}
+
+impl Stored {
+    pub fn find(core: &Core, key: &Key) -> Result<Stored, Status> {
+        let view = core.cache.view();
+        let object = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
+        Stored::parse(Arc::clone(object))
+    }
+
+    pub fn parse(object: Arc<Object>) -> Result<Stored, Status> {
+        let tree = object.value().map_err(Status::internal)?;
+        Ok(Stored { object, tree })
+    }
+}
+
+/// What an update comes to.
+pub(super) enum Plan {
+    /// The result is what is stored (OC3).
+    Nothing,
+    Put(Tree),
+    /// The last finalizer of a deleted object is gone (DE4).
+    Remove(Tree),
+}
+
+impl Registry {
+    pub async fn update(
+        &self,
+        _caller: &User,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        target.allow("update")?;
+        let key = target.key()?;
+        let admission = Admission {
+            row: &target.row,
+            author: Author::Client,
+            field_validation: options.field_validation,
+            now: self.core.clock.now(),
+        };
+        let (mut object, mut warnings) = admission.read_strictly(body)?;
+        check_place(&key, metadata::of_mut(&mut object))?;
+        let stored = Stored::find(&self.core, &key)?;
+        check_version(&stored, metadata::of(&object))?;
+        check_uid(&stored, metadata::of(&object))?;
+        let part = if target.status { Part::Status } else { Part::Main };
+        let plan = plan(&admission, part, &stored, object, &mut warnings)?;
+        match carry_out(&self.core, &stored, plan, options.dry_run).await? {
+            Ok(object) => Ok(Written { object, created: false, warnings }),
+            Err(rejected) => Err(batch::refusal(&key, rejected)),
+        }
+    }
+}
+
+/// VB17 for an object that has a URL. What the body leaves out is filled in.
+pub(super) fn check_place(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
+    match metadata::text(metadata, "name") {
+        "" => return Err(Status::bad_request("name must be provided")),
+        name if name != &*key.name => {
+            let url = &key.name;
+            let message = format!("the name of the object ({name}) does not match the name on the URL ({url})");
+            return Err(Status::bad_request(message));
+        }
+        _ => {}
+    }
+    if key.namespace.is_empty() {
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    match metadata::text(metadata, "namespace") {
+        "" => {
+            metadata.insert("namespace".to_owned(), Value::from(&*key.namespace));
+            Ok(())
+        }
+        namespace if namespace == &*key.namespace => Ok(()),
+        namespace => Err(Status::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
+            key.namespace
+        ))),
+    }
+}
+
+/// Optimistic concurrency: the new version must be made from the stored one (OC1, OC2).
+pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
+    let Key { resource, name, .. } = &stored.object.key;
+    let text = metadata::text(metadata, "resourceVersion");
+    match crate::k8s::list_options::parse_revision(text) {
+        _ if matches!(text, "" | "0") => {
+            let mut errors = FieldErrors::default();
+            errors.invalid(&FieldPath::new("metadata.resourceVersion"), 0, "must be specified for an update");
+            Err(Status::invalid(resource.group(), resource.resource(), name, &errors))
+        }
+        Err(unreadable) => Err(unreadable),
+        Ok(revision) if revision == stored.object.revision => Ok(()),
+        Ok(_) => Err(Status::conflict(*resource, name)),
+    }
+}
+
+/// OC4.
+fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
+    let Object { key, uid, .. } = &*stored.object;
+    match metadata::text(metadata, "uid") {
+        "" => Ok(()),
+        own if own == &**uid => Ok(()),
+        own => {
+            let why = format!("Precondition failed: UID in precondition: {own}, UID in object meta: {uid}");
+            Err(Status::conflict_because(key.resource, &key.name, &why))
+        }
+    }
+}
+
+/// Decides what becomes of `object`, which was read and found to be of this place and version.
+pub(super) fn plan(
+    admission: &Admission<'_>,
+    part: Part,
+    stored: &Stored,
+    mut object: Tree,
+    warnings: &mut Vec<String>,
+) -> Result<Plan, Status> {
+    let has_status = admission.row.status_subresource;
+    let old = &stored.tree;
+    let mut errors = FieldErrors::default();
+    match part {
+        Part::Status => object = with_status(old.clone(), object.remove("status")),
+        Part::Main if has_status => object = with_status(object, old.get("status").cloned()),
+        Part::Main | Part::Whole => {}
+    }
+    if part != Part::Status {
+        let old_metadata = metadata::of(old);
+        let metadata = metadata::of_mut(&mut object);
+        metadata::inherit(metadata, old_metadata, &mut errors);
+        metadata::merge_owners(metadata, warnings);
+        metadata::warn_of_finalizers(metadata, Some(old_metadata), warnings);
+        metadata.insert("resourceVersion".to_owned(), old_metadata["resourceVersion"].clone());
+    }
+    admission.finish(&mut object, Some(old), errors)?;
+    if object == *old {
+        return Ok(Plan::Nothing);
+    }
+    if part != Part::Status && differs(&object, old, has_status) {
+        let generation = stored.object.generation + 1;
+        metadata::of_mut(&mut object).insert("generation".to_owned(), Value::from(generation));
+    }
+    let is_done = stored.object.deleting && metadata::finalizers(metadata::of(&object)).next().is_none();
+    Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
+}
+
+fn with_status(mut object: Tree, status: Option<Value>) -> Tree {
+    match status {
+        Some(status) => object.insert("status".to_owned(), status),
+        None => object.remove("status"),
+    };
+    object
+}
+
+/// Whether anything changed that the generation counts (MD2, ST8).
+fn differs(object: &Tree, old: &Tree, has_status: bool) -> bool {
+    let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
+    let counted = |tree: &Tree| tree.keys().filter(|name| counts(name)).count();
+    counted(object) != counted(old) || object.iter().any(|(name, value)| counts(name) && old.get(name) != Some(value))
+}
+
+/// The write of a plan, if it has one.
+pub(super) fn write(stored: &Stored, plan: Plan) -> Option<Write> {
+    let draft = match plan {
+        Plan::Nothing => return None,
+        Plan::Put(tree) => Draft::Put(Document::new(tree)),
+        Plan::Remove(tree) => Draft::Delete(Document::new(tree)),
+    };
+    Some(Write { key: stored.object.key.clone(), expect: Expect::At(stored.object.revision), draft })
+}
+
+/// Commits a plan, or only says what would come of it. The inner error is a write that was overtaken.
+pub(super) async fn carry_out(
+    core: &Core,
+    stored: &Stored,
+    plan: Plan,
+    dry_run: bool,
+) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    let Object { key, revision, .. } = &*stored.object;
+    let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
+    match plan {
+        Plan::Nothing => Ok(Ok(Arc::clone(&stored.object))),
+        Plan::Put(tree) | Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
+        // The answer shows the version that the caller acted on, not that of the deletion (DE4).
+        Plan::Remove(tree) => {
+            let answer = shown(tree.clone())?;
+            commit(core, stored, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
+        }
+        put => commit(core, stored, put).await,
+    }
+}
+
+async fn commit(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    match write(stored, plan) {
+        Some(write) => batch::commit_one(core, write).await,
+        None => Ok(Ok(Arc::clone(&stored.object))),
+    }
+}

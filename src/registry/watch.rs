@@ -1,0 +1,232 @@
+//! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
+//!
+//! A watch is a cursor: it costs nothing while nothing happens, and one that falls behind is told so and
+//! ends. Losing the future of `next` loses no event.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, Sleep};
+
+use super::list::{await_revision, check_selectors, selected};
+use super::{Registry, Target};
+use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Revision, Selector, Status};
+use crate::watch::{Event, EventKind, Expired, Interest, Subscriber};
+
+/// How often a watch is told how far it has come.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end a watch is told for the last time.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// A watch that does not say how long lasts between this and twice this (WA9).
+const TIMEOUT_SECONDS_MIN: u64 = 1800;
+/// No watch needs longer, and time has an end.
+const TIMEOUT_SECONDS_MAX: u64 = 365 * 24 * 3600;
+
+/// What a watcher sees.
+#[derive(Clone, Debug)]
+pub enum WatchEvent {
+    Added(Arc<Object>),
+    Modified(Arc<Object>),
+    /// The last state that the watcher knew, with the revision of the change.
+    Deleted(Arc<Object>),
+    /// Everything up to here was told.
+    Bookmark {
+        revision: Revision,
+        initial_events_end: bool,
+    },
+    /// The last event of a watch that cannot go on.
+    Error(Status),
+}
+
+impl WatchEvent {
+    /// As it is written on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            WatchEvent::Added(_) => "ADDED",
+            WatchEvent::Modified(_) => "MODIFIED",
+            WatchEvent::Deleted(_) => "DELETED",
+            WatchEvent::Bookmark { .. } => "BOOKMARK",
+            WatchEvent::Error(_) => "ERROR",
+        }
+    }
+}
+
+/// A running watch.
+pub struct Watch {
+    filter: Filter,
+    /// The state at the start, for watches that begin with it.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    ready: VecDeque<WatchEvent>,
+    /// None once the watch has ended.
+    subscriber: Option<Subscriber>,
+    bookmarks: bool,
+    deadline: Instant,
+    /// Fires at the next bookmark or at the deadline.
+    timer: Pin<Box<Sleep>>,
+}
+
+struct Filter {
+    resource: GroupResource,
+    namespace: Option<String>,
+    labels: Selector,
+    fields: FieldQuery,
+}
+
+impl Registry {
+    pub async fn watch(&self, target: &Target, options: &ListOptions) -> Result<Watch, Status> {
+        target.allow("watch")?;
+        check_selectors(target, options)?;
+        let seconds = options.timeout_seconds.unwrap_or_else(|| {
+            let spread = self.core.clock.random() % TIMEOUT_SECONDS_MIN;
+            TIMEOUT_SECONDS_MIN + spread
+        });
+        let from = options.revision.filter(|&revision| revision > Revision::ZERO);
+        // Without a revision to go on from, the state comes first, asked for or not (WA4).
+        let starts_with_state = options.send_initial_events.unwrap_or(from.is_none());
+        if options.send_initial_events == Some(true)
+            && let Some(revision) = from
+        {
+            await_revision(&self.core, revision).await?;
+        }
+        let view = self.core.cache.view();
+        let mut initial = Vec::new();
+        let mut ready = VecDeque::new();
+        let mut after = from.unwrap_or(view.revision);
+        if starts_with_state {
+            after = view.revision;
+            initial = selected(&view, target, options, None).cloned().collect();
+            if options.allow_bookmarks {
+                ready.push_back(WatchEvent::Bookmark { revision: after, initial_events_end: true });
+            }
+        }
+        let interest = Interest::Kinds(vec![target.row.resource]);
+        let subscriber = match self.core.cache.subscribe(interest, after) {
+            Ok(subscriber) => Some(subscriber),
+            Err(expired) => {
+                ready.push_back(too_old(expired));
+                None
+            }
+        };
+        let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
+        let filter = Filter {
+            resource: target.row.resource,
+            namespace: target.namespace.clone(),
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+        };
+        let mut watch = Watch {
+            filter,
+            initial: initial.into_iter(),
+            ready,
+            subscriber,
+            bookmarks: options.allow_bookmarks,
+            deadline,
+            timer: Box::pin(tokio::time::sleep_until(deadline)),
+        };
+        watch.set_timer();
+        Ok(watch)
+    }
+}
+
+impl Watch {
+    /// The next event; none when the watch has ended.
+    pub async fn next(&mut self) -> Option<WatchEvent> {
+        loop {
+            if let Some(event) = self.pop() {
+                return Some(event);
+            }
+            let subscriber = self.subscriber.as_mut()?;
+            tokio::select! {
+                biased;
+                () = &mut self.timer => self.tick(),
+                events = subscriber.next() => self.take(events),
+            }
+        }
+    }
+
+    /// An event that can be had without waiting: what a server can send together with the last one.
+    pub fn next_ready(&mut self) -> Option<WatchEvent> {
+        if let Some(event) = self.pop() {
+            return Some(event);
+        }
+        if let Some(events) = self.subscriber.as_mut()?.next().now_or_never() {
+            self.take(events);
+        }
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<WatchEvent> {
+        self.initial.next().map(WatchEvent::Added).or_else(|| self.ready.pop_front())
+    }
+
+    fn take(&mut self, events: Result<Vec<Arc<Event>>, Expired>) {
+        match events {
+            Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
+            Err(expired) => {
+                self.ready.push_back(too_old(expired));
+                self.subscriber = None;
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        if Instant::now() >= self.deadline {
+            self.subscriber = None;
+            return;
+        }
+        if let Some(subscriber) = &self.subscriber {
+            let revision = subscriber.position();
+            self.ready.push_back(WatchEvent::Bookmark { revision, initial_events_end: false });
+        }
+        self.set_timer();
+    }
+
+    fn set_timer(&mut self) {
+        let now = Instant::now();
+        let last = self.deadline - BOOKMARK_BEFORE_END.min(self.deadline - now);
+        let next = match self.bookmarks && last > now {
+            true => last.min(now + BOOKMARK_EVERY),
+            false => self.deadline,
+        };
+        self.timer.as_mut().reset(next);
+    }
+}
+
+impl Filter {
+    fn shows(&self, event: &Event) -> Option<WatchEvent> {
+        let key = &event.object.key;
+        let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);
+        if key.resource != self.resource || !in_namespace || !self.fields.matches(key) {
+            return None;
+        }
+        let selects = |object: &Object| self.labels.matches(&*object.labels);
+        let previous = event.previous.as_ref().filter(|previous| selects(previous));
+        let object = || Arc::clone(&event.object);
+        match (event.kind, previous) {
+            (EventKind::Deleted, Some(_)) => Some(WatchEvent::Deleted(object())),
+            (EventKind::Deleted, None) => None,
+            (_, None) => selects(&event.object).then(|| WatchEvent::Added(object())),
+            (_, Some(_)) if selects(&event.object) => Some(WatchEvent::Modified(object())),
+            // It is no longer selected: to this watcher it is gone, as it was (WA8).
+            (_, Some(previous)) => Some(WatchEvent::Deleted(at_revision(previous, event.revision))),
+        }
+    }
+}
+
+/// The same content under another revision.
+fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
+    let restated = || {
+        let json = Document::new(object.value().ok()?).at(revision);
+        Object::decode(object.key.clone(), revision, json).ok()
+    };
+    // What is in the cache was decoded before, so it can be again.
+    restated().map_or_else(|| Arc::clone(object), Arc::new)
+}
+
+fn too_old(expired: Expired) -> WatchEvent {
+    let Expired { asked, oldest } = expired;
+    WatchEvent::Error(Status::expired(format!("too old resource version: {asked} ({oldest})")))
+}

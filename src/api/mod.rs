@@ -10,6 +10,10 @@ mod extend;
 mod free_form;
 pub mod karmada;
 pub mod meta;
+mod permanent_id;
+#[cfg(test)]
+mod tests;
+mod tree;
 mod type_meta;
 
 pub use free_form::FreeForm;

@@ -19,7 +19,7 @@ pub mod api;
 pub mod store;
 /// The state of all kinds in memory, the recent past, and the one writer.
 pub mod watch;
-/// The verbs, once, for every kind, without HTTP.
+/// The verbs once, for every kind, without HTTP; discovery, OpenAPI and Tables.
 pub mod registry;
 /// Who asks, and what they may do.
 pub mod auth;

@@ -6,7 +6,7 @@
 //! never a value: utoipa's `null` alternative of an `Option` is not part of the served schema.
 
 pub mod core;
-mod extend;
+pub mod fleet;
 mod free_form;
 pub mod karmada;
 pub mod meta;

@@ -5,3 +5,4 @@
 pub mod certs;
 pub mod config;
 pub mod simulate;
+pub mod simulate_fleet;

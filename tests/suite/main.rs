@@ -1,8 +1,10 @@
 //! All integration tests in one binary: one link, one start.
 
+mod api_fields;
 mod http;
 mod store;
 mod tidy;
+mod vectors_fleet;
 
 #[path = "../support/mod.rs"]
 mod support;

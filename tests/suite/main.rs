@@ -1,6 +1,7 @@
 //! All integration tests in one binary: one link, one start.
 
 mod api_fields;
+mod api_fields_fleet;
 mod http;
 mod store;
 mod tidy;

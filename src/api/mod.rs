@@ -6,14 +6,10 @@
 //! never a value: utoipa's `null` alternative of an `Option` is not part of the served schema.
 
 pub mod core;
-pub mod fleet;
+mod extend;
 mod free_form;
 pub mod karmada;
 pub mod meta;
-mod permanent_id;
-#[cfg(test)]
-mod tests;
-mod tree;
 mod type_meta;
 
 pub use free_form::FreeForm;

@@ -5,4 +5,3 @@
 pub mod certs;
 pub mod config;
 pub mod simulate;
-pub mod simulate_fleet;

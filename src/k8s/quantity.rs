@@ -44,11 +44,6 @@ impl Quantity {
         self.scaled(NANOS / 1000)
     }
 
-    /// Thousand-millionths, exactly.
-    pub fn nanos(self) -> i128 {
-        self.nanos
-    }
-
     /// Without `other`, held at the bounds.
     pub fn minus(self, other: Quantity) -> Quantity {
         Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }

@@ -1,6 +1,5 @@
 //! The verbs, once, for every kind, without HTTP: what a request or a worker wants done to trees of JSON,
-//! decided by the row of the kind and committed through the one writer. Beside them what follows from the
-//! rows alone: discovery, Tables.
+//! decided by the row of the kind and committed through the one writer.
 //!
 //! *Invariants.* What is stored was admitted: pruned, defaulted, judged. Nothing is written that changes
 //! nothing. Every write names the revision that it was decided on, so no write is lost and none is made
@@ -17,18 +16,12 @@ mod batch;
 mod client;
 mod create;
 mod delete;
-pub mod discovery;
 mod list;
 mod metadata;
 mod patch;
-mod published;
-pub mod table;
 mod target;
 mod update;
 mod watch;
-
-#[cfg(test)]
-mod test_kinds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,9 +37,7 @@ pub use crate::watch::Atomicity;
 pub use action::Action;
 pub use client::{Change, Client, Part};
 pub use delete::Deleted;
-pub use discovery::Discovery;
 pub use list::List;
-pub use published::Published;
 pub use target::Target;
 pub use watch::{Watch, WatchEvent};
 

@@ -1,11 +1,9 @@
 //! All integration tests in one binary: one link, one start.
 
-mod api_fields;
-mod api_fields_fleet;
 mod http;
 mod store;
+mod stories;
 mod tidy;
-mod vectors_fleet;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -304,8 +304,7 @@ fn format_name(format: &SchemaFormat) -> String {
 fn width(object: &source::Object) -> Width {
     match object.format {
         Some(SchemaFormat::KnownFormat(KnownFormat::Int32)) => Width::Int32,
-        Some(_) => Width::Int64,
-        None => Width::Unstated,
+        _ => Width::Int64,
     }
 }
 

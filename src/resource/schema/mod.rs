@@ -133,8 +133,6 @@ pub struct Integer {
 pub enum Width {
     Int32,
     Int64,
-    /// 64 bits without a format that says so: Go's `int`.
-    Unstated,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,3 +1,0 @@
-//! `cluster.kubernetes-fleet.io`
-
-pub mod v1beta1;

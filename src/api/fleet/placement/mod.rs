@@ -1,3 +1,0 @@
-//! `placement.kubernetes-fleet.io`
-
-pub mod v1beta1;

@@ -5,13 +5,11 @@ use std::fmt;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::openapi::extensions::Extensions;
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::extend::{self, Named};
 use crate::k8s::Time;
+use crate::resource::schema::mark::{self, Atomic, AtomicList};
 
 /// An amount of a resource, kept as it was written: `2`, `"500m"`, `"4Gi"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,18 +90,11 @@ impl<'de> Deserialize<'de> for Quantity {
 
 impl PartialSchema for Quantity {
     fn schema() -> RefOr<Schema> {
-        let either = Extensions::builder().add("x-kubernetes-int-or-string", true).build();
-        ObjectBuilder::new()
-            .schema_type(SchemaType::AnyValue)
-            .pattern(Some(QUANTITY_PATTERN))
-            .extensions(Some(either))
-            .into()
+        mark::Quantity::schema()
     }
 }
 
 impl ToSchema for Quantity {}
-
-const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// What a taint does to a workload that does not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -156,77 +147,37 @@ pub struct Toleration {
 }
 
 /// Nodes that any of the terms selects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelector {
+    /// A node fits if one term does.
+    #[schema(value_type = AtomicList<Atomic<NodeSelectorTerm>>)]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-impl PartialSchema for NodeSelector {
-    fn schema() -> RefOr<Schema> {
-        let terms =
-            extend::list_of::<NodeSelectorTerm>().description("A node fits if one term does.").list_type("atomic");
-        extend::object("Nodes that any of the terms selects.")
-            .map_type("atomic")
-            .required("nodeSelectorTerms", terms)
-            .build()
-    }
-}
-
-impl ToSchema for NodeSelector {
-    fn schemas(schemas: &mut Vec<Named>) {
-        extend::refer_to::<NodeSelectorTerm>(schemas);
-    }
-}
-
 /// Requirements on a node that must all hold. Empty selects nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
+    /// Requirements on the node's labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<NodeSelectorRequirement>)]
     pub match_expressions: Vec<NodeSelectorRequirement>,
+    /// Requirements on the node's fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<NodeSelectorRequirement>)]
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-impl PartialSchema for NodeSelectorTerm {
-    fn schema() -> RefOr<Schema> {
-        let requirements = |on: &str| extend::list_of::<NodeSelectorRequirement>().description(on).list_type("atomic");
-        extend::object("Requirements on a node that must all hold. Empty selects nothing.")
-            .map_type("atomic")
-            .property("matchExpressions", requirements("Requirements on the node's labels."))
-            .property("matchFields", requirements("Requirements on the node's fields."))
-            .build()
-    }
-}
-
-impl ToSchema for NodeSelectorTerm {
-    fn schemas(schemas: &mut Vec<Named>) {
-        extend::refer_to::<NodeSelectorRequirement>(schemas);
-    }
-}
-
 /// One requirement on a label or a field.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct NodeSelectorRequirement {
+    /// What the requirement is on.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as upstream's does.
     pub operator: String,
+    /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`, one integer for `Gt` and `Lt`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,
 }
-
-impl PartialSchema for NodeSelectorRequirement {
-    fn schema() -> RefOr<Schema> {
-        let values = extend::list_of::<String>()
-            .description("Not empty for In and NotIn, empty for Exists and DoesNotExist, one integer for Gt and Lt.")
-            .list_type("atomic");
-        extend::object("One requirement on a label or a field.")
-            .required("key", extend::of::<String>("What the requirement is on."))
-            .required("operator", extend::of::<String>("In, NotIn, Exists, DoesNotExist, Gt or Lt."))
-            .property("values", values)
-            .build()
-    }
-}
-
-impl ToSchema for NodeSelectorRequirement {}

@@ -1,15 +1,13 @@
 //! A JSON object of any shape, kept as its text: a typed binding holds one for each cluster that reports,
 //! and the text is many times smaller than a tree.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use utoipa::openapi::extensions::Extensions;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+use crate::resource::schema::mark::Opaque;
 
 #[derive(Clone, Debug)]
 pub struct FreeForm(Box<RawValue>);
@@ -51,13 +49,8 @@ impl<'de> Deserialize<'de> for FreeForm {
 
 impl PartialSchema for FreeForm {
     fn schema() -> RefOr<Schema> {
-        let any = Extensions::builder().add("x-kubernetes-preserve-unknown-fields", true).build();
-        ObjectBuilder::new().schema_type(Type::Object).extensions(Some(any)).into()
+        Opaque::schema()
     }
 }
 
-impl ToSchema for FreeForm {
-    fn name() -> Cow<'static, str> {
-        "FreeForm".into()
-    }
-}
+impl ToSchema for FreeForm {}

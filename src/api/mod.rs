@@ -6,10 +6,14 @@
 //! never a value: utoipa's `null` alternative of an `Option` is not part of the served schema.
 
 pub mod core;
-mod extend;
+pub mod fleet;
 mod free_form;
 pub mod karmada;
 pub mod meta;
+mod permanent_id;
+#[cfg(test)]
+mod tests;
+mod tree;
 mod type_meta;
 
 pub use free_form::FreeForm;

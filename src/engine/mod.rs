@@ -4,5 +4,6 @@
 //! here. A decision does not depend on the order of the inputs.
 
 pub mod bits;
+pub mod fleet;
 pub mod karmada;
 pub mod webster;

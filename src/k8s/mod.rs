@@ -3,6 +3,8 @@
 mod body;
 mod field_errors;
 pub mod field_query;
+pub mod human_duration;
+pub mod json_path;
 mod key;
 pub mod label_query;
 pub mod list_options;

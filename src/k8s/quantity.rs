@@ -49,6 +49,11 @@ impl Quantity {
         Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
+    /// Thousand-millionths, exactly.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }

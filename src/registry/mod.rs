@@ -16,12 +16,18 @@ mod batch;
 mod client;
 mod create;
 mod delete;
+pub mod discovery;
 mod list;
 mod metadata;
 mod patch;
+mod published;
+pub mod table;
 mod target;
 mod update;
 mod watch;
+
+#[cfg(test)]
+mod test_kinds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +43,9 @@ pub use crate::watch::Atomicity;
 pub use action::Action;
 pub use client::{Change, Client, Part};
 pub use delete::Deleted;
+pub use discovery::Discovery;
 pub use list::List;
+pub use published::Published;
 pub use target::Target;
 pub use watch::{Watch, WatchEvent};
 

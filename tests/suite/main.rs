@@ -1,10 +1,11 @@
 //! All integration tests in one binary: one link, one start.
 
+mod api_fields;
 mod http;
 mod store;
-mod stories;
 mod tidy;
 
 #[path = "../support/mod.rs"]
 mod support;
 mod vectors;
+mod vectors_fleet;

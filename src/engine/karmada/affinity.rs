@@ -40,8 +40,6 @@ pub enum Field {
     Region,
     /// A cluster can be in several: one of them is enough for `In`, and too much for `NotIn`.
     Zone,
-    /// No field of a cluster: it is never there.
-    Unknown,
 }
 
 impl Affinity {
@@ -98,12 +96,11 @@ impl Affinity {
             Condition::Where(requirements) => {
                 for FieldRequirement { field, requirement } in requirements {
                     let values = match field {
-                        Field::Provider => Some(&traits.providers),
-                        Field::Region => Some(&traits.regions),
-                        Field::Zone => Some(&traits.zones),
-                        Field::Unknown => None,
+                        Field::Provider => &traits.providers,
+                        Field::Region => &traits.regions,
+                        Field::Zone => &traits.zones,
                     };
-                    narrow(&mut selected, requirement, values);
+                    narrow(&mut selected, requirement, Some(values));
                 }
             }
             Condition::Malformed(_) => selected.clear(),
@@ -154,7 +151,6 @@ impl FieldRequirement {
     fn accepts(&self, cluster: &Cluster) -> bool {
         let known = |name: &'_ str| !name.is_empty();
         match self.field {
-            Field::Unknown => self.requirement.accepts(None),
             Field::Provider => self.requirement.accepts(Some(&*cluster.provider).filter(|name| known(name))),
             Field::Region => self.requirement.accepts(Some(&*cluster.region).filter(|name| known(name))),
             Field::Zone => {

@@ -17,7 +17,6 @@
 mod affinity;
 mod assign;
 mod cluster;
-mod components;
 mod decision;
 mod estimate;
 mod filters;

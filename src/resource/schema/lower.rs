@@ -304,7 +304,8 @@ fn format_name(format: &SchemaFormat) -> String {
 fn width(object: &source::Object) -> Width {
     match object.format {
         Some(SchemaFormat::KnownFormat(KnownFormat::Int32)) => Width::Int32,
-        _ => Width::Int64,
+        Some(_) => Width::Int64,
+        None => Width::Unstated,
     }
 }
 

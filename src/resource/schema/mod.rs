@@ -133,6 +133,8 @@ pub struct Integer {
 pub enum Width {
     Int32,
     Int64,
+    /// 64 bits without a format that says so: Go's `int`.
+    Unstated,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

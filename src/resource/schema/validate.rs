@@ -141,7 +141,7 @@ fn is_date_time(text: &str) -> bool {
 }
 
 fn integer(shape: &Integer, number: &serde_json::Number, path: &Path<'_>, errors: &mut FieldErrors) {
-    let fits = number.as_i64().is_some_and(|number| shape.width == Width::Int64 || i32::try_from(number).is_ok());
+    let fits = number.as_i64().is_some_and(|number| shape.width != Width::Int32 || i32::try_from(number).is_ok());
     if !fits {
         let format = if shape.width == Width::Int32 { "int32" } else { "int64" };
         let detail = format!("Checked value must be of type integer with format {format} in {path}");

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::k8s::Time;
+use crate::k8s::{FieldErrors, FieldPath, Time};
 use crate::resource::{Resource, Scope};
 
 /// Why a workload could not be rebalanced: nothing is bound under its name (R66).
@@ -42,6 +42,23 @@ impl Resource for WorkloadRebalancer {
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.apps.v1alpha1";
+
+    fn validate(object: &WorkloadRebalancer, _old: Option<&WorkloadRebalancer>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let path = FieldPath::new("spec");
+        for (index, workload) in object.spec.workloads.iter().enumerate() {
+            let path = path.child("workloads").index(index);
+            let names = [("apiVersion", &workload.api_version), ("kind", &workload.kind), ("name", &workload.name)];
+            for (name, _) in names.into_iter().filter(|(_, value)| value.is_empty()) {
+                errors.required(&path.child(name), "");
+            }
+        }
+        if let Some(seconds @ ..0) = object.spec.ttl_seconds_after_finished {
+            let path = path.child("ttlSecondsAfterFinished");
+            errors.invalid(&path, seconds, "must be greater than or equal to 0");
+        }
+        errors
+    }
 }
 
 /// Which workloads, and what becomes of the request.

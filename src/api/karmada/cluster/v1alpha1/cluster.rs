@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::cluster_rules;
 use super::cluster_status::ClusterStatus;
 use crate::api::core::{Quantity, Taint};
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// One member of the fleet: how to reach it, what it offers, how it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -103,6 +106,14 @@ impl Resource for Cluster {
         },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.cluster.v1alpha1";
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        cluster_rules::prepare(object, given);
+    }
+
+    fn validate(object: &Cluster, _old: Option<&Cluster>) -> FieldErrors {
+        cluster_rules::check(object)
+    }
 }
 
 /// How to reach the cluster and what it offers.

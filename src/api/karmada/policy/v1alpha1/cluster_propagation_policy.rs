@@ -1,12 +1,19 @@
 //! ClusterPropagationPolicy: the rules by which any objects are placed. The spec is shared with its sibling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::mend;
+use super::policy_rules;
 use super::propagation_spec::{COLUMNS, PropagationSpec};
+use super::specified_replicas;
 use crate::api::meta::ObjectMeta;
+use crate::api::permanent_id;
+use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// Says which objects of any namespace, or of none, go to which clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -27,6 +34,11 @@ pub struct ClusterPropagationPolicy {
     pub spec: PropagationSpec,
 }
 
+impl ClusterPropagationPolicy {
+    /// The label by which bindings name the policy that they come from.
+    pub const PERMANENT_ID: &'static str = "clusterpropagationpolicy.karmada.io/permanent-id";
+}
+
 impl Resource for ClusterPropagationPolicy {
     const GROUP: &'static str = "policy.karmada.io";
     const VERSION: &'static str = "v1alpha1";
@@ -39,4 +51,25 @@ impl Resource for ClusterPropagationPolicy {
     const STATUS_SUBRESOURCE: bool = false;
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        mend::mend_policy(object)
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        specified_replicas::prepare_annotation(object);
+        permanent_id::keep(object, ClusterPropagationPolicy::PERMANENT_ID, given);
+        if let Some(spec) = tree::object(object, &["spec"]) {
+            policy_rules::prepare_spec(spec);
+        }
+    }
+
+    fn validate(object: &ClusterPropagationPolicy, old: Option<&ClusterPropagationPolicy>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let old_metadata = old.map(|old| &old.metadata);
+        permanent_id::check(ClusterPropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
+        specified_replicas::check(&object.metadata, &mut errors);
+        errors.append(policy_rules::check(&object.spec, old.map(|old| &old.spec)));
+        errors
+    }
 }

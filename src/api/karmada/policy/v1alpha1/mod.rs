@@ -2,10 +2,14 @@
 
 mod cluster_propagation_policy;
 mod failover;
+pub(in crate::api) mod mend;
 mod placement;
+pub(in crate::api) mod placement_rules;
+mod policy_rules;
 mod propagation_policy;
 mod propagation_spec;
 mod replica_scheduling;
+pub(in crate::api) mod specified_replicas;
 
 pub use cluster_propagation_policy::ClusterPropagationPolicy;
 pub use failover::{

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use super::replica_scheduling::ReplicaSchedulingStrategy;
 use crate::api::core::{NodeSelectorRequirement, Toleration};
 use crate::api::meta::LabelSelector;
+use crate::resource::schema::mark::Atomic;
 
 /// The rules by which clusters are chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -38,6 +39,7 @@ pub struct Placement {
 pub struct ClusterAffinity {
     /// By their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
     /// By their provider, region and zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]

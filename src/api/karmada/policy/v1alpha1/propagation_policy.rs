@@ -1,12 +1,19 @@
 //! PropagationPolicy: the rules by which objects of one namespace are placed. The spec is shared with its sibling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::mend;
+use super::policy_rules;
 use super::propagation_spec::{COLUMNS, PropagationSpec};
+use super::specified_replicas;
 use crate::api::meta::ObjectMeta;
+use crate::api::permanent_id;
+use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// Says which objects of its namespace go to which clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -27,6 +34,11 @@ pub struct PropagationPolicy {
     pub spec: PropagationSpec,
 }
 
+impl PropagationPolicy {
+    /// The label by which bindings name the policy that they come from.
+    pub const PERMANENT_ID: &'static str = "propagationpolicy.karmada.io/permanent-id";
+}
+
 impl Resource for PropagationPolicy {
     const GROUP: &'static str = "policy.karmada.io";
     const VERSION: &'static str = "v1alpha1";
@@ -39,4 +51,30 @@ impl Resource for PropagationPolicy {
     const STATUS_SUBRESOURCE: bool = false;
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        mend::mend_policy(object)
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        specified_replicas::prepare_annotation(object);
+        permanent_id::keep(object, PropagationPolicy::PERMANENT_ID, given);
+        let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")).cloned();
+        let Some(spec) = tree::object(object, &["spec"]) else { return };
+        policy_rules::prepare_spec(spec);
+        for (_, selector) in tree::items(spec, "resourceSelectors") {
+            if tree::text(selector, "namespace").is_empty() {
+                selector.extend(namespace.clone().map(|namespace| ("namespace".to_owned(), namespace)));
+            }
+        }
+    }
+
+    fn validate(object: &PropagationPolicy, old: Option<&PropagationPolicy>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let old_metadata = old.map(|old| &old.metadata);
+        permanent_id::check(PropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
+        specified_replicas::check(&object.metadata, &mut errors);
+        errors.append(policy_rules::check(&object.spec, old.map(|old| &old.spec)));
+        errors
+    }
 }

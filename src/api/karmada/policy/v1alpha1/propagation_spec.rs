@@ -7,6 +7,7 @@ use super::failover::FailoverBehavior;
 use super::placement::Placement;
 use crate::api::meta::LabelSelector;
 use crate::resource::Column;
+use crate::resource::schema::mark::Atomic;
 
 /// The printer columns of both policies.
 pub(super) const COLUMNS: &[Column] = &[
@@ -89,6 +90,7 @@ pub struct ResourceSelector {
     pub name: Option<String>,
     /// Labels of the objects. Not looked at if there is a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
 }
 

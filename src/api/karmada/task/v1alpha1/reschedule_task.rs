@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::karmada::policy::v1alpha1::ResourceSelector;
-use crate::api::meta::ObjectMeta;
+use crate::api::meta::{LabelSelector, ObjectMeta};
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::{FieldErrors, FieldPath, names};
 use crate::resource::{Lifetime, Resource, Scope};
 
 /// Asks once for what it selects to be placed anew. It acts when it is created and is never stored.
@@ -37,6 +38,30 @@ impl Resource for RescheduleTask {
     const LIFETIME: Lifetime = Lifetime::Action;
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.task.v1alpha1";
+
+    fn validate(object: &RescheduleTask, _old: Option<&RescheduleTask>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let path = FieldPath::new("spec");
+        let spec = &object.spec;
+        if spec.target_ref_policy.is_empty() && spec.target_ref_resource.is_empty() {
+            // Empty lists mean nothing here, not everything (C5).
+            let detail = "name policies in targetRefPolicy or resources in targetRefResource; to reschedule \
+                          everything that any policy manages, write targetRefPolicy: [{}]";
+            errors.required(&path, detail);
+        }
+        for (index, selector) in spec.target_ref_resource.iter().enumerate() {
+            let path = path.child("targetRefResource").index(index);
+            for (name, value) in [("apiVersion", &selector.api_version), ("kind", &selector.kind)] {
+                if value.is_empty() {
+                    errors.required(&path.child(name), "");
+                }
+            }
+            if let Some(labels) = &selector.label_selector {
+                check_labels(labels, &path.child("labelSelector"), &mut errors);
+            }
+        }
+        errors
+    }
 }
 
 /// What to place anew: the union of both lists.
@@ -60,4 +85,26 @@ pub struct PolicySelector {
     /// Name of the policy. Empty selects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+/// A task acts at once, so a selector that can select nothing is a fault of the request.
+fn check_labels(selector: &LabelSelector, path: &FieldPath, errors: &mut FieldErrors) {
+    for (index, requirement) in selector.match_expressions.iter().enumerate() {
+        let path = path.child("matchExpressions").index(index);
+        for fault in names::qualified_name_faults(&requirement.key) {
+            errors.invalid(&path.child("key"), &requirement.key, fault);
+        }
+        match (requirement.operator.as_str(), requirement.values.is_empty()) {
+            ("In" | "NotIn", true) => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.required(&path.child("values"), detail);
+            }
+            ("Exists" | "DoesNotExist", false) => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.forbidden(&path.child("values"), detail);
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            (other, _) => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::api::karmada::policy::v1alpha1::{
     ConflictResolution, FailoverBehavior, Placement, PurgeMode, SuspendClusters,
 };
 use crate::k8s::Time;
+use crate::resource::schema::mark::Atomic;
 
 /// What is placed, by which rules, and where.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -120,6 +121,7 @@ pub struct ReplicaRequirements {
 pub struct NodeClaim {
     /// The nodes that it can run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<NodeSelector>>)]
     pub hard_node_affinity: Option<NodeSelector>,
     /// Labels that its node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

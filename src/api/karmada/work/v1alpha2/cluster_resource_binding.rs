@@ -1,13 +1,19 @@
 //! ClusterResourceBinding: the placement of one cluster-scoped object. Spec and status are shared with its sibling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
 use crate::api::meta::ObjectMeta;
+use crate::api::permanent_id;
+use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// Binds one cluster-scoped object to clusters: what asks to be placed, where it is placed, how it fares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +37,11 @@ pub struct ClusterResourceBinding {
     pub status: ResourceBindingStatus,
 }
 
+impl ClusterResourceBinding {
+    /// The label by which the objects on the clusters name the binding that they come from.
+    pub const PERMANENT_ID: &'static str = "clusterresourcebinding.karmada.io/permanent-id";
+}
+
 impl Resource for ClusterResourceBinding {
     const GROUP: &'static str = "work.karmada.io";
     const VERSION: &'static str = "v1alpha2";
@@ -43,4 +54,19 @@ impl Resource for ClusterResourceBinding {
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
+
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        mend::mend_placement(object)
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        if let Some(spec) = tree::object(object, &["spec"]) {
+            specified_replicas::prepare_extension(spec);
+        }
+        permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
+    }
+
+    fn validate(object: &ClusterResourceBinding, old: Option<&ClusterResourceBinding>) -> FieldErrors {
+        binding_rules::check(&object.spec, old.map(|old| &old.spec))
+    }
 }

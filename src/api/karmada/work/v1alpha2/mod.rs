@@ -1,6 +1,7 @@
 //! `work.karmada.io/v1alpha2`
 
 mod any_binding;
+mod binding_rules;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;

@@ -1,13 +1,19 @@
 //! ResourceBinding: the placement of one namespaced object. Spec and status are shared with its sibling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
 use crate::api::meta::ObjectMeta;
+use crate::api::permanent_id;
+use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// Binds one namespaced workload to clusters: what asks to be placed, where it is placed, how it fares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +37,11 @@ pub struct ResourceBinding {
     pub status: ResourceBindingStatus,
 }
 
+impl ResourceBinding {
+    /// The label by which the objects on the clusters name the binding that they come from.
+    pub const PERMANENT_ID: &'static str = "resourcebinding.karmada.io/permanent-id";
+}
+
 impl Resource for ResourceBinding {
     const GROUP: &'static str = "work.karmada.io";
     const VERSION: &'static str = "v1alpha2";
@@ -43,4 +54,19 @@ impl Resource for ResourceBinding {
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
+
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        mend::mend_placement(object)
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        if let Some(spec) = tree::object(object, &["spec"]) {
+            specified_replicas::prepare_extension(spec);
+        }
+        permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given);
+    }
+
+    fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {
+        binding_rules::check(&object.spec, old.map(|old| &old.spec))
+    }
 }

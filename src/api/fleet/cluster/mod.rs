@@ -1,0 +1,3 @@
+//! `cluster.kubernetes-fleet.io`
+
+pub mod v1beta1;

@@ -1,0 +1,171 @@
+//! MemberCluster: one member of the fleet.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::member_cluster_status::MemberClusterStatus;
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::schema::mark::Atomic;
+use crate::resource::{Column, Resource, Scope};
+
+/// One member of the fleet: who speaks for it, what keeps workloads away, how it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberCluster {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<MemberCluster>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<MemberCluster>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Who speaks for the cluster and what keeps workloads away.
+    pub spec: MemberClusterSpec,
+    /// What its agents last reported.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: MemberClusterStatus,
+}
+
+impl Resource for MemberCluster {
+    const GROUP: &'static str = "cluster.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "MemberCluster";
+    const PLURAL: &'static str = "memberclusters";
+    const SINGULAR: &'static str = "membercluster";
+    // Upstream's short name, `cluster`, is the singular of Karmada's kind: `kubectl get cluster` could mean either.
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-cluster"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = &[
+        Column {
+            name: "Joined",
+            kind: "string",
+            path: r#".status.conditions[?(@.type=="Joined")].status"#,
+            priority: 0,
+            description: "",
+        },
+        Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+        Column {
+            name: "Member-Agent-Last-Seen",
+            kind: "date",
+            path: r#".status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat"#,
+            priority: 0,
+            description: "",
+        },
+        Column {
+            name: "Node-Count",
+            kind: "string",
+            path: r".status.properties.kubernetes-fleet\.io/node-count.value",
+            priority: 0,
+            description: "",
+        },
+        Column {
+            name: "Available-CPU",
+            kind: "string",
+            path: ".status.resourceUsage.available.cpu",
+            priority: 0,
+            description: "",
+        },
+        Column {
+            name: "Available-Memory",
+            kind: "string",
+            path: ".status.resourceUsage.available.memory",
+            priority: 0,
+            description: "",
+        },
+        Column {
+            name: "Allocatable-CPU",
+            kind: "string",
+            path: ".status.resourceUsage.allocatable.cpu",
+            priority: 1,
+            description: "",
+        },
+        Column {
+            name: "Allocatable-Memory",
+            kind: "string",
+            path: ".status.resourceUsage.allocatable.memory",
+            priority: 1,
+            description: "",
+        },
+    ];
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1beta1";
+}
+
+/// Who speaks for the cluster and what keeps workloads away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberClusterSpec {
+    /// The account that the cluster's agents use.
+    #[schema(value_type = Atomic<Identity>)]
+    pub identity: Identity,
+    /// Seconds between two heartbeats of the agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 600, default = 60)]
+    pub heartbeat_period_seconds: Option<i32>,
+    /// Keep away placements that do not tolerate them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub taints: Vec<Taint>,
+    /// How careful a deletion is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_options: Option<DeleteOptions>,
+}
+
+/// An account: a user, a group or a service account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Identity {
+    /// API group of the account's kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_group: Option<String>,
+    /// `User`, `Group` or `ServiceAccount`.
+    pub kind: String,
+    /// Name of the account.
+    pub name: String,
+    /// Namespace of a service account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Keeps away every placement that does not tolerate it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Taint {
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// `NoSchedule`: new placements stay away, what is there stays there.
+    #[schema(value_type = TaintEffect)]
+    pub effect: String,
+}
+
+/// The effects that the schema lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum TaintEffect {
+    NoSchedule,
+}
+
+/// How careful a deletion is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteOptions {
+    /// Whether a cluster that still carries workloads may be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Strict")]
+    pub validation_mode: Option<DeleteValidationMode>,
+}
+
+/// Whether a cluster that still carries workloads may be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum DeleteValidationMode {
+    /// It may.
+    Skip,
+    /// It may not.
+    Strict,
+}

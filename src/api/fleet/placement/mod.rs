@@ -1,0 +1,3 @@
+//! `placement.kubernetes-fleet.io`
+
+pub mod v1beta1;

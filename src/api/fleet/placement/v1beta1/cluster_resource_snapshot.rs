@@ -1,0 +1,64 @@
+//! ClusterResourceSnapshot: the resources of a placement as they were.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::FreeForm;
+use crate::api::meta::{Condition, ObjectMeta};
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::schema::mark::MapList;
+use crate::resource::{Column, Resource, Scope};
+
+/// The resources of a placement as they were at one time, or a part of them if they are too many for one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterResourceSnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterResourceSnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterResourceSnapshot>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The resources as they were.
+    pub spec: ResourceSnapshotSpec,
+    /// Whatever is said of them.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: ResourceSnapshotStatus,
+}
+
+impl Resource for ClusterResourceSnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "ClusterResourceSnapshot";
+    const PLURAL: &'static str = "clusterresourcesnapshots";
+    const SINGULAR: &'static str = "clusterresourcesnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["crs"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+}
+
+/// Resources as they were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshotSpec {
+    /// The resources, whole.
+    pub selected_resources: Vec<FreeForm>,
+}
+
+/// Whatever is said of a resource snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshotStatus {
+    /// Aspects of its state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = MapList<Condition>)]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,45 @@
+//! ClusterSchedulingPolicySnapshot: the policy of one cluster-scoped placement as the scheduler reads it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::policy_snapshot::{COLUMNS, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// The policy of a cluster-scoped placement as it was at one time, and what the scheduler made of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSchedulingPolicySnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterSchedulingPolicySnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterSchedulingPolicySnapshot>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The policy as it was.
+    pub spec: SchedulingPolicySnapshotSpec,
+    /// What the scheduler made of it.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: SchedulingPolicySnapshotStatus,
+}
+
+impl Resource for ClusterSchedulingPolicySnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "ClusterSchedulingPolicySnapshot";
+    const PLURAL: &'static str = "clusterschedulingpolicysnapshots";
+    const SINGULAR: &'static str = "clusterschedulingpolicysnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["csps"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+}

@@ -1,0 +1,43 @@
+//! `placement.kubernetes-fleet.io/v1beta1`
+
+mod binding;
+mod cluster_resource_binding;
+mod cluster_resource_placement;
+mod cluster_resource_snapshot;
+mod cluster_scheduling_policy_snapshot;
+mod per_resource;
+mod placement;
+mod policy;
+mod policy_snapshot;
+mod resource_binding;
+mod scheduling_policy_snapshot;
+mod strategy;
+
+pub use binding::{BindingState, ResourceBindingSpec, ResourceBindingStatus};
+pub use cluster_resource_binding::ClusterResourceBinding;
+pub use cluster_resource_placement::ClusterResourcePlacement;
+pub use cluster_resource_snapshot::{ClusterResourceSnapshot, ResourceSnapshotSpec, ResourceSnapshotStatus};
+pub use cluster_scheduling_policy_snapshot::ClusterSchedulingPolicySnapshot;
+pub use per_resource::{
+    DiffedResource, DriftedResource, EnvelopeIdentifier, EnvelopeType, FailedResource, NamespacedName, PatchDetail,
+    ResourceIdentifier,
+};
+pub use placement::{
+    PerClusterPlacementStatus, PlacementSpec, PlacementStatus, ResourceSelectorTerm, SelectionScope,
+    StatusReportingScope,
+};
+pub use policy::{
+    Affinity, ClusterAffinity, ClusterSelector, ClusterSelectorTerm, PlacementPolicy, PlacementType,
+    PreferredClusterSelector, PropertySelector, PropertySelectorRequirement, PropertySorter, Toleration,
+    TopologySpreadConstraint, UnsatisfiableConstraintAction,
+};
+pub use policy_snapshot::{
+    ClusterDecision, ClusterScore, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus,
+};
+pub use resource_binding::ResourceBinding;
+pub use scheduling_policy_snapshot::SchedulingPolicySnapshot;
+pub use strategy::{
+    ApplyStrategy, ApplyStrategyType, ComparisonOption, DeletePropagationPolicy, DeleteStrategy, IntOrPercent,
+    ReportBackDestination, ReportBackStrategy, ReportBackStrategyType, RollingUpdateConfig, RolloutStrategy,
+    RolloutStrategyType, ServerSideApplyConfig, WhenToApply, WhenToTakeOver,
+};

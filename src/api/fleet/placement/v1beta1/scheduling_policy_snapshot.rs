@@ -1,0 +1,45 @@
+//! SchedulingPolicySnapshot: the policy of one namespaced placement as the scheduler reads it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::policy_snapshot::{COLUMNS, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// The policy of a namespaced placement as it was at one time, and what the scheduler made of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingPolicySnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<SchedulingPolicySnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<SchedulingPolicySnapshot>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The policy as it was.
+    pub spec: SchedulingPolicySnapshotSpec,
+    /// What the scheduler made of it.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: SchedulingPolicySnapshotStatus,
+}
+
+impl Resource for SchedulingPolicySnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "SchedulingPolicySnapshot";
+    const PLURAL: &'static str = "schedulingpolicysnapshots";
+    const SINGULAR: &'static str = "schedulingpolicysnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["sps"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+}

@@ -1,0 +1,205 @@
+//! How a decision is carried out: how fast, and how resources are applied, deleted and reported on.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::resource::schema::mark::INT_OR_STRING;
+
+/// How decisions are carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStrategy {
+    /// Who carries them out.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(default = "RollingUpdate")]
+    pub type_: Option<RolloutStrategyType>,
+    /// How fast, for `RollingUpdate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdateConfig>,
+    /// How resources are applied on clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply_strategy: Option<ApplyStrategy>,
+    /// What happens to resources on clusters when the placement is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_strategy: Option<DeleteStrategy>,
+    /// Whether the status of resources on clusters comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_back_strategy: Option<ReportBackStrategy>,
+}
+
+/// Who carries decisions out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum RolloutStrategyType {
+    /// The rollout, cluster by cluster within bounds.
+    #[default]
+    RollingUpdate,
+    /// Somebody else. There is no way back.
+    External,
+}
+
+/// How fast a rollout goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdateConfig {
+    /// How many clusters may be without the resources at a time: a number, or a percentage rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "25%")]
+    pub max_unavailable: Option<IntOrPercent>,
+    /// How many clusters more than wanted may have the resources at a time: a number, or a percentage rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "25%")]
+    pub max_surge: Option<IntOrPercent>,
+    /// Seconds after which resources whose availability cannot be seen count as available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<isize>, minimum = 0, default = 60)]
+    pub unavailable_period_seconds: Option<i64>,
+}
+
+/// A number, or a percentage of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum IntOrPercent {
+    Number(i64),
+    Text(String),
+}
+
+impl PartialSchema for IntOrPercent {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .pattern(Some("^((100|[0-9]{1,2})%|[0-9]+)$"))
+            .extensions(Some(Extensions::builder().add(INT_OR_STRING, true).build()))
+            .into()
+    }
+}
+
+impl ToSchema for IntOrPercent {
+    fn name() -> Cow<'static, str> {
+        "IntOrPercent".into()
+    }
+}
+
+/// How resources are applied on a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplyStrategy {
+    /// How two states of a resource are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "PartialComparison")]
+    pub comparison_option: Option<ComparisonOption>,
+    /// When a resource is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Always")]
+    pub when_to_apply: Option<WhenToApply>,
+    /// By which means.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(default = "ClientSideApply")]
+    pub type_: Option<ApplyStrategyType>,
+    /// Whether resources that others own, too, are applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_co_ownership: Option<bool>,
+    /// For server-side apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_side_apply_config: Option<ServerSideApplyConfig>,
+    /// When a resource that is there already is taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Always")]
+    pub when_to_take_over: Option<WhenToTakeOver>,
+}
+
+/// How two states of a resource are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ComparisonOption {
+    /// By the fields that are given.
+    PartialComparison,
+    /// By all fields.
+    FullComparison,
+}
+
+/// When a resource is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum WhenToApply {
+    Always,
+    /// Not if it was changed on the cluster.
+    IfNotDrifted,
+}
+
+/// By which means a resource is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ApplyStrategyType {
+    ClientSideApply,
+    ServerSideApply,
+    /// Not at all: differences are only reported.
+    ReportDiff,
+}
+
+/// For server-side apply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServerSideApplyConfig {
+    /// Whether conflicts are won.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
+/// When a resource that is there already is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum WhenToTakeOver {
+    Always,
+    /// If it looks as it should.
+    IfNoDiff,
+    Never,
+}
+
+/// What happens to resources on clusters when the placement is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteStrategy {
+    /// Whether they go with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "Delete")]
+    pub propagation_policy: Option<DeletePropagationPolicy>,
+}
+
+/// Whether resources on clusters go with their placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum DeletePropagationPolicy {
+    /// They stay.
+    Abandon,
+    /// They go.
+    Delete,
+}
+
+/// Whether the status of resources on clusters comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReportBackStrategy {
+    /// Whether it does.
+    #[serde(rename = "type")]
+    #[schema(default = "Disabled")]
+    pub type_: ReportBackStrategyType,
+    /// Where to, for `Mirror`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<ReportBackDestination>,
+}
+
+/// Whether status comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ReportBackStrategyType {
+    #[default]
+    Disabled,
+    Mirror,
+}
+
+/// Where status comes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ReportBackDestination {
+    /// The resource it is the status of.
+    OriginalResource,
+    /// The Work that carried the resource.
+    #[serde(rename = "WorkAPI")]
+    WorkApi,
+}

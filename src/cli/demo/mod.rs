@@ -1,0 +1,3 @@
+//! wip
+pub mod stage;
+pub mod stories;

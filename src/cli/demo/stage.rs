@@ -1,0 +1,196 @@
+//! What a story is played on: requests that are shown as the kubectl line a user would type, waits for
+//! a state with a deadline, and the table of replicas per cluster.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::cli::client::Client;
+use crate::resource::{Kinds, ResourceKind};
+
+/// How long a story waits for a state before it says that it never came.
+const STATE_WITHIN: Duration = Duration::from_secs(20);
+/// How long a story looks on to show that nothing happens.
+const NOTHING_HAPPENS_SECONDS: u32 = 1;
+
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
+const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+
+/// A file under examples/, compiled in so that the binary can play its stories anywhere.
+pub struct Example {
+    pub path: &'static str,
+    pub text: &'static str,
+}
+
+pub struct Stage<'a, W> {
+    pub client: Client,
+    pub kinds: Kinds,
+    pub out: &'a mut W,
+}
+
+impl<W: Write> Stage<'_, W> {
+    pub fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(self.out, "\n{text}")?)
+    }
+
+    /// `kubectl create -f`: each document of the file, in order.
+    pub async fn create(&mut self, example: &Example) -> anyhow::Result<()> {
+        writeln!(self.out, "$ kubectl create -f {}", example.path)?;
+        for object in documents(example)? {
+            let row = self.row_of(&object)?;
+            let namespace = object["metadata"]["namespace"].as_str();
+            let (created, group) = (object_path(row, namespace, None), (row.singular, row.group));
+            let answer = self.client.post(&created, &object).await?;
+            let name = answer["metadata"]["name"].as_str().unwrap_or_default();
+            writeln!(self.out, "{}.{}/{name} created", group.0, group.1)?;
+        }
+        Ok(())
+    }
+
+    /// `kubectl patch cluster NAME --type=merge --patch-file`, on the object or on its status.
+    pub async fn patch_cluster(&mut self, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
+        let (flag, suffix) = match part {
+            Part::Main => ("", ""),
+            Part::Status => (" --subresource=status", "/status"),
+        };
+        writeln!(self.out, "$ kubectl patch cluster {name}{flag} --type=merge --patch-file {}", example.path)?;
+        let patch = documents(example)?.pop().context("a patch file holds one document")?;
+        self.client.merge_patch(&format!("{CLUSTERS}/{name}{suffix}"), &patch).await?;
+        Ok(writeln!(self.out, "cluster.cluster.karmada.io/{name} patched")?)
+    }
+
+    /// Waits until the object at `path` is as `wanted` says, and returns it.
+    pub async fn wait_for(
+        &self,
+        what: &str,
+        path: &str,
+        name: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        let mut found = Value::Null;
+        let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
+        // Without a resourceVersion a watch begins with the present state (WA4), so nothing is missed.
+        let watching = self.client.watch(&path, |event| {
+            let matches = event["type"] != "DELETED" && wanted(&event["object"]);
+            if matches {
+                found = event["object"].clone();
+            }
+            matches
+        });
+        match tokio::time::timeout(STATE_WITHIN, watching).await {
+            Ok(Ok(true)) => Ok(found),
+            Ok(Ok(false)) => bail!("the server ended the watch before {what}"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
+        }
+    }
+
+    /// Waits until the object is gone.
+    pub async fn wait_gone(&self, path: &str, name: &str) -> anyhow::Result<()> {
+        let list = self.client.get(path).await?;
+        let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
+        let names = list["items"].as_array().into_iter().flatten().map(|item| &item["metadata"]["name"]);
+        if !names.into_iter().any(|listed| listed == name) {
+            return Ok(());
+        }
+        let path = format!("{path}?resourceVersion={version}");
+        let gone =
+            self.client.watch(&path, |event| event["type"] == "DELETED" && event["object"]["metadata"]["name"] == name);
+        match tokio::time::timeout(STATE_WITHIN, gone).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(done) => bail!("the server ended the watch before {name} was gone ({done:?})"),
+            Err(_) => bail!("{name} was not deleted within {} s", STATE_WITHIN.as_secs()),
+        }
+    }
+
+    /// Looks on for a moment, and fails if any binding changes in it.
+    pub async fn expect_nothing_to_move(&mut self) -> anyhow::Result<()> {
+        writeln!(self.out, "$ kubectl get resourcebindings -A --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
+        let list = self.client.get(BINDINGS).await?;
+        let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
+        let path = format!("{BINDINGS}?resourceVersion={version}&timeoutSeconds={NOTHING_HAPPENS_SECONDS}");
+        if self.client.watch(&path, |event| event["type"] != "BOOKMARK").await? {
+            bail!("a binding changed, although placements are inert");
+        }
+        Ok(writeln!(self.out, "(no event)")?)
+    }
+
+    /// Replicas per cluster of every binding, the way a user would read them together.
+    pub async fn show_table(&mut self) -> anyhow::Result<()> {
+        let clusters = self.names(CLUSTERS).await?;
+        let mut rows = BTreeMap::new();
+        for path in [BINDINGS, CLUSTER_BINDINGS] {
+            let list = self.client.get(path).await?;
+            for binding in list["items"].as_array().into_iter().flatten() {
+                let metadata = &binding["metadata"];
+                let name = metadata["name"].as_str().unwrap_or_default();
+                let shown = metadata["namespace"].as_str().map_or(name.to_owned(), |ns| format!("{ns}/{name}"));
+                rows.insert(shown, replicas_of(binding));
+            }
+        }
+        let width = rows.keys().map(String::len).max().unwrap_or_default().max("BINDING".len());
+        write!(self.out, "\n  {:width$}", "BINDING")?;
+        for cluster in &clusters {
+            write!(self.out, "  {:>8}", cluster)?;
+        }
+        writeln!(self.out)?;
+        for (name, replicas) in rows {
+            write!(self.out, "  {name:width$}")?;
+            for cluster in &clusters {
+                let cell = match replicas.get(cluster) {
+                    None => "-".to_owned(),
+                    Some(0) => "yes".to_owned(),
+                    Some(count) => count.to_string(),
+                };
+                write!(self.out, "  {cell:>8}")?;
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    async fn names(&self, path: &str) -> anyhow::Result<Vec<String>> {
+        let list = self.client.get(path).await?;
+        let items = list["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    fn row_of(&self, object: &Value) -> anyhow::Result<&ResourceKind> {
+        let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+        let row = self
+            .kinds
+            .rows()
+            .iter()
+            .find(|row| Some(row.api_version().as_str()) == api_version && Some(row.kind) == kind);
+        row.map(AsRef::as_ref).with_context(|| format!("{api_version:?} {kind:?} is not served"))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Part {
+    Main,
+    Status,
+}
+
+/// The path of a collection, or of one object in it.
+pub fn object_path(row: &ResourceKind, namespace: Option<&str>, name: Option<&str>) -> String {
+    let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    let name = name.map(|name| format!("/{name}")).unwrap_or_default();
+    format!("/apis/{}/{}/{namespace}{}{name}", row.group, row.version, row.plural)
+}
+
+/// Replicas by cluster name; zero where replicas are not divided.
+pub fn replicas_of(binding: &Value) -> BTreeMap<String, i64> {
+    let targets = binding["spec"]["clusters"].as_array().into_iter().flatten();
+    targets
+        .filter_map(|target| Some((target["name"].as_str()?.to_owned(), target["replicas"].as_i64().unwrap_or(0))))
+        .collect()
+}
+
+fn documents(example: &Example) -> anyhow::Result<Vec<Value>> {
+    serde_saphyr::from_multiple(example.text).with_context(|| format!("{} is not YAML", example.path))
+}

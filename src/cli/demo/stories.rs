@@ -1,0 +1,130 @@
+//! The stories of the seed documents, step by step. A story fails if the replicas do not do what the
+//! seed says they do.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::ensure;
+use serde_json::Value;
+
+use super::stage::{Example, Part, Stage, replicas_of};
+
+macro_rules! example {
+    ($path:literal) => {
+        Example { path: concat!("examples/", $path), text: include_str!(concat!("../../../examples/", $path)) }
+    };
+}
+
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
+const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+
+/// WorkloadRebalancer, user story 1: a cluster fails and recovers; one object brings the replicas home.
+pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
+    const DEPLOYMENT: &str = "demo-deploy-1-deployment";
+
+    stage.say("1. Two clusters join the fleet, and report what they serve and the room they have.")?;
+    stage.create(&example!("rebalance/clusters.yaml")).await?;
+    for cluster in ["member1", "member2"] {
+        stage.patch_cluster(cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
+    }
+
+    stage.say("2. A Deployment with 4 replicas, divided by room, and a ClusterRole are to be placed.")?;
+    stage.create(&example!("rebalance/bindings.yaml")).await?;
+    let placed = replicas(&[("member1", 2), ("member2", 2)]);
+    let home = stage.wait_for("the first placement", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == placed).await?;
+    let on_both = replicas(&[("member1", 0), ("member2", 0)]);
+    stage
+        .wait_for("the ClusterRole's placement", CLUSTER_BINDINGS, "demo-role-clusterrole", |b| {
+            replicas_of(b) == on_both
+        })
+        .await?;
+    stage.show_table().await?;
+
+    stage.say("3. member1 is lost: it gets the not-ready taint, and its replicas flee.")?;
+    stage.patch_cluster("member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
+    let fled = replicas(&[("member2", 4)]);
+    stage.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
+    let role_fled = replicas(&[("member2", 0)]);
+    stage
+        .wait_for("the ClusterRole's flight", CLUSTER_BINDINGS, "demo-role-clusterrole", |b| {
+            replicas_of(b) == role_fled
+        })
+        .await?;
+    stage.show_table().await?;
+
+    stage.say("4. member1 recovers. Placements are inert by design: nothing moves.")?;
+    stage.patch_cluster("member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
+    stage.expect_nothing_to_move().await?;
+    stage.show_table().await?;
+
+    stage.say("5. \"Rebalance these.\" demo-deploy-2 does not exist; the status will say so.")?;
+    stage.create(&example!("rebalance/rebalancer.yaml")).await?;
+    let back =
+        stage.wait_for("the way home", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == placed && is_fresh(b)).await?;
+    stage
+        .wait_for("the ClusterRole's way home", CLUSTER_BINDINGS, "demo-role-clusterrole", |b| {
+            replicas_of(b) == on_both
+        })
+        .await?;
+    ensure!(replicas_of(&home) == replicas_of(&back), "the replicas did not come back to where they were");
+    let done = stage.wait_for("the rebalancer's status", REBALANCERS, "demo", is_finished).await?;
+    stage.show_table().await?;
+    show_status(stage, "workloadrebalancer demo", &done)
+}
+
+/// RescheduleTask: nginx fled from the primary cluster to the backup; a task brings it back.
+pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
+    const NGINX: &str = "nginx-deployment";
+
+    stage.say("1. A primary cluster and its backup join the fleet.")?;
+    stage.create(&example!("task/clusters.yaml")).await?;
+    for cluster in ["primary", "backup"] {
+        stage.patch_cluster(cluster, Part::Status, &example!("task/cluster-status.yaml")).await?;
+    }
+
+    stage.say("2. nginx belongs on the primary; the backup is the second of two groups.")?;
+    stage.create(&example!("task/bindings.yaml")).await?;
+    let on_primary = replicas(&[("primary", 3)]);
+    stage.wait_for("the first placement", BINDINGS, NGINX, |b| replicas_of(b) == on_primary).await?;
+    stage.show_table().await?;
+
+    stage.say("3. The primary is lost, and nginx flees to the backup.")?;
+    stage.patch_cluster("primary", Part::Main, &example!("task/primary-fails.yaml")).await?;
+    let on_backup = replicas(&[("backup", 3)]);
+    stage.wait_for("the flight to the backup", BINDINGS, NGINX, |b| replicas_of(b) == on_backup).await?;
+    stage.show_table().await?;
+
+    stage.say("4. The primary is restored. nothing moves, and the backup goes on costing money.")?;
+    stage.patch_cluster("primary", Part::Main, &example!("task/primary-recovers.yaml")).await?;
+    stage.expect_nothing_to_move().await?;
+
+    stage.say("5. A RescheduleTask starts the way back. It acts on create and is never stored.")?;
+    stage.create(&example!("task/reschedule-task.yaml")).await?;
+    let back = stage.wait_for("the way back", BINDINGS, NGINX, |b| replicas_of(b) == on_primary && is_fresh(b)).await?;
+    stage.show_table().await?;
+    ensure!(back["spec"].get("forceRescheduling").is_none(), "the mark was not unset together with the result");
+    show_status(stage, "resourcebinding nginx-deployment -n default", &back)
+}
+
+fn show_status<W: Write>(stage: &mut Stage<'_, W>, what: &str, object: &Value) -> anyhow::Result<()> {
+    writeln!(stage.out, "\n$ kubectl get {what} -o jsonpath='{{.status}}' | yq -P")?;
+    let yaml = serde_saphyr::to_string(&object["status"])?;
+    Ok(write!(stage.out, "{yaml}")?)
+}
+
+fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    counts.iter().map(|&(cluster, count)| (cluster.to_owned(), count)).collect()
+}
+
+/// The trigger, if there was one, has been served (R53). Times in RFC 3339 UTC sort as text.
+fn is_fresh(binding: &Value) -> bool {
+    let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
+    let scheduled = binding["status"]["lastScheduledTime"].as_str();
+    triggered.is_some() && triggered <= scheduled && binding["spec"].get("forceRescheduling").is_none()
+}
+
+fn is_finished(rebalancer: &Value) -> bool {
+    let status = &rebalancer["status"];
+    status["finishTime"].is_string() && status["observedGeneration"] == rebalancer["metadata"]["generation"]
+}

@@ -1,0 +1,73 @@
+//! What has to happen to bindings so that the picked clusters, and no others, have one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::cycle::Bindings;
+use super::decision::{ClusterDecision, Write};
+use super::fault::Fault;
+use super::request::Binding;
+
+#[derive(Debug, Default)]
+pub(super) struct Diff<'a> {
+    pub(super) created: Vec<ClusterDecision>,
+    /// Moved from an earlier snapshot, or restored from Unscheduled.
+    pub(super) patched: Vec<Write>,
+    pub(super) unscheduled: Vec<&'a Binding>,
+}
+
+impl<'a> Diff<'a> {
+    /// `picked` are clusters without a live binding of the current snapshot, each once.
+    pub(super) fn between(bindings: &Bindings<'a>, picked: Vec<ClusterDecision>) -> Result<Diff<'a>, Fault> {
+        let by_cluster: BTreeMap<&str, &ClusterDecision> = picked.iter().map(|d| (&*d.cluster, d)).collect();
+        let mut served: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut diff = Diff::default();
+        for binding in &bindings.obsolete {
+            match by_cluster.get(&*binding.cluster) {
+                Some(decision) if served.insert(Arc::clone(&binding.cluster)) => diff.patched.push(Write::Patch {
+                    binding: Arc::clone(&binding.name),
+                    state: binding.state,
+                    decision: ClusterDecision::clone(decision),
+                }),
+                _ => diff.unscheduled.push(binding),
+            }
+        }
+        for binding in &bindings.unscheduled {
+            let Some(decision) = by_cluster.get(&*binding.cluster) else { continue };
+            // Differs from KubeFleet, which would make two live bindings out of an obsolete and an Unscheduled one.
+            if !served.insert(Arc::clone(&binding.cluster)) {
+                continue;
+            }
+            let state = binding.previous_state.ok_or_else(|| Fault::PreviousState(binding.name.as_ref().into()))?;
+            let decision = ClusterDecision::clone(decision);
+            diff.patched.push(Write::Patch { binding: Arc::clone(&binding.name), state, decision });
+        }
+        diff.created = picked.into_iter().filter(|decision| !served.contains(&decision.cluster)).collect();
+        Ok(diff)
+    }
+
+    /// How many clusters the diff adds.
+    pub(super) fn gained(&self) -> usize {
+        self.created.len() + self.patched.len()
+    }
+
+    /// The decisions of the clusters it adds.
+    pub(super) fn decisions(&self) -> impl Iterator<Item = &ClusterDecision> {
+        let patched = self.patched.iter().filter_map(|write| match write {
+            Write::Patch { decision, .. } => Some(decision),
+            _ => None,
+        });
+        self.created.iter().chain(patched)
+    }
+
+    /// Created before dropped, so that the placement never has fewer clusters than it needs.
+    pub(super) fn into_writes(self) -> Vec<Write> {
+        let created = self.created.into_iter().map(|decision| Write::Create { decision });
+        let unscheduled = self.unscheduled.into_iter().map(unschedule);
+        created.chain(self.patched).chain(unscheduled).collect()
+    }
+}
+
+pub(super) fn unschedule(binding: &Binding) -> Write {
+    Write::Unschedule { binding: Arc::clone(&binding.name), from: binding.state }
+}

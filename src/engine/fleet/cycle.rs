@@ -1,0 +1,104 @@
+//! What every plugin of a cycle looks at: the request, sorted out once.
+
+use std::collections::BTreeSet;
+
+use super::affinity::RankedPreference;
+use super::cluster::Cluster;
+use super::fault::Fault;
+use super::request::{Binding, Placement, Request, Requirements, State};
+use super::topology_spread::Spread;
+
+/// The bindings of a placement, each in the first class that fits it; each class by name.
+#[derive(Debug, Default)]
+pub(super) struct Bindings<'a> {
+    /// Waiting for their finalizers.
+    pub(super) deleting: Vec<&'a Binding>,
+    pub(super) unscheduled: Vec<&'a Binding>,
+    /// Their cluster left or is leaving.
+    pub(super) dangling: Vec<&'a Binding>,
+    /// Picked by an earlier policy snapshot.
+    pub(super) obsolete: Vec<&'a Binding>,
+    pub(super) scheduled: Vec<&'a Binding>,
+    pub(super) bound: Vec<&'a Binding>,
+    /// A cluster's second live binding. Upstream counts it as present and leaves it; here it is healed (R162).
+    pub(super) surplus: Vec<&'a Binding>,
+}
+
+impl<'a> Bindings<'a> {
+    pub(super) fn classify(request: &Request<'a>) -> Bindings<'a> {
+        // Of two live bindings on a cluster the one that runs is kept, then the one whose name comes first.
+        let mut sorted: Vec<&'a Binding> = request.bindings.iter().collect();
+        sorted.sort_by_key(|binding| (binding.state != State::Bound, &binding.name));
+        let mut classes = Bindings::default();
+        let mut live: BTreeSet<&str> = BTreeSet::new();
+        for binding in sorted {
+            let cluster = request.fleet.find(&binding.cluster);
+            let class = if binding.deleting {
+                &mut classes.deleting
+            } else if binding.state == State::Unscheduled {
+                &mut classes.unscheduled
+            } else if cluster.is_none_or(|cluster| cluster.leaving) {
+                &mut classes.dangling
+            } else if binding.snapshot != request.snapshot.name {
+                &mut classes.obsolete
+            } else if !live.insert(&binding.cluster) {
+                &mut classes.surplus
+            } else if binding.state == State::Scheduled {
+                &mut classes.scheduled
+            } else {
+                &mut classes.bound
+            };
+            class.push(binding);
+        }
+        classes.unscheduled.sort_by_key(|binding| &binding.name);
+        classes
+    }
+
+    /// How many clusters hold a binding of the current snapshot.
+    pub(super) fn present(&self) -> usize {
+        self.scheduled.len() + self.bound.len()
+    }
+
+    fn live(&self) -> impl Iterator<Item = &'a Binding> {
+        self.scheduled.iter().chain(&self.bound).copied()
+    }
+}
+
+/// The one input of all filters and scorers.
+pub(super) struct Cycle<'a> {
+    pub(super) request: Request<'a>,
+    pub(super) requirements: &'a Requirements,
+    /// Clusters that hold a live binding of the current snapshot, and of earlier ones.
+    pub(super) live: BTreeSet<&'a str>,
+    pub(super) obsolete: BTreeSet<&'a str>,
+    pub(super) spreads: Vec<Spread<'a>>,
+    /// Empty until the filters are through: only then is a preference's fault met.
+    pub(super) preferences: Vec<RankedPreference<'a>>,
+}
+
+impl<'a> Cycle<'a> {
+    pub(super) fn new(request: Request<'a>, bindings: &Bindings<'a>, requirements: &'a Requirements) -> Cycle<'a> {
+        let live: BTreeSet<&str> = bindings.live().map(|binding| &*binding.cluster).collect();
+        let obsolete = bindings.obsolete.iter().map(|binding| &*binding.cluster).collect();
+        let spreads = match &request.snapshot.placement {
+            Placement::Count { constraints, .. } => constraints
+                .iter()
+                .map(|constraint| {
+                    let is_live = |cluster: &Cluster| live.contains(&*cluster.name);
+                    Spread::count(constraint, request.fleet, is_live)
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        Cycle { request, requirements, live, obsolete, spreads, preferences: Vec::new() }
+    }
+
+    /// Looks at the whole fleet for what the scorers need.
+    pub(super) fn rank_preferences(&mut self) -> Result<(), Fault> {
+        let Placement::Count { preferences, .. } = &self.request.snapshot.placement else { return Ok(()) };
+        for preference in preferences {
+            self.preferences.extend(RankedPreference::rank(preference, self.request.fleet.iter())?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! The cluster must belong to the fleet and be alive.
+
+use super::{Cluster, Cycle, Fault, Refusal, Verdict};
+
+pub(super) fn check<'a>(cycle: &Cycle<'a>, cluster: &'a Cluster) -> Result<Verdict<'a>, Fault> {
+    Ok(match cluster.eligibility(cycle.request.now) {
+        Ok(()) => Verdict::Fits,
+        Err(why) => Verdict::Refused(Refusal::Ineligible(why)),
+    })
+}

@@ -1,0 +1,8 @@
+//! No DoNotSchedule constraint may be violated by one more binding here.
+
+use super::{Cluster, Cycle, Fault, Refusal, Verdict};
+
+pub(super) fn check<'a>(cycle: &Cycle<'a>, cluster: &'a Cluster) -> Result<Verdict<'a>, Fault> {
+    let violated = cycle.spreads.iter().find(|spread| spread.forbids(cluster));
+    Ok(violated.map_or(Verdict::Fits, |spread| Verdict::Refused(Refusal::Skewed(spread.constraint))))
+}

@@ -1,0 +1,89 @@
+//! How evenly a placement's bindings lie over the values of a label (regions, zones).
+//!
+//! A value that some cluster carries is a domain, even if none of its clusters is eligible. The skew of a
+//! constraint is the difference between its fullest and its emptiest domain.
+
+use std::collections::BTreeMap;
+
+use super::cluster::{Cluster, Fleet};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpreadConstraint {
+    pub max_skew: i32,
+    /// Key of the label that splits the fleet.
+    pub topology_key: Box<str>,
+    pub when_unsatisfiable: WhenUnsatisfiable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenUnsatisfiable {
+    DoNotSchedule,
+    ScheduleAnyway,
+}
+
+/// What a violated ScheduleAnyway constraint costs a cluster.
+const VIOLATION_SCORE: i32 = -1000;
+
+/// A constraint with the bindings counted.
+pub(super) struct Spread<'a> {
+    pub(super) constraint: &'a SpreadConstraint,
+    bindings_by_domain: BTreeMap<&'a str, i32>,
+    smallest: i32,
+    largest: i32,
+    /// How many domains hold the smallest number.
+    smallest_domains: usize,
+}
+
+/// What one more binding on a cluster would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effect {
+    /// -1 evens out, +1 adds to the skew.
+    change: i32,
+    violates: bool,
+}
+
+impl<'a> Spread<'a> {
+    /// Counts the clusters that hold a live binding of the current snapshot.
+    pub(super) fn count(
+        constraint: &'a SpreadConstraint,
+        fleet: &'a Fleet,
+        is_live: impl Fn(&Cluster) -> bool,
+    ) -> Spread<'a> {
+        let mut bindings_by_domain: BTreeMap<&str, i32> = BTreeMap::new();
+        for cluster in fleet.iter() {
+            let Some(domain) = cluster.label(&constraint.topology_key) else { continue };
+            *bindings_by_domain.entry(domain).or_default() += i32::from(is_live(cluster));
+        }
+        let smallest = bindings_by_domain.values().copied().min().unwrap_or_default();
+        let largest = bindings_by_domain.values().copied().max().unwrap_or_default();
+        let smallest_domains = bindings_by_domain.values().filter(|&&count| count == smallest).count();
+        Spread { constraint, bindings_by_domain, smallest, largest, smallest_domains }
+    }
+
+    /// None for a cluster outside every domain.
+    fn effect(&self, cluster: &Cluster) -> Option<Effect> {
+        let count = *self.bindings_by_domain.get(cluster.label(&self.constraint.topology_key)?)?;
+        let change = if count == self.largest {
+            1
+        } else if count == self.smallest && self.smallest_domains == 1 {
+            -1
+        } else {
+            0
+        };
+        let violates = self.largest - self.smallest + change > self.constraint.max_skew;
+        Some(Effect { change, violates })
+    }
+
+    pub(super) fn forbids(&self, cluster: &Cluster) -> bool {
+        self.constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
+            && self.effect(cluster).is_some_and(|effect| effect.violates)
+    }
+
+    pub(super) fn score(&self, cluster: &Cluster) -> i32 {
+        match self.effect(cluster) {
+            None => 0,
+            Some(effect) if effect.violates => VIOLATION_SCORE,
+            Some(effect) => -effect.change,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Objects as rows with cells (`Table`) and as metadata alone (`PartialObjectMetadata`), for lists, single
+//! objects and watches (apiserver.md 1.16, WA20, WA21).
+//!
+//! Both are made from the stored bytes, piece by piece, so that a list of any length can be sent as it is
+//! made: a head, one piece per object with commas between, `TAIL`. Metadata is copied as text; of the rest
+//! only what a column looks at is parsed.
+//!
+//! Absent: Tables of what is no stored object (TA7), which the server answers with 406 or plain JSON.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::k8s::human_duration::human_duration;
+use crate::k8s::json_path::JsonPath;
+use crate::k8s::{Object, Revision, Time};
+use crate::resource::ResourceKind;
+
+/// What closes a list that `head` opened.
+pub const TAIL: &[u8] = b"]}";
+
+/// What each row carries beside its cells (TA5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// Of the query parameter `includeObject`; None when it is none of the known words.
+    pub fn parse(text: &str) -> Option<Include> {
+        match text {
+            "" | "Metadata" => Some(Include::Metadata),
+            "None" => Some(Include::None),
+            "Object" => Some(Include::Object),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a Table names its columns: all but the later events of a watch do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    Named,
+    Unnamed,
+}
+
+/// What a list says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    pub remaining: Option<u64>,
+}
+
+impl Page {
+    pub fn at(revision: Revision) -> Page {
+        Page { revision, ..Page::default() }
+    }
+
+    fn meta(&self) -> Value {
+        let mut meta = json!({"resourceVersion": self.revision.to_string()});
+        if let Some(token) = &self.continue_token {
+            meta["continue"] = token.as_str().into();
+        }
+        if let Some(remaining) = self.remaining {
+            meta["remainingItemCount"] = remaining.into();
+        }
+        meta
+    }
+}
+
+/// Makes the rows of one kind.
+pub struct Printer {
+    columns: Vec<Column>,
+    /// `columnDefinitions`, serialized.
+    definitions: String,
+}
+
+struct Column {
+    kind: &'static str,
+    path: Option<JsonPath>,
+}
+
+/// How a Table was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct TableForm {
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    pub api_version: &'static str,
+    pub include: Include,
+    /// Ages are counted up to here.
+    pub now: Time,
+}
+
+impl Printer {
+    /// A kind without columns shows its age (TA2).
+    pub fn of(row: &ResourceKind) -> Printer {
+        const NAME: &str = "Unique within a namespace for namespaced resources, else within the server.";
+        const AGE: crate::resource::Column = crate::resource::Column {
+            name: "Age",
+            kind: "date",
+            path: ".metadata.creationTimestamp",
+            priority: 0,
+            description: "How long ago the object was created.",
+        };
+        let columns: &[crate::resource::Column] = if row.columns.is_empty() { &[AGE] } else { row.columns };
+        let name = json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0});
+        let definitions: Vec<Value> = std::iter::once(name)
+            .chain(columns.iter().map(|column| {
+                json!({
+                    "name": column.name,
+                    "type": column.kind,
+                    "format": "",
+                    "description": column.description,
+                    "priority": column.priority,
+                })
+            }))
+            .collect();
+        let columns = columns.iter().map(|column| Column { kind: column.kind, path: JsonPath::parse(column.path) });
+        Printer { columns: columns.collect(), definitions: Value::from(definitions).to_string() }
+    }
+
+    /// A Table up to its first row.
+    pub fn head(&self, form: &TableForm, page: &Page, columns: Columns) -> Bytes {
+        let definitions = match columns {
+            Columns::Named => &self.definitions,
+            Columns::Unnamed => "null",
+        };
+        let (api_version, meta) = (form.api_version, page.meta());
+        let head = format!(
+            r#"{{"kind":"Table","apiVersion":"{api_version}","metadata":{meta},"columnDefinitions":{definitions},"rows":["#
+        );
+        head.into()
+    }
+
+    /// One row.
+    pub fn row(&self, form: &TableForm, object: &Object) -> Bytes {
+        let parts = parts(object);
+        let mut row = Vec::with_capacity(256);
+        row.extend_from_slice(br#"{"cells":["#);
+        write_json(&mut row, &object.key.name);
+        for cell in self.cells(&parts, form.now) {
+            row.push(b',');
+            write_json(&mut row, &cell);
+        }
+        row.extend_from_slice(br#"],"object":"#);
+        match form.include {
+            Include::None => row.extend_from_slice(b"null"),
+            Include::Metadata => write_metadata(&mut row, form.api_version, &parts),
+            Include::Object => row.extend_from_slice(&object.json),
+        }
+        row.push(b'}');
+        row.into()
+    }
+
+    /// A Table of one object: a single GET (TA6), or the object of a watch event (WA20).
+    pub fn single(&self, form: &TableForm, object: &Object, columns: Columns) -> Bytes {
+        let head = self.head(form, &Page::at(object.revision), columns);
+        [&head, &self.row(form, object), TAIL].concat().into()
+    }
+
+    /// The object of a BOOKMARK event (WA20): one row without content that carries the revision.
+    pub fn bookmark(&self, form: &TableForm, revision: Revision, annotations: &Value, columns: Columns) -> Bytes {
+        let head = self.head(form, &Page::at(revision), columns);
+        let nulls = ",null".repeat(self.columns.len());
+        let object = match form.include {
+            Include::None => Bytes::from_static(b"null"),
+            Include::Metadata | Include::Object => metadata_bookmark(form.api_version, revision, annotations),
+        };
+        [&head, format!(r#"{{"cells":[""{nulls}],"object":"#).as_bytes(), &object, b"}", TAIL].concat().into()
+    }
+
+    fn cells(&self, parts: &Parts<'_>, now: Time) -> Vec<Value> {
+        let mut parsed: BTreeMap<&str, Value> = BTreeMap::new();
+        let cell = |column: &Column| -> Option<Value> {
+            let (part, path) = column.path.as_ref()?.split_first()?;
+            let (part, raw) = parts.get_key_value(part)?;
+            let value = parsed.entry(part).or_insert_with(|| serde_json::from_str(raw.get()).unwrap_or_default());
+            show(column.kind, path.find(value)?, now)
+        };
+        self.columns.iter().map(cell).map(Option::unwrap_or_default).collect()
+    }
+}
+
+/// A list of `PartialObjectMetadata` up to its first item (PM1).
+pub fn metadata_head(api_version: &str, page: &Page) -> Bytes {
+    let meta = page.meta();
+    format!(r#"{{"kind":"PartialObjectMetadataList","apiVersion":"{api_version}","metadata":{meta},"items":["#).into()
+}
+
+/// An object as `PartialObjectMetadata`: an item, a whole answer, or the object of a watch event (WA21).
+pub fn metadata(api_version: &str, object: &Object) -> Bytes {
+    let mut out = Vec::with_capacity(object.json.len() / 2);
+    write_metadata(&mut out, api_version, &parts(object));
+    out.into()
+}
+
+/// The object of a BOOKMARK event for a client that asked for metadata.
+pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Value) -> Bytes {
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata["annotations"] = annotations.clone();
+    }
+    format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{api_version}","metadata":{metadata}}}"#).into()
+}
+
+/// The members of an object, unparsed.
+type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
+
+/// Stored objects have been decoded when they were stored: bytes that cannot be are shown as nothing.
+fn parts(object: &Object) -> Parts<'_> {
+    serde_json::from_slice(&object.json).unwrap_or_default()
+}
+
+fn write_metadata(out: &mut Vec<u8>, api_version: &str, parts: &Parts<'_>) {
+    let metadata = parts.get("metadata").map_or("{}", |raw| raw.get());
+    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
+    out.extend_from_slice(api_version.as_bytes());
+    out.extend_from_slice(br#"","metadata":"#);
+    out.extend_from_slice(metadata.as_bytes());
+    out.push(b'}');
+}
+
+fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
+    let written = serde_json::to_writer(out.by_ref(), value);
+    written.expect("writing JSON to memory cannot fail");
+}
+
+/// A value as the cell of a column of this type; nothing when it is of another type (TA4).
+fn show(kind: &str, value: &Value, now: Time) -> Option<Value> {
+    match (kind, value) {
+        (_, Value::Null) => None,
+        ("string", Value::String(text)) => Some(Value::from(text.as_str())),
+        ("string", other) => Some(Value::from(other.to_string())),
+        ("integer", Value::Number(number)) => {
+            number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).map(Value::from)
+        }
+        ("number", Value::Number(number)) => number.as_f64().map(Value::from),
+        ("boolean", Value::Bool(_)) => Some(value.clone()),
+        ("date", Value::String(text)) => match text.parse::<Time>() {
+            Ok(time) => Some(human_duration(now.seconds().saturating_sub(time.seconds())).into()),
+            Err(_) => Some("<invalid>".into()),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::k8s::{GroupResource, Key};
+    use crate::registry::test_kinds::kinds;
+
+    const GARDENS: GroupResource = GroupResource::new("gardens.garden.example.com");
+
+    fn printer() -> Printer {
+        Printer::of(&kinds().rows()[0])
+    }
+
+    fn form(include: Include) -> TableForm {
+        TableForm { api_version: "meta.k8s.io/v1", include, now: "2024-05-01T10:05:00Z".parse().unwrap() }
+    }
+
+    fn object(revision: u64, spec: Value, status: Value) -> Object {
+        let json = json!({
+            "apiVersion": "garden.example.com/v1", "kind": "Garden",
+            "metadata": {"name": "g", "creationTimestamp": "2024-05-01T10:00:00Z", "labels": {"a": "b"}},
+            "spec": spec, "status": status,
+        });
+        let key = Key::namespaced(GARDENS, "home", "g");
+        Object::decode(key, Revision(revision.try_into().unwrap()), json.to_string().into()).unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Value {
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    fn cells(spec: Value, status: Value) -> Value {
+        read(&printer().row(&form(Include::None), &object(1, spec, status)))["cells"].clone()
+    }
+
+    #[test]
+    fn ta1_a_table_has_columns_and_rows() {
+        let (printer, form) = (printer(), form(Include::Metadata));
+        let page = Page { revision: Revision(7), continue_token: Some("t".to_owned()), remaining: Some(3) };
+        let row = printer.row(&form, &object(5, json!({"beds": 2}), json!({})));
+        let table = read(&[&printer.head(&form, &page, Columns::Named), &row, b",".as_slice(), &row, TAIL].concat());
+        assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+        assert_eq!(table["metadata"], json!({"resourceVersion": "7", "continue": "t", "remainingItemCount": 3}));
+        let names: Vec<&Value> =
+            table["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+        assert_eq!(names, ["Name", "Ready", "Beds", "Plants", "Open", "Age"]);
+        assert_eq!(table["columnDefinitions"][0]["format"], "name");
+        assert_eq!(table["columnDefinitions"][3]["priority"], 1);
+        assert_eq!(table["rows"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            table["rows"][0]["object"],
+            json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"name": "g", "creationTimestamp": "2024-05-01T10:00:00Z", "labels": {"a": "b"}},
+            })
+        );
+    }
+
+    #[test]
+    fn ta4_missing_and_mistyped_values_are_null() {
+        let ready = json!({"conditions": [{"type": "Other", "status": "x"}, {"type": "Ready", "status": "True"}]});
+        assert_eq!(
+            cells(json!({"beds": 3, "plants": [{"name": "rose"}], "notes": {"open": true}}), ready),
+            json!(["g", "True", 3, "[{\"name\":\"rose\"}]", true, "5m"])
+        );
+        assert_eq!(
+            cells(json!({"beds": "three", "notes": {"open": "yes"}}), json!({"conditions": null})),
+            json!(["g", null, null, null, null, "5m"])
+        );
+    }
+
+    #[test]
+    fn ta5_rows_carry_what_was_asked_for() {
+        let object = object(5, json!({"beds": 2}), json!({}));
+        let row = |include| read(&printer().row(&form(include), &object))["object"].clone();
+        assert_eq!(row(Include::None), Value::Null);
+        assert_eq!(row(Include::Object), read(&object.json));
+        assert_eq!(Include::parse(""), Some(Include::Metadata));
+        assert_eq!(Include::parse("object"), None);
+    }
+
+    #[test]
+    fn ta6_a_single_object_is_one_row_at_its_revision() {
+        let table = read(&printer().single(&form(Include::Metadata), &object(5, json!({}), json!({})), Columns::Named));
+        assert_eq!(table["metadata"], json!({"resourceVersion": "5"}));
+        assert_eq!(table["rows"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn wa20_later_events_name_no_columns_and_a_bookmark_is_an_empty_row() {
+        let (printer, form) = (printer(), form(Include::Metadata));
+        let event = read(&printer.single(&form, &object(5, json!({}), json!({})), Columns::Unnamed));
+        assert_eq!(event["columnDefinitions"], Value::Null);
+        let annotations = json!({"k8s.io/initial-events-end": "true"});
+        let bookmark = read(&printer.bookmark(&form, Revision(9), &annotations, Columns::Unnamed));
+        assert_eq!(bookmark["metadata"], json!({"resourceVersion": "9"}));
+        assert_eq!(
+            bookmark["rows"],
+            json!([{
+                "cells": ["", null, null, null, null, null],
+                "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {"resourceVersion": "9", "annotations": annotations},
+                },
+            }])
+        );
+    }
+
+    #[test]
+    fn pm1_lists_of_metadata_keep_all_of_it_and_nothing_else() {
+        let object = object(5, json!({"beds": 2}), json!({}));
+        let (head, item) =
+            (metadata_head("meta.k8s.io/v1", &Page::at(Revision(7))), metadata("meta.k8s.io/v1", &object));
+        let list = read(&[&head, &item, TAIL].concat());
+        assert_eq!(list["kind"], "PartialObjectMetadataList");
+        assert_eq!(list["metadata"]["resourceVersion"], "7");
+        assert_eq!(list["items"][0]["metadata"]["labels"], json!({"a": "b"}));
+        assert!(list["items"][0].get("spec").is_none());
+        let empty = read(&[&head[..], TAIL].concat());
+        assert_eq!(empty["items"], json!([]));
+    }
+
+    #[test]
+    fn ta2_a_kind_without_columns_shows_its_age() {
+        let printer = Printer::of(&kinds().rows()[1]);
+        let head = printer.head(&form(Include::None), &Page::default(), Columns::Named);
+        let table = read(&[&head[..], TAIL].concat());
+        assert_eq!(table["columnDefinitions"][1]["name"], "Age");
+        assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,106 @@
+//! Decisions back onto API objects: what each write changes, and nothing else.
+
+use super::{FULFILLED, PARENT_LABEL, PREVIOUS_STATE, SCHEDULED, SCHEDULER_FINALIZER, UNFULFILLED};
+use crate::api::fleet::placement::v1beta1::{
+    BindingState, ClusterDecision, ClusterScore, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
+};
+use crate::api::meta::{Condition, ObjectMeta};
+use crate::engine::fleet::{self as engine, Report, State};
+use crate::k8s::Time;
+
+/// What a new binding is made of.
+#[derive(Clone, Debug)]
+pub struct BindingParts {
+    pub metadata: ObjectMeta,
+    pub spec: ResourceBindingSpec,
+}
+
+/// A new binding of the placement that `snapshot` belongs to. `name` is the shell's to choose.
+pub fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDecision) -> BindingParts {
+    let parent = snapshot.labels.get_key_value(PARENT_LABEL);
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: snapshot.namespace.clone(),
+        labels: parent.map(|(key, value)| (key.clone(), value.clone())).into_iter().collect(),
+        finalizers: vec![SCHEDULER_FINALIZER.to_owned()],
+        ..ObjectMeta::default()
+    };
+    let spec = ResourceBindingSpec {
+        state: BindingState::Scheduled,
+        scheduling_policy_snapshot_name: snapshot.name.clone().unwrap_or_default(),
+        target_cluster: decision.cluster.as_ref().into(),
+        cluster_decision: cluster_decision(decision),
+        ..ResourceBindingSpec::default()
+    };
+    BindingParts { metadata, spec }
+}
+
+/// Moves a binding to the snapshot named `snapshot`. The annotation with its former state stays, as it does upstream.
+pub fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State, decision: &engine::ClusterDecision) {
+    spec.state = binding_state(state);
+    snapshot.clone_into(&mut spec.scheduling_policy_snapshot_name);
+    spec.cluster_decision = cluster_decision(decision);
+}
+
+/// Differs from KubeFleet, which drops every other annotation on the way.
+pub fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSpec, from: State) {
+    metadata.annotations.insert(PREVIOUS_STATE.to_owned(), state_name(from).to_owned());
+    spec.state = BindingState::Unscheduled;
+}
+
+/// Lets a binding go that is being deleted, as far as the scheduler is concerned.
+pub fn release(metadata: &mut ObjectMeta) {
+    metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
+}
+
+/// The condition keeps its transition time while its status stays the same.
+pub fn report(status: &mut SchedulingPolicySnapshotStatus, report: &Report, now: Time) {
+    let (value, reason) = if report.fulfilled { ("True", FULFILLED) } else { ("False", UNFULFILLED) };
+    let known = status.conditions.iter().position(|condition| condition.type_ == SCHEDULED);
+    let unchanged_since = known
+        .map(|index| &status.conditions[index])
+        .filter(|condition| condition.status == value)
+        .map(|condition| condition.last_transition_time);
+    let condition = Condition {
+        type_: SCHEDULED.to_owned(),
+        status: value.to_owned(),
+        observed_generation: Some(report.generation),
+        last_transition_time: unchanged_since.unwrap_or(now),
+        reason: reason.to_owned(),
+        message: report.message.clone(),
+    };
+    match known {
+        Some(index) => status.conditions[index] = condition,
+        None => status.conditions.push(condition),
+    }
+    status.observed_crp_generation = report.observed_generation;
+    status.target_clusters = report.decisions.iter().map(cluster_decision).collect();
+}
+
+fn cluster_decision(decision: &engine::ClusterDecision) -> ClusterDecision {
+    ClusterDecision {
+        cluster_name: decision.cluster.as_ref().into(),
+        selected: decision.selected,
+        cluster_score: decision.score.map(|score| ClusterScore {
+            affinity_score: Some(score.affinity),
+            topology_spread_score: Some(score.topology_spread),
+        }),
+        reason: decision.reason.clone(),
+    }
+}
+
+fn binding_state(state: State) -> BindingState {
+    match state {
+        State::Scheduled => BindingState::Scheduled,
+        State::Bound => BindingState::Bound,
+        State::Unscheduled => BindingState::Unscheduled,
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Scheduled => "Scheduled",
+        State::Bound => "Bound",
+        State::Unscheduled => "Unscheduled",
+    }
+}

@@ -1,0 +1,4 @@
+//! The built binary, as a user starts it.
+
+mod commands;
+mod kill;

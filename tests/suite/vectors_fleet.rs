@@ -1,0 +1,113 @@
+//! The recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`): every case of every group, through
+//! lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten.
+
+use std::io::Read;
+use std::path::Path;
+
+use ballast::cli::simulate_fleet::simulate_fleet;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+/// Cases that differ on purpose, with the upstream defect that each avoids.
+const DIFFERENCES: &[(&str, &str)] = &[(
+    "preferred-affinity-a-056",
+    "-3 * (1 - 5/6) is -0.5 and rounds away from zero to -1; upstream's float64 comes out at -0.4999… and rounds to 0",
+)];
+
+#[test]
+fn every_recorded_cycle_ends_as_it_did_upstream() {
+    check(|_| {});
+}
+
+#[test]
+fn the_order_of_the_input_does_not_matter() {
+    check(|case| {
+        for list in ["memberClusters", "bindings"] {
+            // Reversed and cut in two: neither sorted nor the order that they were recorded in.
+            let items = case[list].as_array_mut().unwrap();
+            items.reverse();
+            let middle = items.len() / 2;
+            items.rotate_left(middle);
+        }
+    });
+}
+
+#[track_caller]
+fn check(prepare: impl Fn(&mut Value)) {
+    let mut seen = 0;
+    let mut failures = Vec::new();
+    for (group, text) in groups() {
+        for line in text.lines() {
+            let mut case: Value = serde_json::from_str(line).unwrap();
+            prepare(&mut case);
+            seen += 1;
+            let differences = compare(&case["expect"], &simulate_fleet(&case));
+            let id = case["id"].as_str().unwrap();
+            let is_known = DIFFERENCES.iter().any(|(known, _)| *known == id);
+            match (differences.is_empty(), is_known) {
+                (true, false) | (false, true) => {}
+                (true, true) => failures.push(format!("{group}/{id}: listed as different, but it is not")),
+                (false, false) => {
+                    failures.push(format!("{group}/{id} ({}):\n{}", case["note"], differences.join("\n")));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {seen} cases failed, first of them\n{}", failures.len(), first(&failures));
+    assert!(seen >= 1000, "only {seen} cases were found");
+}
+
+fn first(failures: &[String]) -> String {
+    failures.iter().take(12).cloned().collect::<Vec<_>>().join("\n")
+}
+
+fn groups() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/fleet");
+    let mut groups: Vec<(String, String)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gz"))
+        .map(|path| {
+            let mut text = String::new();
+            GzDecoder::new(std::fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+            (path.file_name().unwrap().to_string_lossy().replace(".jsonl.gz", ""), text)
+        })
+        .collect();
+    groups.sort();
+    groups
+}
+
+/// As `tests/vectors/fleet/README.md` says.
+fn compare(expected: &Value, found: &Value) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut same = |field: &str, expected: &Value, found: &Value| {
+        if expected != found {
+            differences.push(format!("  {field}:\n    expected {expected}\n    found    {found}"));
+        }
+    };
+    for field in ["error", "cycles", "batches", "created", "patched", "unscheduled", "deleted"] {
+        same(field, &expected[field], &found[field]);
+    }
+    same("bindings", &sorted(&expected["bindings"]), &sorted(&found["bindings"]));
+    same("condition", &expected["condition"], &found["condition"]);
+    same("observedCRPGeneration", &expected["observedCRPGeneration"], &found["observedCRPGeneration"]);
+    let (selected, unselected) = split(&expected["decisions"]);
+    let (found_selected, found_unselected) = split(&found["decisions"]);
+    same("selected decisions", &sorted(&selected), &sorted(&found_selected));
+    same("unselected decisions", &unselected, &found_unselected);
+    differences
+}
+
+/// New bindings have no name to be sorted by.
+fn sorted(list: &Value) -> Value {
+    let mut items = list.as_array().cloned().unwrap_or_default();
+    items.sort_by_cached_key(Value::to_string);
+    items.into()
+}
+
+fn split(decisions: &Value) -> (Value, Value) {
+    let decisions = decisions.as_array().cloned().unwrap_or_default();
+    let (selected, unselected): (Vec<Value>, Vec<Value>) =
+        decisions.into_iter().partition(|decision| decision["selected"] == true);
+    (selected.into(), unselected.into())
+}

@@ -1,0 +1,86 @@
+//! `ballast serve` as a process of its own: what a user starts, and what a test may kill.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use ballast::cli::client::{Client, Credentials};
+
+pub struct ServerProcess {
+    process: Child,
+    folder: PathBuf,
+    pub address: SocketAddr,
+}
+
+impl ServerProcess {
+    /// Starts the built binary on a free port, with its database and certificates in `folder`, and
+    /// returns when it says that it is ready.
+    pub fn start(folder: &Path, flags: &[&str]) -> ServerProcess {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
+            .args(["serve", "--secure-port", "0"])
+            .arg("--database-url")
+            .arg(format!("sqlite://{}", folder.join("ballast.db").display()))
+            .arg("--cert-dir")
+            .arg(folder.join("certs"))
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the built binary starts");
+        let mut ready = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut ready).expect("standard output is text");
+        let url = ready.split_whitespace().find_map(|word| word.strip_prefix("https://"));
+        let url = url.unwrap_or_else(|| panic!("the ready line names the URL: {ready:?}"));
+        let address = url.parse().expect("an address");
+        ServerProcess { process, folder: folder.to_owned(), address }
+    }
+
+    /// Connects as the admin of the development certificates.
+    pub async fn client(&self) -> Client {
+        let file = |name: &str| self.folder.join("certs").join(name);
+        let (ca, certificate, key) = (file("ca.crt"), file("admin.crt"), file("admin.key"));
+        let credentials = Credentials { ca: &ca, certificate: &certificate, key: &key };
+        Client::connect(self.address, &credentials).await.expect("the server lets its admin in")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.folder.join("ballast.db")
+    }
+
+    /// kill -9: no handler runs, nothing is flushed.
+    pub fn kill(mut self) {
+        self.process.kill().expect("it was running");
+        self.process.wait().expect("it is our child");
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        let asked = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
+        assert!(asked.expect("kill is there").success());
+        self.process.wait().expect("it is our child")
+    }
+
+    /// Resident set, in bytes.
+    pub fn resident_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS is there");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("a number") * 1024
+    }
+
+    /// User and system time so far, in the kernel's ticks of 10 ms.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("Linux");
+        let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
+        let ticks: u64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Already dead after `kill` and `terminate`; a test that failed leaves it running.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -21,12 +21,16 @@ pub mod store;
 pub mod watch;
 /// The verbs, once, for every kind, without HTTP.
 pub mod registry;
+/// Kinds that act when they are created and store nothing.
+pub mod actions;
 /// Who asks, and what they may do.
 pub mod auth;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
 /// The shell around the engine: what is dirty, what it reads, what a decision writes.
 pub mod scheduler;
+/// Loops that turn what users ask for into changes of other objects.
+pub mod controllers;
 /// HTTP only: TLS, layers, negotiation, dispatch.
 pub mod server;
 /// The composition root: the command line, and the only place that knows every room.

@@ -1,3 +1,260 @@
-//! The shell around the engine: what is dirty, what it reads, what a decision writes.
+//! The shell around the engine: which bindings are worth a pass, what they are decided from, and what is
+//! written.
+//!
+//! Bindings are taken from the queue many at a time; a pass decides all of them from one view, off the
+//! async threads when there are many, and commits the results as one batch. Each write names the revision
+//! that was decided on: one that lost the race is decided again, knowing what happened meanwhile.
+//!
+//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it (design.md §4). A
+//! stamp makes the binding dirty; a success written from a revision without the stamp conflicts; nothing
+//! but a success takes the trigger away; and at start every binding is looked at.
+//!
+//! Deliberately absent: an index from clusters to the bindings that may go there. A cluster that changes
+//! has every placement tried on it, each distinct one once.
 
+mod commit;
 pub mod lower;
+mod pass;
+mod trigger;
+mod wake;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::pass::{Pass, Verdict};
+use self::trigger::Head;
+use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::clock::Clock;
+use crate::engine::karmada::{Difference, Fleet, Profile, Target, WorkloadGroups, Workloads};
+use crate::k8s::{GroupResource, Key, Object, Revision};
+use crate::registry::{Atomicity, Change, Client, Part};
+use crate::watch::{Event, EventKind, View};
+use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+
+const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+/// Bindings decided from one view and committed in one batch. Enough to make one durable write cheap per
+/// binding, few enough that a pass takes milliseconds and a conflict costs little.
+const BINDINGS_PER_PASS_MAX: usize = 1_000;
+/// Passes up to this size are decided where they are: going to another thread would cost more.
+const INLINE_MAX: usize = 8;
+/// Clusters go first: what they changed decides what becomes of the bindings behind them.
+const CLUSTER_PRIORITY: i32 = i32::MAX;
+
+pub struct Scheduler {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    profile: Arc<Profile>,
+    fleet: Fleet,
+    /// The revision at which each cluster of the fleet was read.
+    known: BTreeMap<Arc<str>, Revision>,
+    workloads: Workloads,
+    /// What bindings in groups were last noted with.
+    groups: HashMap<Key, WorkloadGroups>,
+}
+
+/// What became of the fleet since it was last looked at.
+#[derive(Default)]
+struct Moved {
+    /// Clusters that came, went, or changed what may go there.
+    traits: Vec<Arc<str>>,
+    /// Some cluster has more or less room, or other traits: what found no place may find one.
+    any: bool,
+}
+
+impl Scheduler {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> Scheduler {
+        Scheduler {
+            client,
+            clock,
+            profile: Arc::new(profile),
+            fleet: Fleet::default(),
+            known: BTreeMap::new(),
+            workloads: Workloads::default(),
+            groups: HashMap::new(),
+        }
+    }
+
+    /// Brings the fleet to the state of a view.
+    fn sync(&mut self, view: &View) -> Moved {
+        let mut moved = Moved::default();
+        let mut note = |name: &Arc<str>, difference: Difference| {
+            moved.any |= !difference.is_none();
+            if difference.presence || difference.traits {
+                moved.traits.push(Arc::clone(name));
+            }
+        };
+        let mut there = HashSet::new();
+        for object in view.list(CLUSTERS, None) {
+            let name = &object.key.name;
+            there.insert(Arc::clone(name));
+            if self.known.get(name) == Some(&object.revision) {
+                continue;
+            }
+            self.known.insert(Arc::clone(name), object.revision);
+            match object.typed::<Cluster>() {
+                Ok(cluster) => {
+                    let (cluster, faults) = lower::karmada::cluster(&cluster);
+                    for fault in faults {
+                        tracing::warn!(cluster = %name, %fault, "left out of the cluster");
+                    }
+                    note(name, self.fleet.upsert(cluster));
+                }
+                // The last state that could be read stands.
+                Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
+            }
+        }
+        self.known.retain(|name, _| {
+            let stays = there.contains(name);
+            if !stays {
+                note(name, self.fleet.remove(name));
+            }
+            stays
+        });
+        moved
+    }
+
+    /// Notes which groups a binding belongs to, and marks nothing.
+    fn note_groups(&mut self, object: &Object, head: &Head) {
+        let Key { namespace, name, .. } = &object.key;
+        let was = self.groups.remove(&object.key).unwrap_or_default();
+        let groups = WorkloadGroups {
+            affinity: head.affinity_group.as_str().into(),
+            anti_affinity: head.anti_affinity_group.as_str().into(),
+        };
+        if was == WorkloadGroups::default() && groups == was {
+            return;
+        }
+        let on = |cluster: &String| Target { name: cluster.as_str().into(), replicas: 0, components: Vec::new() };
+        let targets: Vec<Target> = head.clusters.iter().map(on).collect();
+        self.workloads.upsert(namespace, name, &was, &groups, &targets);
+        if groups != WorkloadGroups::default() {
+            self.groups.insert(object.key.clone(), groups);
+        }
+    }
+
+    fn forget_groups(&mut self, key: &Key) {
+        if let Some(was) = self.groups.remove(key) {
+            self.workloads.remove(&key.namespace, &key.name, &was);
+        }
+    }
+}
+
+impl Work for Scheduler {
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        // Every binding is looked at anyway, so what moved is of no interest.
+        self.sync(view);
+        self.workloads = Workloads::default();
+        self.groups.clear();
+        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+            let head = trigger::head(object);
+            self.note_groups(object, &head);
+            queue.mark(object.key.clone(), head.priority);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let object = &event.object;
+        if object.key.resource == CLUSTERS {
+            return queue.mark(object.key.clone(), CLUSTER_PRIORITY);
+        }
+        if event.kind == EventKind::Deleted {
+            return self.forget_groups(&object.key);
+        }
+        if trigger::is_dirtied(event.previous.as_deref(), object) {
+            let head = trigger::head(object);
+            self.note_groups(object, &head);
+            queue.mark_changed(object.key.clone(), head.priority, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let view = self.client.view();
+        let moved = self.sync(&view);
+        let pass = Pass {
+            view,
+            fleet: self.fleet.clone(),
+            workloads: self.workloads.clone(),
+            profile: Arc::clone(&self.profile),
+            now: self.clock.now(),
+        };
+        work(self.client.clone(), pass, moved, keys).boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BINDINGS_PER_PASS_MAX
+    }
+}
+
+async fn work(client: Client, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worked {
+    let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
+    let mut worked = Worked { wake_parked: moved.any, ..Worked::default() };
+    worked.outcomes.extend(clusters.into_iter().map(|key| Outcome::new(key, Next::Done)));
+    let pass = Arc::new(pass);
+    if !moved.traits.is_empty() {
+        let pass = Arc::clone(&pass);
+        worked.found = apart(move || wake::woken(&pass.view, &pass.fleet, &moved.traits)).await;
+    }
+    let verdicts = match bindings.len() {
+        0..=INLINE_MAX => pass.run(bindings),
+        _ => apart(move || pass.run(bindings)).await,
+    };
+    commit_all(&client, verdicts, &mut worked).await;
+    worked
+}
+
+/// Runs what computes for long on a thread where nobody waits. A panic in there is ours as much as here.
+async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(compute).await.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(computed) => computed,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is shutting down: nothing was decided.
+        Err(Err(_)) => T::default(),
+    }
+}
+
+async fn commit_all(client: &Client, verdicts: Vec<Verdict>, worked: &mut Worked) {
+    let mut changes = Vec::new();
+    let mut writing = Vec::new();
+    for Verdict { key, revision, change, next } in verdicts {
+        match change {
+            None => worked.outcomes.push(Outcome { key, next, seen: revision }),
+            Some(object) => {
+                changes.push((key.resource, Change::Update { part: Part::Whole, object }));
+                writing.push((key, next));
+            }
+        }
+    }
+    if changes.is_empty() {
+        return;
+    }
+    tracing::info!(bindings = changes.len(), "committing a pass");
+    let outcomes = match client.batch(changes, Atomicity::Each).await {
+        Ok(outcomes) => outcomes,
+        Err(status) => {
+            tracing::warn!(%status, "failed to commit a pass");
+            let next = Failure::of(&status).into();
+            return worked.outcomes.extend(writing.into_iter().map(|(key, _)| Outcome::new(key, next)));
+        }
+    };
+    for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
+        worked.outcomes.push(match outcome {
+            Ok(object) => Outcome { key, next, seen: Some(object.revision) },
+            Err(status) => {
+                tracing::debug!(%key, %status, "not committed, deciding again");
+                Outcome::new(key, Failure::of(&status).into())
+            }
+        });
+    }
+}

@@ -47,6 +47,8 @@ impl Runner {
     /// Runs until `shutdown`, then until the batches in work have ended.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
+            // Also what the batch that just ended has written: the next one should know of it.
+            self.notice_all();
             self.queue.tick(self.clock.now_ms());
             self.begin();
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
@@ -72,11 +74,7 @@ impl Runner {
     /// One turn that waits for no event and no time: notices what happened, begins what is ready and
     /// ends one batch. Answers whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
-        let mut busy = false;
-        while let Some(events) = self.subscriber.next().now_or_never() {
-            self.notice(events);
-            busy = true;
-        }
+        let mut busy = self.notice_all();
         self.queue.tick(self.clock.now_ms());
         self.begin();
         if let Some((keys, worked)) = self.batches.next().await {
@@ -84,6 +82,16 @@ impl Runner {
             busy = true;
         }
         busy
+    }
+
+    /// Notices everything there is, without waiting. Answers whether there was anything.
+    fn notice_all(&mut self) -> bool {
+        let mut any = false;
+        while let Some(events) = self.subscriber.next().now_or_never() {
+            self.notice(events);
+            any = true;
+        }
+        any
     }
 
     fn begin(&mut self) {

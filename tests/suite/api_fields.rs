@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ballast::api;
 use ballast::k8s::FieldErrors;
-use ballast::resource::schema::{Format, ListType, Node, Shape, Width};
-use ballast::resource::{ResourceKind, Scope};
+use ballast::resource::schema::{Format, ListType, Node, Shape, Text, Width};
+use ballast::resource::{Kinds, ResourceKind, Scope};
 use serde_json::{Map, Value, json};
 
 const TABLE: &str = include_str!("../data/karmada.tsv");
@@ -24,12 +24,12 @@ const ADDITIONS: &[&str] = &[
 const ADDED_VALUES: &[(&str, &str)] = &[("spec.placement.replicaScheduling.replicaDivisionPreference", "Specified")];
 
 /// One row of the table.
-struct Row {
-    kind: &'static str,
-    path: &'static str,
+pub struct Row {
+    pub kind: &'static str,
+    pub path: &'static str,
     field_type: &'static str,
     required: bool,
-    rules: BTreeMap<&'static str, Value>,
+    pub rules: BTreeMap<&'static str, Value>,
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
     let kinds = api::kinds();
     let mut faults = Vec::new();
     let mut seen = 0;
-    for row in rows() {
+    for row in rows(TABLE) {
         seen += 1;
         let kind = kinds.rows().iter().find(|kind| kind.kind == row.kind).expect(row.kind);
         match find(kind.schema.root(), row.path) {
@@ -55,7 +55,7 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
 
 #[test]
 fn what_is_not_upstream_is_what_the_seeds_add() {
-    let table: BTreeSet<(&str, &str)> = rows().map(|row| (row.kind, row.path)).collect();
+    let table: BTreeSet<(&str, &str)> = rows(TABLE).map(|row| (row.kind, row.path)).collect();
     let mut strangers = Vec::new();
     for kind in api::kinds().rows() {
         if kind.kind == "RescheduleTask" {
@@ -80,10 +80,14 @@ fn what_is_not_upstream_is_what_the_seeds_add() {
 
 #[test]
 fn names_scopes_and_columns_are_those_of_upstream() {
-    let kinds = api::kinds();
+    check_names(&api::kinds(), TABLE);
+}
+
+#[track_caller]
+pub fn check_names(kinds: &Kinds, table: &str) {
     let mut kind: Option<&ResourceKind> = None;
     let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for line in TABLE.lines() {
+    for line in table.lines() {
         let cells: Vec<&str> = line.split('\t').collect();
         match cells.as_slice() {
             ["# kind", api_version, name, facts @ ..] => {
@@ -100,7 +104,10 @@ fn names_scopes_and_columns_are_those_of_upstream() {
                 assert_eq!((row.api_version().as_str(), known.as_slice()), (*api_version, own(facts).as_slice()));
             }
             ["# column", name, title, column_type, path, priority] => {
-                columns.entry(name).or_default().push([*title, *column_type, *path, *priority].join(" "));
+                columns
+                    .entry(name)
+                    .or_default()
+                    .push([title.to_uppercase().as_str(), *column_type, *path, *priority].join(" "));
             }
             _ => {}
         }
@@ -135,13 +142,6 @@ fn an_object_with_every_field_set_survives_the_typed_form() {
 /// Through the typed form and back.
 fn typed(kind: &str, object: &Value) -> Value {
     use api::karmada::{apps, cluster, policy, task, work};
-    fn through<T: serde::de::DeserializeOwned + serde::Serialize>(object: &Value) -> Value {
-        let from_text: T = serde_json::from_str(&object.to_string()).unwrap();
-        let from_tree: T = serde_json::from_value(object.clone()).unwrap();
-        let written = serde_json::to_value(&from_text).unwrap();
-        assert_eq!(written, serde_json::to_value(&from_tree).unwrap());
-        written
-    }
     match kind {
         "WorkloadRebalancer" => through::<apps::v1alpha1::WorkloadRebalancer>(object),
         "Cluster" => through::<cluster::v1alpha1::Cluster>(object),
@@ -154,12 +154,20 @@ fn typed(kind: &str, object: &Value) -> Value {
     }
 }
 
+pub fn through<T: serde::de::DeserializeOwned + serde::Serialize>(object: &Value) -> Value {
+    let from_text: T = serde_json::from_str(&object.to_string()).unwrap();
+    let from_tree: T = serde_json::from_value(object.clone()).unwrap();
+    let written = serde_json::to_value(&from_text).unwrap();
+    assert_eq!(written, serde_json::to_value(&from_tree).unwrap());
+    written
+}
+
 fn own(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn rows() -> impl Iterator<Item = Row> {
-    TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| {
+pub fn rows(table: &'static str) -> impl Iterator<Item = Row> {
+    table.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let cells: Vec<&str> = line.split('\t').collect();
         let [kind, path, field_type, required, rules] = cells.as_slice() else { panic!("{line}") };
         Row { kind, path, field_type, required: *required == "required", rules: parse_rules(rules) }
@@ -180,13 +188,13 @@ fn parse_rules(mut text: &'static str) -> BTreeMap<&'static str, Value> {
 }
 
 /// A node with what the field that holds it says.
-struct Found {
-    node: Node,
+pub struct Found {
+    pub node: Node,
     required: bool,
     default: Option<Value>,
 }
 
-fn find(root: &Node, path: &str) -> Option<Found> {
+pub fn find(root: &Node, path: &str) -> Option<Found> {
     let mut found = Found { node: root.clone(), required: false, default: None };
     for step in path.split('.') {
         let name = step.trim_end_matches("[]").trim_end_matches("{}");
@@ -204,7 +212,7 @@ fn find(root: &Node, path: &str) -> Option<Found> {
     Some(found)
 }
 
-fn differences(row: &Row, found: &Found) -> Vec<String> {
+pub fn differences(row: &Row, found: &Found) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, ours: Value, theirs: Value| {
         if ours != theirs {
@@ -230,12 +238,13 @@ fn differences(row: &Row, found: &Found) -> Vec<String> {
     differences
 }
 
-fn type_name(node: &Node) -> &'static str {
-    match &node.shape {
+fn type_name(node: &Node) -> String {
+    let name = match &node.shape {
         Shape::Any => "any",
         Shape::Object(_) => "object",
         Shape::Array(_) => "array",
         Shape::Text(text) if text.format == Some(Format::DateTime) => "string(date-time)",
+        Shape::Text(Text { format: Some(Format::Other(format)), .. }) => return format!("string({format})"),
         Shape::Text(_) => "string",
         Shape::Integer(integer) => match integer.width {
             Width::Int32 => "integer(int32)",
@@ -245,7 +254,8 @@ fn type_name(node: &Node) -> &'static str {
         Shape::Number(_) => "number",
         Shape::Boolean => "boolean",
         Shape::IntOrString(_) => "int-or-string",
-    }
+    };
+    name.to_owned()
 }
 
 /// The bounds of a node under the table's names.
@@ -291,7 +301,7 @@ fn rules_of(node: &Node) -> BTreeMap<&'static str, Value> {
     rules
 }
 
-fn list_paths(node: &Node, at: &str, paths: &mut Vec<String>) {
+pub fn list_paths(node: &Node, at: &str, paths: &mut Vec<String>) {
     match &node.shape {
         Shape::Object(object) => {
             for field in &object.fields {
@@ -324,7 +334,7 @@ fn is_addition(kind: &str, path: &str) -> bool {
 }
 
 /// An object with every field of the kind's schema set.
-fn full_object(kind: &ResourceKind) -> Map<String, Value> {
+pub fn full_object(kind: &ResourceKind) -> Map<String, Value> {
     let Value::Object(mut object) = full_value(kind.schema.root()) else { panic!("a kind is an object") };
     object.insert("apiVersion".to_owned(), json!(kind.api_version()));
     object.insert("kind".to_owned(), json!(kind.kind));
@@ -357,7 +367,10 @@ fn full_value(node: &Node) -> Value {
         Shape::Array(array) => json!([full_value(&array.items)]),
         Shape::Text(text) if text.format == Some(Format::DateTime) => json!("2024-04-17T15:04:05Z"),
         Shape::Text(text) => json!(sample_text(text.pattern.as_ref().map(regex::Regex::as_str))),
-        Shape::IntOrString(_) => json!("500m"),
+        Shape::IntOrString(text) if text.pattern.as_ref().is_none_or(|pattern| pattern.is_match("500m")) => {
+            json!("500m")
+        }
+        Shape::IntOrString(_) => json!("25%"),
         Shape::Integer(_) => json!(7),
         Shape::Number(_) => json!(7.5),
         Shape::Boolean => json!(true),

@@ -1,8 +1,10 @@
 //! All integration tests in one binary: one link, one start.
 
 mod api_fields;
+mod api_fields_fleet;
 mod http;
 mod store;
+mod stories;
 mod tidy;
 
 #[path = "../support/mod.rs"]

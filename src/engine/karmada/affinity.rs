@@ -40,6 +40,8 @@ pub enum Field {
     Region,
     /// A cluster can be in several: one of them is enough for `In`, and too much for `NotIn`.
     Zone,
+    /// No field of a cluster: it is never there.
+    Unknown,
 }
 
 impl Affinity {
@@ -96,11 +98,12 @@ impl Affinity {
             Condition::Where(requirements) => {
                 for FieldRequirement { field, requirement } in requirements {
                     let values = match field {
-                        Field::Provider => &traits.providers,
-                        Field::Region => &traits.regions,
-                        Field::Zone => &traits.zones,
+                        Field::Provider => Some(&traits.providers),
+                        Field::Region => Some(&traits.regions),
+                        Field::Zone => Some(&traits.zones),
+                        Field::Unknown => None,
                     };
-                    narrow(&mut selected, requirement, Some(values));
+                    narrow(&mut selected, requirement, values);
                 }
             }
             Condition::Malformed(_) => selected.clear(),
@@ -151,6 +154,7 @@ impl FieldRequirement {
     fn accepts(&self, cluster: &Cluster) -> bool {
         let known = |name: &'_ str| !name.is_empty();
         match self.field {
+            Field::Unknown => self.requirement.accepts(None),
             Field::Provider => self.requirement.accepts(Some(&*cluster.provider).filter(|name| known(name))),
             Field::Region => self.requirement.accepts(Some(&*cluster.region).filter(|name| known(name))),
             Field::Zone => {

@@ -240,7 +240,8 @@ impl Assigner<'_, '_> {
     /// Gives `replicas` to the parties. Of equals the first by name comes first, or the last: which, the workload's
     /// uid decides, so that the odd replicas of many workloads do not all end up on the same clusters.
     fn seat(&mut self, replicas: i64) {
-        if fnv_1a(&self.case.request.resource.uid) % 2 == 1 {
+        let uid = &self.case.request.resource.uid;
+        if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
             self.scratch.parties.iter_mut().for_each(|party| party.order = u32::MAX - party.order);
         }
         webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);

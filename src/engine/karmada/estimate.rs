@@ -1,7 +1,7 @@
 //! How many replicas of a workload fit on a cluster, from what the cluster says is left.
 //!
-//! The least of: free pods, each resource that a replica asks for, and, where the cluster tells what kinds of nodes it
-//! has, how many fit on those nodes one by one. Counts are held at the largest 32-bit number, which also
+//! The least of free pods and each resource that a replica asks for. Where the cluster tells what kinds of nodes it has,
+//! how many fit on those nodes one by one takes the place of the sums of resources, not of that of pods. Counts are held at the largest 32-bit number, which also
 //! means "no limit known".
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::request::{Requirements, Shared};
 use crate::k8s::Quantity;
 
 /// Most pods that one node takes, whatever its size.
-const PODS_PER_NODE: u64 = 110;
+pub(super) const PODS_PER_NODE: u64 = 110;
 
 /// More than anybody asks for.
 pub(super) const UNLIMITED: i32 = i32::MAX;
@@ -64,19 +64,20 @@ impl<'a> Estimator<'a> {
     }
 
     pub fn replicas(&self, slot: Slot) -> i32 {
-        let mut most = self.fleet.free_pods(slot);
-        for (column, amount) in &self.columns {
-            most = most.min(column.free(slot).map_or(0, |free| free / amount));
-        }
-        if most > 0
-            && self.fleet.is_graded(slot)
-            && let Some(requirements) = self.requirements
-        {
-            let grades = self.fleet.cluster(slot).room.as_ref().and_then(|room| room.grades.as_deref());
-            let on_nodes = replicas_on_nodes(grades.unwrap_or(&[]), requirements);
-            // Upstream trusts the nodes over the sums of resources, but not over the number of pods.
-            most = self.fleet.free_pods(slot).min(i64::try_from(on_nodes).unwrap_or(i64::MAX));
-        }
+        let pods = self.fleet.free_pods(slot);
+        let fitting = match self.requirements {
+            _ if pods <= 0 => 0,
+            Some(requirements) if self.fleet.is_graded(slot) => {
+                let grades = self.fleet.cluster(slot).room.as_ref().and_then(|room| room.grades.as_deref());
+                i64::try_from(replicas_on_nodes(grades.unwrap_or(&[]), requirements)).unwrap_or(i64::MAX)
+            }
+            _ => {
+                let each =
+                    self.columns.iter().map(|(column, amount)| column.free(slot).map_or(0, |free| free / amount));
+                each.min().unwrap_or(pods)
+            }
+        };
+        let most = pods.min(fitting);
         most.clamp(0, i64::from(UNLIMITED)) as i32
     }
 }
@@ -96,7 +97,7 @@ fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
 
 /// Whether nodes are asked for the resource: the native ones that Kubernetes' scheduler counts, and whatever carries
 /// a domain. Others are taken on trust.
-fn is_node_resource(name: &str) -> bool {
+pub(super) fn is_node_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")

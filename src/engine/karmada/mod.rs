@@ -17,6 +17,7 @@
 mod affinity;
 mod assign;
 mod cluster;
+mod components;
 mod decision;
 mod estimate;
 mod filters;

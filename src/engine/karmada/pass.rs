@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::assign::{Assigner, Scratch, Shortage};
+use super::components;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
@@ -101,6 +102,7 @@ impl<'a> Pass<'a> {
         let Some(placement) = &request.placement else { return Err(Skip::NoPlacement) };
         let asked = request.placement_changed
             || replicas_changed(request, placement)
+            || components::changed(request, self.profile)
             || request.is_triggered(self.profile)
             || !request.is_workload()
             || placement.division == Division::Duplicated
@@ -125,6 +127,8 @@ impl<'a> Pass<'a> {
         let mut first = None;
         for position in start..placement.terms.len() {
             match self.attempt(request, placement, Some(position), mode) {
+                // A workload of no replicas gets no targets, which does not count as a choice of Karmada's.
+                Ok(targets) if targets.is_empty() && first.is_some() && !self.profile.deviates() => {}
                 Ok(targets) => {
                     let term = Some(placement.terms[position].name.clone());
                     return Outcome::Placed(Placed { targets, term });
@@ -185,10 +189,15 @@ impl<'a> Pass<'a> {
             return Err(Failure::Impossible("failed to assign replicas: no clusters available to schedule".to_owned()));
         }
         let mut assigner = Assigner { case: &case, weighted: &plan.weighted, scratch: &mut self.scratch };
-        assigner.assign(&mut self.candidates).map_err(|shortage| match shortage {
+        let mut targets = assigner.assign(&mut self.candidates).map_err(|shortage| match shortage {
             Shortage::Room(why) => Failure::Room(format!("failed to assign replicas: {why}")),
             Shortage::Impossible(why) => Failure::Impossible(format!("failed to assign replicas: {why}")),
-        })
+        })?;
+        let components = components::assigned(request, placement, self.profile);
+        if !components.is_empty() {
+            targets.iter_mut().for_each(|target| target.components.clone_from(&components));
+        }
+        Ok(targets)
     }
 
     fn failed(
@@ -266,7 +275,7 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     let Case { fleet, request, placement, .. } = *case;
     candidates.clear();
     let replicas = i64::from(request.replicas);
-    let add = |slot: usize, fits: i32| {
+    let mut add = |slot: usize, fits: i32| {
         let free = if fits == UNLIMITED { replicas } else { i64::from(fits) };
         let (rank, tier) = (fleet.rank(slot), plan.tier(slot));
         candidates.push(Candidate { slot: slot as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
@@ -276,8 +285,9 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
         _ => !placement.spread.is_empty() && !placement.ignores_spread() || !plan.tiers.is_empty(),
     };
     if !counts_room || (request.replicas == 0 && request.components.is_empty()) {
-        let mut add = add;
         feasible.iter().for_each(|slot| add(slot, UNLIMITED));
+    } else if components::counts_sets(request, placement, case.profile) {
+        feasible.iter().for_each(|slot| add(slot, components::sets(fleet.cluster(slot), &request.components)));
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }

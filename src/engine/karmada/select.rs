@@ -1,5 +1,6 @@
 //! Which of the candidates are used: all of them, or as many groups as the spread constraints ask for.
 
+use super::components;
 use super::filters::Case;
 use super::fleet::Slot;
 use super::placement::{By, Division, Spread};
@@ -55,6 +56,7 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     // Replicas that the selected clusters must hold between them.
     let needed = match placement.division {
         Division::Duplicated => None,
+        _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
         _ => Some(i64::from(case.request.replicas)),
     };
     let by_cluster = placement.spread_by(&By::Cluster);

@@ -41,11 +41,6 @@ pub struct Fault {
 pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
     let mut faults = Vec::new();
     let labels = cluster.metadata.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into()));
-    let mut zones: Vec<Box<str>> = cluster.spec.zones.iter().map(|zone| zone.as_str().into()).collect();
-    // The field before there were several; admission moves it over.
-    if zones.is_empty() {
-        zones.extend(cluster.spec.zone.iter().filter(|zone| !zone.is_empty()).map(|zone| zone.as_str().into()));
-    }
     let apis = cluster.status.api_enablements.iter().flat_map(|enablement| {
         let group_version: &str = &enablement.group_version;
         enablement.resources.iter().map(move |resource| (group_version.into(), resource.kind.as_str().into()))
@@ -56,7 +51,7 @@ pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
         labels: labels.collect(),
         provider: cluster.spec.provider.as_deref().unwrap_or_default().into(),
         region: cluster.spec.region.as_deref().unwrap_or_default().into(),
-        zones: zones.into(),
+        zones: cluster.spec.zones.iter().map(|zone| zone.as_str().into()).collect(),
         taints: cluster.spec.taints.iter().map(taint).collect(),
         apis: apis.collect(),
         room: cluster.status.resource_summary.as_ref().map(|summary| room(&cluster.spec, summary, &mut faults)),
@@ -372,7 +367,7 @@ fn field_requirement(expression: &NodeSelectorRequirement) -> Result<FieldRequir
         "provider" => Field::Provider,
         "region" => Field::Region,
         "zone" => Field::Zone,
-        other => return Err(format!("{other:?} is not a field that clusters are selected by").into()),
+        _ => Field::Unknown,
     };
     let operator = Operator::parse(&expression.operator)
         .ok_or_else(|| format!("{:?} is not a valid selector operator", expression.operator))?;

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::placement::{PlacementSpec, PlacementStatus};
+use super::validate;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
 /// Puts resources onto clusters and keeps them there.
@@ -94,4 +96,9 @@ impl Resource for ClusterResourcePlacement {
         Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(object: &ClusterResourcePlacement, old: Option<&ClusterResourcePlacement>) -> FieldErrors {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        validate::placement(name, &object.spec, old.map(|old| &old.spec))
+    }
 }

@@ -12,6 +12,7 @@ mod policy_snapshot;
 mod resource_binding;
 mod scheduling_policy_snapshot;
 mod strategy;
+mod validate;
 
 pub use binding::{BindingState, ResourceBindingSpec, ResourceBindingStatus};
 pub use cluster_resource_binding::ClusterResourceBinding;

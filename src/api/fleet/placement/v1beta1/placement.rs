@@ -7,7 +7,7 @@ use super::per_resource::{DiffedResource, DriftedResource, FailedResource, Names
 use super::policy::PlacementPolicy;
 use super::strategy::RolloutStrategy;
 use crate::api::meta::{Condition, LabelSelector};
-use crate::resource::schema::mark::MapList;
+use crate::resource::schema::mark::{Atomic, MapList};
 
 /// Which resources go to which clusters, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,6 +47,7 @@ pub struct ResourceSelectorTerm {
     pub name: Option<String>,
     /// Labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
     /// For a namespace: whether what is in it comes along.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::meta::LabelSelector;
+use crate::resource::schema::mark::Atomic;
 
 /// Which clusters are picked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -89,6 +90,7 @@ pub struct ClusterSelector {
 pub struct ClusterSelectorTerm {
     /// By their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
     /// By their properties; only what a cluster must have can say this.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,265 @@
+//! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh (R8-R25).
+//!
+//! A mark is both triggers in one write per binding: `spec.forceRescheduling` and a stamp that is later
+//! than everything the binding carries (C7). The call returns when every selected binding is marked
+//! durably (R27); what the scheduler makes of it is not waited for (R23).
+//!
+//! *Invariant:* an error means that some bindings may be marked and some not. That is harmless, as the
+//! kind promises no idempotency (R20): the caller may simply post again.
+//!
+//! Templates are not kept here, so a label selector is matched against the labels of the bindings.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::api::karmada::policy::v1alpha1::ResourceSelector;
+use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
+use crate::api::meta::LabelSelector;
+use crate::clock::Clock;
+use crate::k8s::selector::Selector;
+use crate::k8s::{GroupResource, Key, Object, Status, Time, User};
+use crate::registry::{Action, Atomicity, Change, Client, Part};
+use crate::watch::View;
+
+const PROPAGATION_POLICIES: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
+const CLUSTER_PROPAGATION_POLICIES: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
+
+const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
+const POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
+const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
+const CLUSTER_POLICY_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
+const CLUSTER_POLICY_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+
+/// Bindings marked in one transaction.
+const MARKS_PER_COMMIT_MAX: usize = 2_000;
+/// How often bindings that change meanwhile are read again.
+const ATTEMPTS_MAX: usize = 10;
+
+pub struct RescheduleTasks {
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+impl RescheduleTasks {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> RescheduleTasks {
+        RescheduleTasks { client, clock }
+    }
+}
+
+#[async_trait]
+impl Action for RescheduleTasks {
+    async fn create(&self, _caller: &User, object: &Map<String, Value>, dry_run: bool) -> Result<(), Status> {
+        let task = RescheduleTask::deserialize(object).map_err(|error| Status::bad_request(error.to_string()))?;
+        let view = self.client.view();
+        // A look into every binding: milliseconds for thousands of them, so not on a thread that serves.
+        let selected = tokio::task::spawn_blocking(move || Selection::new(&task.spec, &view).select(&view));
+        let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
+        if dry_run {
+            return Ok(());
+        }
+        self.mark(selected).await
+    }
+}
+
+impl RescheduleTasks {
+    async fn mark(&self, mut keys: Vec<Key>) -> Result<(), Status> {
+        let mut refusal = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let mut changed = Vec::new();
+            for chunk in keys.chunks(MARKS_PER_COMMIT_MAX) {
+                let view = self.client.view();
+                let now = self.clock.now();
+                // A binding that is gone by now needs no mark.
+                let marked: Vec<(Key, Map<String, Value>)> =
+                    chunk.iter().filter_map(|key| Some((key.clone(), marked(view.get(key)?, now)?))).collect();
+                let (keys, trees): (Vec<Key>, Vec<Map<String, Value>>) = marked.into_iter().unzip();
+                let update = |object| Change::Update { part: Part::Main, object };
+                let changes = keys.iter().zip(trees).map(|(key, tree)| (key.resource, update(tree))).collect();
+                let outcomes = self.client.batch(changes, Atomicity::Each).await?;
+                for (key, outcome) in keys.into_iter().zip(outcomes) {
+                    match outcome {
+                        Ok(_) => {}
+                        Err(status) if matches!(status.code, 404 | 409) => changed.push(key),
+                        Err(status) => refusal = Some(status),
+                    }
+                }
+            }
+            if changed.is_empty() {
+                return refusal.map_or(Ok(()), Err);
+            }
+            keys = changed;
+        }
+        Err(Status::timeout("some bindings changed at every attempt to mark them", 1))
+    }
+}
+
+/// The binding with its mark. `None` for one that cannot be read.
+fn marked(object: &Object, now: Time) -> Option<Map<String, Value>> {
+    let binding: Bound = serde_json::from_slice(&object.json).ok()?;
+    let trigger = Trigger {
+        force: false,
+        triggered_at: binding.spec.reschedule_triggered_at,
+        last_scheduled: binding.status.last_scheduled_time,
+    };
+    let mut tree = object.value().ok()?;
+    let spec = tree.get_mut("spec")?.as_object_mut()?;
+    spec.insert("forceRescheduling".to_owned(), Value::Bool(true));
+    spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(trigger.stamp(now).to_string()));
+    Some(tree)
+}
+
+/// What a task selects, made ready to ask each binding.
+struct Selection<'a> {
+    policies: &'a [PolicySelector],
+    resources: Vec<(&'a ResourceSelector, Selector)>,
+    /// Which policy has which permanent id, for bindings that carry nothing but the id.
+    ids: BTreeMap<String, Policy>,
+}
+
+/// Who manages a binding. The namespace is empty for cluster-wide policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Policy {
+    namespace: String,
+    name: String,
+}
+
+impl<'a> Selection<'a> {
+    fn new(spec: &'a RescheduleTaskSpec, view: &View) -> Selection<'a> {
+        let ids = match spec.target_ref_policy.as_slice() {
+            [] => BTreeMap::new(),
+            _ => policy_ids(view),
+        };
+        let resources = spec
+            .target_ref_resource
+            .iter()
+            // A selector that cannot be met selects nothing; admission says so to whoever writes one.
+            .filter_map(|selector| Some((selector, labels(selector)?)))
+            .collect();
+        Selection { policies: &spec.target_ref_policy, resources, ids }
+    }
+
+    /// The union of both lists, each binding once (R16).
+    fn select(&self, view: &View) -> Vec<Key> {
+        let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
+        bindings.filter(|object| self.selects(object)).map(|object| object.key.clone()).collect()
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        if self.policies.iter().any(|selector| is_empty(&selector.namespace) && is_empty(&selector.name)) {
+            return true;
+        }
+        let Ok(binding) = serde_json::from_slice::<Bound>(&object.json) else { return false };
+        let by_policy = || {
+            let managers = self.managers(object, &binding);
+            managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))
+        };
+        let by_resource = || {
+            self.resources
+                .iter()
+                .any(|(selector, labels)| selects_resource(selector, labels, &binding.spec.resource, object))
+        };
+        by_resource() || by_policy()
+    }
+
+    fn managers(&self, object: &Object, binding: &Bound) -> Vec<Policy> {
+        // Older Karmada wrote names as labels, newer writes them as annotations.
+        let text = |name: &str| binding.metadata.annotations.get(name).map(String::as_str).or(object.label(name));
+        let mut managers = Vec::new();
+        if let (Some(namespace), Some(name)) = (text(POLICY_NAMESPACE), text(POLICY_NAME)) {
+            managers.push(Policy { namespace: namespace.to_owned(), name: name.to_owned() });
+        }
+        if let Some(name) = text(CLUSTER_POLICY_NAME) {
+            managers.push(Policy { namespace: String::new(), name: name.to_owned() });
+        }
+        let ids = [POLICY_ID, CLUSTER_POLICY_ID].into_iter().filter_map(|label| object.label(label));
+        managers.extend(ids.filter_map(|id| self.ids.get(id).cloned()));
+        managers
+    }
+}
+
+/// An empty namespace selects cluster-wide policies and those of every namespace (C6).
+fn selects_policy(selector: &PolicySelector, policy: &Policy) -> bool {
+    let fits = |wanted: &Option<String>, is: &str| is_empty(wanted) || wanted.as_deref() == Some(is);
+    fits(&selector.namespace, &policy.namespace) && fits(&selector.name, &policy.name)
+}
+
+/// An empty namespace selects cluster-scoped resources and those of every namespace (C6), an empty name
+/// all, or those with the labels (R15).
+fn selects_resource(
+    selector: &ResourceSelector,
+    labels: &Selector,
+    resource: &ObjectReference,
+    object: &Object,
+) -> bool {
+    if selector.api_version != resource.api_version || selector.kind != resource.kind {
+        return false;
+    }
+    let namespace = resource.namespace.as_deref().unwrap_or_default();
+    if !is_empty(&selector.namespace) && selector.namespace.as_deref() != Some(namespace) {
+        return false;
+    }
+    if !is_empty(&selector.name) {
+        return selector.name.as_deref() == Some(&resource.name);
+    }
+    labels.matches(&*object.labels)
+}
+
+fn is_empty(text: &Option<String>) -> bool {
+    text.as_deref().unwrap_or_default().is_empty()
+}
+
+/// The labels that a selector asks for; `None` where no labels can meet it.
+fn labels(selector: &ResourceSelector) -> Option<Selector> {
+    let Some(LabelSelector { match_labels, match_expressions }) = &selector.label_selector else {
+        return Some(Selector::default());
+    };
+    let equal = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let others = match_expressions
+        .iter()
+        .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
+    Selector::from_parts(equal, others).ok()
+}
+
+fn policy_ids(view: &View) -> BTreeMap<String, Policy> {
+    [(PROPAGATION_POLICIES, POLICY_ID), (CLUSTER_PROPAGATION_POLICIES, CLUSTER_POLICY_ID)]
+        .into_iter()
+        .flat_map(|(kind, label)| view.list(kind, None).filter_map(move |object| Some((object.label(label)?, object))))
+        .map(|(id, object)| {
+            let Key { namespace, name, .. } = &object.key;
+            (id.to_owned(), Policy { namespace: namespace.to_string(), name: name.to_string() })
+        })
+        .collect()
+}
+
+/// As much of a binding as matters here.
+#[derive(Deserialize)]
+struct Bound {
+    metadata: BoundMetadata,
+    spec: BoundSpec,
+    #[serde(default)]
+    status: BoundStatus,
+}
+
+#[derive(Deserialize)]
+struct BoundMetadata {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundSpec {
+    resource: ObjectReference,
+    reschedule_triggered_at: Option<Time>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundStatus {
+    last_scheduled_time: Option<Time>,
+}

@@ -1,0 +1,222 @@
+//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and says so in its status.
+//!
+//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes in between. The
+//! stamps and the status that reports them are one transaction, all or nothing: before it neither is
+//! there, after it both are. A list too long for one transaction is taken in chunks, and each chunk
+//! carries a status with the results of its own stamps: a restart finds in the status which workloads
+//! were served, and the plan never touches those again. `observedGeneration` and `finishTime` come with
+//! the last chunk, so nobody takes a list half done for finished.
+//!
+//! A conflict on one binding throws the whole chunk away. To get through where bindings change all the
+//! time, the next attempt takes half as many, down to one, which waits for nothing but the writer.
+//!
+//! A rebalancer in trouble does not hold up the others: several are in work at once, a long one goes back
+//! to the end of the queue after each chunk, a failed one waits for its backoff.
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::{Map, Value};
+
+use self::plan::{Found, Plan, Request, Then};
+use super::WORKLOAD_REBALANCERS;
+use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger, key_of_workload};
+use crate::clock::Clock;
+use crate::k8s::{GroupResource, Key, Object, Status};
+use crate::registry::{Atomicity, Change, Client, Part};
+use crate::watch::{Event, View};
+use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+
+/// Bindings stamped in one transaction.
+const STAMPS_PER_COMMIT_MAX: usize = 2_000;
+/// Rebalancers in work at once.
+const CONCURRENCY: usize = 4;
+/// Attempts before a rebalancer makes room for others: enough to halve a chunk down to one stamp.
+const ATTEMPTS_MAX: usize = 14;
+
+pub struct Rebalancer {
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+impl Rebalancer {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Rebalancer {
+        Rebalancer { client, clock }
+    }
+}
+
+impl Work for Rebalancer {
+    fn name(&self) -> &'static str {
+        "rebalancer"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![WORKLOAD_REBALANCERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(WORKLOAD_REBALANCERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        queue.mark_changed(event.object.key.clone(), 0, event.revision);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                worked.outcomes.push(rebalance(&client, &*clock, key).await);
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}
+
+/// How a commit of a plan ended.
+enum Committed {
+    Done(Arc<Object>),
+    /// Something changed meanwhile.
+    Changed,
+    /// These bindings do not take their stamp.
+    Refused(BTreeSet<Key>),
+    Unavailable,
+}
+
+async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
+    let mut stamps_max = STAMPS_PER_COMMIT_MAX;
+    let mut refused = BTreeSet::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let view = client.view();
+        let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
+            return Outcome::new(key, Next::Done);
+        };
+        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.json) {
+            Ok(rebalancer) => rebalancer,
+            Err(error) => {
+                tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
+                return Outcome::new(key, Next::Park);
+            }
+        };
+        let now = clock.now();
+        let request = Request {
+            created: rebalancer.metadata.creation_timestamp.unwrap_or(now),
+            generation: object.generation,
+            workloads: &rebalancer.spec.workloads,
+            status: &rebalancer.status,
+        };
+        if plan::is_settled(request) {
+            return Outcome { seen: Some(object.revision), ..Outcome::new(key, Next::Done) };
+        }
+        let find = |workload: &ObjectReference| find(&view, &refused, workload);
+        let plan = plan::plan(request, find, now, stamps_max);
+        match commit(client, &view, object, &plan).await {
+            Committed::Done(written) => {
+                tracing::info!(%key, stamped = plan.stamps.len(), then = ?plan.then, "rebalanced");
+                let next = match plan.then {
+                    Then::Finished => Next::Done,
+                    Then::Continue => Next::Again,
+                    Then::Retry => Next::Retry,
+                };
+                return Outcome { seen: Some(written.revision), ..Outcome::new(key, next) };
+            }
+            Committed::Changed => stamps_max = (stamps_max / 2).max(1),
+            Committed::Refused(keys) => refused.extend(keys),
+            Committed::Unavailable => return Outcome::new(key, Next::Retry),
+        }
+    }
+    Outcome::new(key, Next::Retry)
+}
+
+fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {
+    let namespace = workload.namespace.as_deref().unwrap_or_default();
+    let key = key_of_workload(&workload.kind, namespace, &workload.name);
+    if refused.contains(&key) {
+        return Found::Refused;
+    }
+    let Some(object) = view.get(&key) else { return Found::Nothing };
+    let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.json) else { return Found::Refused };
+    // Names in lower case may meet: ClusterRoles Foo and foo. The binding says whose it is.
+    let resource = &binding.spec.resource;
+    let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+    let is_same = resource.kind == workload.kind
+        && resource.name == workload.name
+        && group(&resource.api_version) == group(&workload.api_version);
+    if !is_same {
+        return Found::Nothing;
+    }
+    Found::Binding(key, Trigger::of(&binding.spec, &binding.status))
+}
+
+async fn commit(client: &Client, view: &View, rebalancer: &Object, plan: &Plan) -> Committed {
+    let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
+    for (key, time) in &plan.stamps {
+        let stamped = view.get(key).and_then(|object| object.value().ok()).map(|mut binding| {
+            if let Some(Value::Object(spec)) = binding.get_mut("spec") {
+                spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(time.to_string()));
+            }
+            binding
+        });
+        let Some(object) = stamped else { return Committed::Changed };
+        changes.push((key.resource, Change::Update { part: Part::Main, object }));
+    }
+    let Ok(object) = with_status(rebalancer, plan) else { return Committed::Unavailable };
+    changes.push((WORKLOAD_REBALANCERS, Change::Update { part: Part::Status, object }));
+    match client.batch(changes, Atomicity::All).await {
+        Ok(outcomes) => read(outcomes, plan),
+        Err(status) => {
+            tracing::warn!(key = %rebalancer.key, %status, "failed to commit the stamps");
+            match Failure::of(&status) {
+                Failure::Changed => Committed::Changed,
+                Failure::Unavailable | Failure::Refused => Committed::Unavailable,
+            }
+        }
+    }
+}
+
+/// The outcomes are those of the stamps, then that of the status.
+fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
+    let mut refused = BTreeSet::new();
+    let mut unavailable = false;
+    let mut changed = false;
+    let mut written = None;
+    for (index, outcome) in outcomes.into_iter().enumerate() {
+        let stamp = plan.stamps.get(index);
+        match outcome {
+            Ok(object) => written = Some(object),
+            Err(status) => match (Failure::of(&status), stamp) {
+                (Failure::Changed, _) => changed = true,
+                (Failure::Refused, Some((key, _))) => {
+                    tracing::warn!(%key, %status, "a binding does not take its stamp");
+                    refused.insert(key.clone());
+                }
+                (Failure::Unavailable | Failure::Refused, _) => unavailable = true,
+            },
+        }
+    }
+    // A refusal is news about one binding; what it did to the others is of no interest.
+    match written {
+        _ if !refused.is_empty() => Committed::Refused(refused),
+        _ if changed => Committed::Changed,
+        Some(written) if !unavailable => Committed::Done(written),
+        _ => Committed::Unavailable,
+    }
+}
+
+fn with_status(rebalancer: &Object, plan: &Plan) -> Result<Map<String, Value>, anyhow::Error> {
+    let mut object = rebalancer.value()?;
+    object.insert("status".to_owned(), serde_json::to_value(&plan.status)?);
+    Ok(object)
+}

@@ -1,0 +1,91 @@
+//! Deletes finished WorkloadRebalancers when their time to live has passed (R84-R91).
+//!
+//! The object that is judged is the newest there is, and it goes only if it still is the one that was
+//! judged: the delete names its revision, so an edit in between wins (R87).
+
+mod plan;
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::plan::Plan;
+use super::{WORKLOAD_REBALANCERS, commit_one};
+use crate::api::karmada::apps::v1alpha1::WorkloadRebalancer;
+use crate::clock::Clock;
+use crate::k8s::{GroupResource, Key, Time};
+use crate::registry::{Change, Client};
+use crate::watch::{Event, EventKind, View};
+use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+
+pub struct Ttl {
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ttl {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Ttl {
+        Ttl { client, clock }
+    }
+}
+
+impl Work for Ttl {
+    fn name(&self) -> &'static str {
+        "ttl"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![WORKLOAD_REBALANCERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(WORKLOAD_REBALANCERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if event.kind != EventKind::Deleted {
+            queue.mark_changed(event.object.key.clone(), 0, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, now) = (self.client.clone(), self.clock.now());
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                let next = expire(&client, &key, now).await;
+                worked.outcomes.push(Outcome::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+}
+
+async fn expire(client: &Client, key: &Key, now: Time) -> Next {
+    let view = client.view();
+    let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
+    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.json) {
+        Ok(rebalancer) => rebalancer,
+        Err(error) => {
+            tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
+            return Next::Park;
+        }
+    };
+    match plan::plan(object.generation, &rebalancer.spec, &rebalancer.status, now) {
+        Plan::Keep => Next::Done,
+        Plan::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
+        Plan::Delete => {
+            let delete = Change::Delete { key: key.clone(), revision: Some(object.revision) };
+            match commit_one(client, (key.resource, delete)).await {
+                Ok(()) => Next::Done,
+                Err(status) => {
+                    tracing::info!(%key, %status, "not deleted, looking again");
+                    Failure::of(&status).into()
+                }
+            }
+        }
+    }
+}

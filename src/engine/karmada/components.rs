@@ -1,0 +1,161 @@
+//! Workloads of several pod templates, placed as one set: either all of its pods fit on a cluster or it does not.
+//!
+//! How many whole sets fit follows from the sums of what is free and, where the cluster tells its kinds of nodes, from
+//! putting pod after pod on the first node that still takes it.
+
+use super::cluster::{Cluster, Grade, amount};
+use super::estimate::{PODS_PER_NODE, UNLIMITED, is_node_resource};
+use super::fleet::counted;
+use super::placement::{By, Placement};
+use super::profile::Profile;
+use super::request::{Component, Request, TargetComponent};
+
+/// Nobody needs to know about more sets than this. It bounds the search on nodes.
+const SETS_MAX: i64 = 10_000;
+
+/// Whether the workload's components are counted as sets: it has some, and goes to exactly one cluster.
+pub(super) fn counts_sets(request: &Request, placement: &Placement, profile: &Profile) -> bool {
+    let one_cluster =
+        |spread: &super::placement::Spread| spread.by == By::Cluster && spread.min == 1 && spread.max == 1;
+    profile.multiple_pod_templates && !request.components.is_empty() && placement.spread.iter().any(one_cluster)
+}
+
+/// What a target holds of each component. Empty for a workload of one pod template, whose replicas say it all.
+pub(super) fn assigned(request: &Request, placement: &Placement, profile: &Profile) -> Vec<TargetComponent> {
+    if request.components.len() < 2 || !counts_sets(request, placement, profile) {
+        return Vec::new();
+    }
+    let whole = |component: &Component| TargetComponent { name: component.name.clone(), replicas: component.replicas };
+    request.components.iter().map(whole).collect()
+}
+
+/// Nothing is placed, or other numbers of pods than are wanted now.
+pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
+    if !profile.multiple_pod_templates || request.components.is_empty() {
+        return false;
+    }
+    let differs = |held: &[TargetComponent]| {
+        let same = |held: &TargetComponent| {
+            request.components.iter().any(|wanted| wanted.name == held.name && wanted.replicas == held.replicas)
+        };
+        held.len() != request.components.len() || !held.iter().all(same)
+    };
+    let held = |target: &super::request::Target| !target.components.is_empty() && differs(&target.components);
+    request.targets.is_empty() || request.targets.iter().any(held)
+}
+
+/// Whole sets of `components` that fit on a cluster.
+pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
+    let Some(room) = &cluster.room else { return 0 };
+    let pods: i64 = components.iter().map(|component| i64::from(component.replicas)).sum();
+    if room.pods <= 0 || pods <= 0 {
+        return room.pods.clamp(0, i64::from(UNLIMITED)) as i32;
+    }
+    let mut sets = room.pods / pods;
+    for (name, needed) in needs(components) {
+        let free = amount(&room.free, name).map_or(0, |free| counted(name, free).max(0));
+        sets = sets.min(i64::try_from(i128::from(free) / needed).unwrap_or(i64::MAX));
+    }
+    if let Some(grades) = &room.grades {
+        sets = sets.min(sets_on_nodes(grades, components, sets));
+    }
+    sets.min(i64::from(UNLIMITED)) as i32
+}
+
+/// What one set needs of each resource, if anything.
+fn needs(components: &[Component]) -> Vec<(&str, i128)> {
+    let mut needs: Vec<(&str, i128)> = Vec::new();
+    for component in components {
+        let Some(requirements) = &component.requirements else { continue };
+        for (name, quantity) in &requirements.amounts {
+            let needed = i128::from(counted(name, *quantity)) * i128::from(component.replicas.max(0));
+            match needs.iter_mut().find(|(known, _)| **known == **name) {
+                Some((_, sum)) => *sum += needed,
+                None => needs.push((name, needed)),
+            }
+        }
+    }
+    needs.retain(|(_, needed)| *needed > 0);
+    needs
+}
+
+/// Nodes that are alike, next to each other in the order in which they are tried.
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    nodes: u64,
+    /// What one of them has left: pods, then each resource any component asks for.
+    left: Vec<i64>,
+}
+
+/// One set after another, pod by pod on the first nodes that take it.
+fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
+    let mut resources: Vec<&str> = Vec::new();
+    for requirements in components.iter().filter_map(|component| component.requirements.as_ref()) {
+        resources.extend(requirements.amounts.iter().map(|(name, _)| &**name).filter(|name| is_node_resource(name)));
+    }
+    resources.sort_unstable();
+    resources.dedup();
+    let needs: Vec<(i64, Vec<i64>)> = components.iter().map(|component| pod(component, &resources)).collect();
+    let mut runs: Vec<Run> = grades
+        .iter()
+        .map(|grade| {
+            let has = |name: &&str| amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
+            let left = std::iter::once(PODS_PER_NODE as i64).chain(resources.iter().map(has));
+            Run { nodes: grade.nodes, left: left.collect() }
+        })
+        .collect();
+    let mut sets = 0;
+    while sets < most.min(SETS_MAX) {
+        // A node that takes no pod of any kind any more never will.
+        runs.retain(|run| needs.iter().any(|(_, need)| fits(&run.left, need) > 0));
+        if !needs.iter().all(|(pods, need)| put(&mut runs, *pods, need)) {
+            return sets;
+        }
+        sets += 1;
+    }
+    // Beyond the bound what the sums say has to do.
+    if sets < most { most } else { sets }
+}
+
+/// Pods of a component, and what each takes.
+fn pod(component: &Component, resources: &[&str]) -> (i64, Vec<i64>) {
+    let amounts = component.requirements.as_ref().map_or(&[][..], |requirements| &requirements.amounts);
+    let need = |name: &&str| amount(amounts, name).map_or(0, |needed| counted(name, needed));
+    (i64::from(component.replicas.max(0)), std::iter::once(1).chain(resources.iter().map(need)).collect())
+}
+
+fn fits(left: &[i64], need: &[i64]) -> i64 {
+    let bounds = left.iter().zip(need).filter(|(_, need)| **need > 0).map(|(left, need)| (left / need).max(0));
+    bounds.min().unwrap_or(0)
+}
+
+/// Puts pods on the first nodes that take them. False: some are left over.
+fn put(runs: &mut Vec<Run>, mut pods: i64, need: &[i64]) -> bool {
+    let mut index = 0;
+    while pods > 0 && index < runs.len() {
+        let each = fits(&runs[index].left, need);
+        if each == 0 {
+            index += 1;
+            continue;
+        }
+        let nodes = runs[index].nodes;
+        let full = nodes.min((pods / each) as u64);
+        let partial = if full < nodes { pods % each } else { 0 };
+        let take = |run: &Run, nodes: u64, pods: i64| {
+            let left = run.left.iter().zip(need).map(|(left, need)| left - need * pods);
+            Run { nodes, left: left.collect() }
+        };
+        let run = runs[index].clone();
+        let pieces = [
+            take(&run, full, each),
+            take(&run, u64::from(partial > 0), partial),
+            Run { nodes: nodes - full - u64::from(partial > 0), left: run.left.clone() },
+        ];
+        let pieces: Vec<Run> = pieces.into_iter().filter(|run| run.nodes > 0).collect();
+        pods -= full as i64 * each + partial;
+        let count = pieces.len();
+        runs.splice(index..=index, pieces);
+        index += count;
+    }
+    pods == 0
+}

@@ -1,0 +1,86 @@
+//! A pass: one view, many bindings, a decision and at most one change for each.
+//!
+//! *Invariant:* fleet, groups and bindings are of one view, at the revision of which everything a trigger
+//! could have been waiting for is in the fleet: a trigger that is served here was accepted before the pass
+//! began (design.md §4).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{commit, lower};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
+use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
+use crate::k8s::{Key, Object, Revision, Time};
+use crate::watch::View;
+use crate::worker::Next;
+
+/// Everything that decisions are made from.
+#[derive(Clone)]
+pub struct Pass {
+    pub view: Arc<View>,
+    pub fleet: Fleet,
+    pub workloads: Workloads,
+    pub profile: Arc<Profile>,
+    pub now: Time,
+}
+
+/// What a pass makes of one binding.
+#[derive(Debug)]
+pub struct Verdict {
+    pub key: Key,
+    /// Of the binding that was decided; `None` if there is none.
+    pub revision: Option<Revision>,
+    /// The binding to write. `None`: nothing changes.
+    pub change: Option<Map<String, Value>>,
+    pub next: Next,
+}
+
+impl Pass {
+    /// One verdict per key, in their order.
+    pub fn run(&self, keys: Vec<Key>) -> Vec<Verdict> {
+        let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
+        keys.into_iter().map(|key| self.judge(&mut pass, key)).collect()
+    }
+
+    fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Verdict {
+        let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
+            return Verdict { key, revision: None, change: None, next: Next::Done };
+        };
+        let revision = Some(object.revision);
+        let (binding, request, tree) = match read(object) {
+            Ok(read) => read,
+            Err(fault) => {
+                tracing::warn!(%key, fault, "cannot be scheduled");
+                return Verdict { key, revision, change: None, next: Next::Park };
+            }
+        };
+        let decision = pass.decide(&request);
+        let trigger = Trigger::of(&binding.spec, &binding.status);
+        let change = commit::written(tree, object.generation, trigger, &decision, self.now);
+        tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
+        Verdict { key, revision, change, next: self.next(&decision) }
+    }
+
+    fn next(&self, decision: &Decision) -> Next {
+        match decision.requeue() {
+            // Differs from Karmada: where no cluster fits now, one may later, and the trigger that asked
+            // for the pass is still owed (C19).
+            Requeue::None if self.profile.rules == Rules::Default && has_failed(decision) => Next::Park,
+            Requeue::None => Next::Done,
+            Requeue::Unschedulable => Next::Park,
+            Requeue::Backoff => Next::Retry,
+        }
+    }
+}
+
+fn has_failed(decision: &Decision) -> bool {
+    matches!(decision.outcome, engine::Outcome::Failed(_))
+}
+
+fn read(object: &Object) -> Result<(AnyBinding, engine::Request, Map<String, Value>), String> {
+    let binding: AnyBinding = serde_json::from_slice(&object.json).map_err(|error| error.to_string())?;
+    let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+    let tree = object.value().map_err(|error| error.to_string())?;
+    Ok((binding, request, tree))
+}

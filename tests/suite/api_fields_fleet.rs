@@ -1,0 +1,94 @@
+//! The Fleet family's kinds against upstream's table: `tests/data/fleet.tsv` was generated from its definitions.
+
+use std::collections::BTreeSet;
+
+use ballast::api::fleet::{cluster, placement};
+use ballast::k8s::FieldErrors;
+use ballast::resource::{Kinds, ResourceKind};
+use serde_json::Value;
+
+use super::api_fields::{check_names, differences, find, full_object, list_paths, rows, through};
+
+const TABLE: &str = include_str!("../data/fleet.tsv");
+
+/// Short names that Karmada's kinds have too, and keep (mission.md, C17).
+const CEDED_SHORT_NAMES: &[&str] = &["shortNames=crb", "shortNames=cluster"];
+
+fn kinds() -> Kinds {
+    Kinds::new(vec![
+        ResourceKind::of::<cluster::v1beta1::MemberCluster>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourceBinding>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourcePlacement>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourceSnapshot>(),
+        ResourceKind::of::<placement::v1beta1::ClusterSchedulingPolicySnapshot>(),
+    ])
+}
+
+#[test]
+fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
+    let kinds = kinds();
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for mut row in rows(TABLE) {
+        seen += 1;
+        // Rules across fields are the `validate` hooks', and have tests of their own.
+        row.rules.remove("cel");
+        let kind = kinds.rows().iter().find(|kind| kind.kind == row.kind).expect(row.kind);
+        match find(kind.schema.root(), row.path) {
+            None => faults.push(format!("{} {}: missing", row.kind, row.path)),
+            Some(found) => {
+                let differences = differences(&row, &found);
+                faults.extend(differences.iter().map(|difference| format!("{} {}: {difference}", row.kind, row.path)));
+            }
+        }
+    }
+    assert_eq!(seen, 431, "rows of fields in the table");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn there_is_no_field_that_upstream_has_not() {
+    let table: BTreeSet<(&str, &str)> = rows(TABLE).map(|row| (row.kind, row.path)).collect();
+    let mut strangers = Vec::new();
+    for kind in kinds().rows() {
+        for part in ["spec", "status"] {
+            let field = kind.schema.root().field(part).expect(kind.kind);
+            let mut paths = vec![part.to_owned()];
+            list_paths(&field.node, part, &mut paths);
+            let unknown = paths.iter().filter(|path| !table.contains(&(kind.kind, path.as_str())));
+            strangers.extend(unknown.map(|path| format!("{} {path}", kind.kind)));
+        }
+    }
+    assert!(strangers.is_empty(), "{strangers:#?}");
+}
+
+#[test]
+fn names_scopes_and_columns_are_those_of_upstream() {
+    let ceded =
+        |table: &str| CEDED_SHORT_NAMES.iter().fold(table.to_owned(), |text, name| text.replace(name, "shortNames="));
+    check_names(&kinds(), &ceded(TABLE));
+}
+
+#[test]
+fn an_object_with_every_field_set_survives_the_typed_form() {
+    for kind in kinds().rows() {
+        let mut full = full_object(kind);
+        let sent = full.clone();
+        assert_eq!(kind.schema.prune(&mut full), Vec::<String>::new(), "{}", kind.kind);
+        kind.schema.default(&mut full);
+        assert_eq!(full, sent, "{}: nothing is left to default", kind.kind);
+        assert_eq!(kind.schema.validate(&full), FieldErrors::default(), "{}", kind.kind);
+        assert_eq!(typed(kind.kind, &Value::Object(full)), Value::Object(sent), "{}", kind.kind);
+    }
+}
+
+fn typed(kind: &str, object: &Value) -> Value {
+    match kind {
+        "MemberCluster" => through::<cluster::v1beta1::MemberCluster>(object),
+        "ClusterResourceBinding" => through::<placement::v1beta1::ClusterResourceBinding>(object),
+        "ClusterResourcePlacement" => through::<placement::v1beta1::ClusterResourcePlacement>(object),
+        "ClusterResourceSnapshot" => through::<placement::v1beta1::ClusterResourceSnapshot>(object),
+        "ClusterSchedulingPolicySnapshot" => through::<placement::v1beta1::ClusterSchedulingPolicySnapshot>(object),
+        other => panic!("{other} is a new kind: name its type here"),
+    }
+}

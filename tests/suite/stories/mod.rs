@@ -1,0 +1,11 @@
+//! The seeds' requirements as stories: one test per row of mission.md, with its number in its name.
+
+mod failover;
+mod fleet;
+mod promise;
+mod rebalancer;
+mod scheduling;
+mod seeds;
+mod task;
+mod ttl;
+mod world;

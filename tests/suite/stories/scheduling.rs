@@ -1,0 +1,265 @@
+//! When a binding is scheduled, in which mode, and what is written (R1-R7, R26-R37, R40-R55, R70-R72, C9, C19).
+
+use ballast::engine::karmada::Profile;
+use serde_json::{Value, json};
+
+use super::fleet::{binding, by_room, cluster, deployment, nginx, nginx_on_member2, primary_and_backup, rebalancer};
+use super::world::{World, condition, placed};
+
+#[tokio::test]
+async fn r1_the_distribution_is_inert_while_only_time_and_status_move() {
+    let (mut world, key) = nginx_on_member2().await;
+    let before = world.get(&key).unwrap();
+    let aggregated = json!([{"clusterName": "member2", "applied": true, "health": "Healthy"}]);
+    world.edit(&key, |binding| binding["status"]["aggregatedStatus"] = aggregated.clone()).await;
+    world.pass_seconds(400).await;
+    world.crash().await;
+    world.settle().await;
+    let after = world.get(&key).unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["status"]["lastScheduledTime"], before["status"]["lastScheduledTime"]);
+}
+
+#[tokio::test]
+async fn r4_r29_r30_a_hand_set_force_is_seen_and_is_unset_in_the_write_of_its_result() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.edit(&key, |binding| binding["spec"]["forceRescheduling"] = json!(true)).await;
+    assert_eq!(world.get(&key).unwrap()["spec"]["forceRescheduling"], true);
+    let before = world.history(&key).await.len();
+    world.settle().await;
+    let history = world.history(&key).await;
+    assert_eq!(history.len(), before + 1, "one write has it all");
+    let last = history.last().unwrap();
+    assert_eq!(placed(last), "member1:2 member2:2");
+    assert!(last["spec"].get("forceRescheduling").is_none());
+    assert_eq!(last["status"]["lastScheduledTime"], world.now().to_string());
+    assert_eq!(last["status"]["schedulerObservedGeneration"], last["metadata"]["generation"]);
+}
+
+#[tokio::test]
+async fn r6_r48_the_result_satisfies_the_placement_of_now_not_that_of_before() {
+    let (mut world, key) = nginx_on_member2().await;
+    world
+        .edit(&key, |binding| {
+            binding["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["member2", "member3"]});
+            binding["spec"]["forceRescheduling"] = json!(true);
+        })
+        .await;
+    world.given(cluster("member3")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:2 member3:2");
+}
+
+#[tokio::test]
+async fn r31_success_is_reported_in_upstream_s_words() {
+    let (world, key) = nginx().await;
+    let binding = world.get(&key).unwrap();
+    let expected = json!({
+        "type": "Scheduled", "status": "True", "reason": "Success",
+        "message": "Binding has been scheduled successfully.", "lastTransitionTime": world.now().to_string(),
+    });
+    assert_eq!(&Value::Object(condition(&binding, "Scheduled").unwrap().clone()), &expected);
+    let applied = binding["metadata"]["annotations"]["policy.karmada.io/applied-placement"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(applied).unwrap(), binding["spec"]["placement"]);
+}
+
+#[tokio::test]
+async fn r32_c19_a_failed_pass_keeps_the_trigger_and_is_tried_again_when_a_cluster_appears() {
+    let mut world = World::new().await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.edit(&key, |binding| binding["spec"]["forceRescheduling"] = json!(true)).await;
+    world.settle().await;
+    let failed = world.get(&key).unwrap();
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["status"], "False");
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["reason"], "NoClusterFit");
+    assert_eq!(failed["spec"]["forceRescheduling"], true);
+    assert!(failed["status"].get("lastScheduledTime").is_none());
+    world.given(cluster("member1")).await;
+    world.pass_seconds(2).await;
+    let served = world.get(&key).unwrap();
+    assert_eq!(placed(&served), "member1:2");
+    assert!(served["spec"].get("forceRescheduling").is_none());
+}
+
+#[tokio::test]
+async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_room() {
+    let (mut world, key) = nginx_on_member2().await;
+    let clusters = ["member1", "member2"].map(|name| ballast::k8s::Key::cluster(super::world::CLUSTER, name));
+    for cluster in &clusters {
+        world.edit(cluster, |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!("0")).await;
+    }
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(8)).await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    let failed = world.get(&key).unwrap();
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["reason"], "Unschedulable");
+    assert_eq!(placed(&failed), "member2:4", "what is there stays");
+    for cluster in &clusters {
+        world
+            .edit(cluster, |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!("1000"))
+            .await;
+    }
+    world.pass_seconds(2).await;
+    assert_eq!(world.placed(&key), "member1:4 member2:4", "afresh, though member2 had four");
+}
+
+#[tokio::test]
+async fn r34_an_explicit_false_is_no_trigger() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.edit(&key, |binding| binding["spec"]["forceRescheduling"] = json!(false)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4");
+}
+
+#[tokio::test]
+async fn r37_clearing_the_force_by_hand_before_the_pass_cancels_it() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.edit(&key, |binding| binding["spec"]["forceRescheduling"] = json!(true)).await;
+    world.edit(&key, |binding| drop(binding["spec"].as_object_mut().unwrap().remove("forceRescheduling"))).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4");
+}
+
+#[tokio::test]
+async fn r40_more_replicas_move_none_of_those_that_are_there() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    let uneven = json!([{"name": "member1", "replicas": 3}, {"name": "member2", "replicas": 1}]);
+    world.edit(&key, |binding| binding["spec"]["clusters"] = uneven.clone()).await;
+    world.settle().await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(5)).await;
+    world.settle().await;
+    let now = world.placed(&key);
+    assert!(["member1:4 member2:1", "member1:3 member2:2"].contains(&now.as_str()), "{now}");
+}
+
+#[tokio::test]
+async fn r41_a_trigger_disregards_where_the_replicas_are() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+}
+
+#[tokio::test]
+async fn r53_only_a_time_later_than_the_last_pass_triggers() {
+    let (mut world, key) = nginx_on_member2().await;
+    let last = world.get(&key).unwrap()["status"]["lastScheduledTime"].as_str().unwrap().to_owned();
+    let last: ballast::k8s::Time = last.parse().unwrap();
+    for (offset, expected) in [(-1, "member2:4"), (0, "member2:4"), (1, "member1:2 member2:2")] {
+        let at = last.plus_seconds(offset).to_string();
+        world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!(at)).await;
+        world.settle().await;
+        assert_eq!(world.placed(&key), expected, "{offset}");
+    }
+}
+
+#[tokio::test]
+async fn r54_only_success_moves_the_last_scheduled_time() {
+    let (mut world, key) = nginx().await;
+    let first = world.get(&key).unwrap()["status"]["lastScheduledTime"].clone();
+    world.clock.advance_seconds(10);
+    let nowhere = json!({"clusterNames": ["nowhere"]});
+    world.edit(&key, |binding| binding["spec"]["placement"]["clusterAffinity"] = nowhere.clone()).await;
+    world.settle().await;
+    let failed = world.get(&key).unwrap();
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["status"], "False");
+    assert_eq!(failed["status"]["lastScheduledTime"], first);
+    let back = json!({"clusterNames": ["member1"]});
+    world.edit(&key, |binding| binding["spec"]["placement"]["clusterAffinity"] = back.clone()).await;
+    world.settle().await;
+    assert_eq!(world.get(&key).unwrap()["status"]["lastScheduledTime"], world.now().to_string());
+}
+
+#[tokio::test]
+async fn r55_a_trigger_before_the_first_pass_makes_one_ordinary_pass() {
+    let mut world = World::new().await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.given(cluster("member1")).await;
+    world.settle().await;
+    let history = world.history(&key).await;
+    let passes = history.iter().filter(|binding| placed(binding) == "member1:2").count();
+    assert_eq!((passes, world.placed(&key).as_str()), (1, "member1:2"));
+}
+
+#[tokio::test]
+async fn r72_the_transition_time_moves_only_with_the_status() {
+    let (mut world, key) = nginx_on_member2().await;
+    let before = world.get(&key).unwrap();
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    let after = world.get(&key).unwrap();
+    let time = |binding: &Value| condition(binding, "Scheduled").unwrap()["lastTransitionTime"].clone();
+    assert_eq!(time(&after), time(&before));
+    assert_ne!(after["status"]["lastScheduledTime"], before["status"]["lastScheduledTime"]);
+}
+
+#[tokio::test]
+async fn c9_steady_stays_in_the_observed_group_and_fresh_begins_with_the_first() {
+    let mut world = World::new().await;
+    world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 2, primary_and_backup())).await;
+    world.settle().await;
+    assert_eq!(world.get(&key).unwrap()["status"]["schedulerObservingAffinityName"], "backup");
+    world.given(cluster("member1")).await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(3)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:3");
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    let after = world.get(&key).unwrap();
+    assert_eq!(
+        (placed(&after).as_str(), &after["status"]["schedulerObservingAffinityName"]),
+        ("member1:3", &json!("primary"))
+    );
+}
+
+#[tokio::test]
+async fn a_suspended_binding_keeps_its_trigger_until_it_is_resumed() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.edit(&key, |binding| binding["spec"]["suspension"] = json!({"scheduling": true})).await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4");
+    world.edit(&key, |binding| drop(binding["spec"].as_object_mut().unwrap().remove("suspension"))).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+}
+
+#[tokio::test]
+async fn another_scheduler_s_binding_is_left_alone() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let mut foreign = binding("nginx", 2, by_room());
+    foreign["spec"]["schedulerName"] = json!("somebody-else");
+    let key = world.given(foreign).await;
+    world.settle().await;
+    assert_eq!(world.history(&key).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_placement_is_enough_except_for_karmada_which_wants_a_policy_s_label() {
+    for (profile, expected) in [(Profile::ours(), "member1:2"), (Profile::karmada(), "")] {
+        let mut world = World::with(profile).await;
+        world.given(cluster("member1")).await;
+        let mut bare = binding("nginx", 2, by_room());
+        bare["metadata"].as_object_mut().unwrap().remove("labels");
+        let key = world.given(bare).await;
+        world.settle().await;
+        assert_eq!(world.placed(&key), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_scheduler_s_own_write_does_not_make_it_look_again() {
+    let (mut world, key) = nginx().await;
+    let before = world.revision(&key);
+    assert!(!world.turn().await);
+    world.crash().await;
+    world.settle().await;
+    assert_eq!(world.revision(&key), before, "a restart writes nothing");
+}

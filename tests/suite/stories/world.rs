@@ -1,0 +1,328 @@
+//! A whole system in one process: memory store, registry, all workers, and a clock that only the test moves.
+//!
+//! A story says `given`, moves things, calls `settle`, and looks. Nothing sleeps: `settle` runs the workers turn
+//! by turn until none of them has anything to do at the present time. `crash` drops everything but the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use ballast::actions::RescheduleTasks;
+use ballast::clock::{Clock, ManualClock};
+use ballast::controllers;
+use ballast::engine::karmada::Profile;
+use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
+use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
+use ballast::scheduler::Scheduler;
+use ballast::store::{self, MemoryStore, Store};
+use ballast::watch::{self, Limits};
+use ballast::worker::{Runner, Work};
+use futures_util::future::join4;
+use serde_json::{Map, Value};
+use tokio::sync::RwLock;
+
+pub const RB: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+pub const CRB: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
+pub const WR: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
+pub const CLUSTER: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+pub const PP: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
+pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
+
+/// A world that has not settled after so many turns never will.
+const TURNS_MAX: usize = 20_000;
+
+pub struct World {
+    pub clock: Arc<ManualClock>,
+    store: Arc<FaultyStore>,
+    profile: Profile,
+    live: Option<Live>,
+}
+
+struct Live {
+    client: Client,
+    registry: Arc<Registry>,
+    runners: Vec<Runner>,
+    writer: watch::Task,
+}
+
+impl World {
+    pub async fn new() -> World {
+        World::with(Profile::ours()).await
+    }
+
+    pub async fn with(profile: Profile) -> World {
+        let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
+        let store = Arc::new(FaultyStore::default());
+        let mut world = World { clock, store, profile, live: None };
+        world.start().await;
+        world
+    }
+
+    async fn start(&mut self) {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let store: Arc<dyn Store> = self.store.clone();
+        let (cache, writer, task) = watch::open(store, Arc::clone(&clock), Limits::default()).await.unwrap();
+        let kinds = Arc::new(ballast::api::kinds());
+        let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
+        let client = registry.client(User::component("story"));
+        let mut work: Vec<Box<dyn Work>> = controllers::all(&registry, &clock);
+        let scheduler =
+            Scheduler::new(registry.client(User::component("scheduler")), clock.clone(), self.profile.clone());
+        work.push(Box::new(scheduler));
+        let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
+        self.live = Some(Live { client, registry, runners, writer: task });
+    }
+
+    /// Kills everything but the store, and starts anew.
+    pub async fn crash(&mut self) {
+        let Live { writer, .. } = self.live.take().expect("a world is alive between calls");
+        writer.abort();
+        let _ = writer.await;
+        self.store.commits_left.store(i64::MAX, Ordering::SeqCst);
+        self.start().await;
+    }
+
+    /// From the next `commits` commits on, every commit fails; until `mend` or `crash`.
+    pub fn fail_after(&self, commits: i64) {
+        self.store.commits_left.store(commits, Ordering::SeqCst);
+    }
+
+    pub fn mend(&self) {
+        self.store.commits_left.store(i64::MAX, Ordering::SeqCst);
+    }
+
+    /// Runs all workers until none has anything to do now.
+    pub async fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            if !self.turn().await {
+                return;
+            }
+        }
+        panic!("does not settle");
+    }
+
+    /// One turn of each worker. Answers whether any had something to do.
+    pub async fn turn(&mut self) -> bool {
+        let mut busy = false;
+        for runner in &mut self.live().runners {
+            busy |= runner.turn().await;
+        }
+        busy
+    }
+
+    /// One turn of one worker.
+    pub async fn turn_of(&mut self, name: &str) -> bool {
+        let runner = self.live().runners.iter_mut().find(|runner| runner.name() == name).expect(name);
+        runner.turn().await
+    }
+
+    /// While the store is held up, somebody changes `edited`, then one worker takes a turn: it decides from the state
+    /// before the edit, and its commit comes after it.
+    pub async fn race(&mut self, edited: &Key, change: impl Fn(&mut Value), held_up: &Key, worker: &str) {
+        let runners = &mut self.live().runners;
+        let position = runners.iter().position(|runner| runner.name() == worker).expect(worker);
+        let mut runner = runners.remove(position);
+        let store = Arc::clone(&self.store);
+        let gate = store.gate.write().await;
+        // Keeps the writer busy, so that what follows waits in its queue.
+        let first = self.edit(held_up, |object| object["metadata"]["annotations"]["held"] = "up".into());
+        let opened = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            drop(gate);
+        };
+        // In this order: each is polled up to its place in the writer's queue before the next begins.
+        join4(first, self.edit(edited, change), runner.turn(), opened).await;
+        self.live().runners.push(runner);
+    }
+
+    /// Moves the clock second by second, settling at each, so that whatever is due happens when it is.
+    pub async fn pass_seconds(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.clock.advance_seconds(1);
+            self.settle().await;
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn live(&mut self) -> &mut Live {
+        self.live.as_mut().expect("a world is alive between calls")
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.live.as_ref().expect("a world is alive between calls").client
+    }
+
+    /// Creates an object, with its status if it has one.
+    pub async fn given(&self, object: Value) -> Key {
+        let resource = resource_of(&object);
+        let Value::Object(tree) = object else { panic!("an object") };
+        let status = tree.get("status").cloned();
+        let created = self.write(resource, Change::Create(tree)).await.unwrap();
+        if let Some(status) = status {
+            self.edit(&created.key, |object| object["status"] = status.clone()).await;
+        }
+        created.key.clone()
+    }
+
+    /// Creates many objects of one kind at once.
+    pub async fn given_all(&self, objects: Vec<Value>) -> Vec<Key> {
+        let changes = objects.into_iter().map(|object| {
+            let resource = resource_of(&object);
+            let Value::Object(tree) = object else { panic!("an object") };
+            (resource, Change::Create(tree))
+        });
+        let outcomes = self.client().batch(changes.collect(), Atomicity::Each).await.unwrap();
+        outcomes.into_iter().map(|outcome| outcome.unwrap().key.clone()).collect()
+    }
+
+    /// Changes an object as somebody who has the newest version of it does, status and all.
+    pub async fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> Arc<Object> {
+        let mut object = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
+        change(&mut object);
+        let Value::Object(object) = object else { panic!("an object") };
+        self.write(key.resource, Change::Update { part: Part::Whole, object }).await.unwrap()
+    }
+
+    pub async fn delete(&self, key: &Key) {
+        self.write(key.resource, Change::Delete { key: key.clone(), revision: None }).await.unwrap();
+    }
+
+    pub async fn delete_at(&self, key: &Key, revision: Revision) -> Result<(), Status> {
+        let delete = Change::Delete { key: key.clone(), revision: Some(revision) };
+        self.write(key.resource, delete).await.map(drop)
+    }
+
+    async fn write(&self, resource: GroupResource, change: Change) -> Result<Arc<Object>, Status> {
+        let mut outcomes = self.client().batch(vec![(resource, change)], Atomicity::Each).await?;
+        outcomes.pop().expect("one outcome per change")
+    }
+
+    /// POSTs a RescheduleTask.
+    pub async fn task(&self, spec: Value) -> Result<(), Status> {
+        self.task_with(spec, false).await
+    }
+
+    pub async fn task_with(&self, spec: Value, dry_run: bool) -> Result<(), Status> {
+        let object = serde_json::json!({
+            "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
+            "metadata": {"name": "demo-task"}, "spec": spec,
+        });
+        let Value::Object(object) = object else { unreachable!() };
+        let registry = &self.live.as_ref().expect("a world is alive between calls").registry;
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let action = RescheduleTasks::new(registry.client(User::component("story")), clock);
+        action.create(&User::component("story"), &object, dry_run).await
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Value> {
+        let view = self.client().view();
+        view.get(key).map(|object| serde_json::from_slice(&object.json).unwrap())
+    }
+
+    pub fn revision(&self, key: &Key) -> Revision {
+        self.client().view().get(key).expect("is there").revision
+    }
+
+    /// Every state that an object was in, oldest first.
+    pub async fn history(&self, key: &Key) -> Vec<Value> {
+        let changes = self.store.changes(Revision::ZERO, usize::MAX).await.unwrap();
+        let changes = changes.into_iter().filter(|change| change.key == *key);
+        changes.map(|change| serde_json::from_slice(&change.object).unwrap()).collect()
+    }
+
+    /// `member1:2 member2:1`, sorted by name.
+    pub fn placed(&self, key: &Key) -> String {
+        let binding = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
+        placed(&binding)
+    }
+}
+
+/// `member1:2 member2:1`, sorted by name.
+pub fn placed(binding: &Value) -> String {
+    let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+    let mut list: Vec<String> = clusters
+        .iter()
+        .map(|cluster| match cluster["replicas"].as_i64() {
+            Some(replicas) => format!("{}:{replicas}", cluster["name"].as_str().unwrap()),
+            None => cluster["name"].as_str().unwrap().to_owned(),
+        })
+        .collect();
+    list.sort();
+    list.join(" ")
+}
+
+/// The condition of this type.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)?.as_object()
+}
+
+fn resource_of(object: &Value) -> GroupResource {
+    match object["kind"].as_str().unwrap() {
+        "ResourceBinding" => RB,
+        "ClusterResourceBinding" => CRB,
+        "WorkloadRebalancer" => WR,
+        "Cluster" => CLUSTER,
+        "PropagationPolicy" => PP,
+        "ClusterPropagationPolicy" => CPP,
+        other => panic!("no such kind: {other}"),
+    }
+}
+
+/// A memory store whose commits fail or wait when the test says so.
+struct FaultyStore {
+    inner: MemoryStore,
+    commits_left: AtomicI64,
+    /// Held for writing: commits wait.
+    gate: RwLock<()>,
+}
+
+impl Default for FaultyStore {
+    fn default() -> FaultyStore {
+        FaultyStore { inner: MemoryStore::default(), commits_left: AtomicI64::new(i64::MAX), gate: RwLock::new(()) }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn get(&self, key: &Key) -> Result<Option<store::Change>, store::Error> {
+        self.inner.get(key).await
+    }
+
+    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<store::Change>, store::Error> {
+        self.inner.list(resource).await
+    }
+
+    async fn commit(&self, changes: &[store::Change]) -> Result<(), store::Error> {
+        let _open = self.gate.read().await;
+        if self.commits_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            let source = Arc::new(std::io::Error::other("the story says so"));
+            return Err(store::Error::Unavailable { action: "commit", source });
+        }
+        self.inner.commit(changes).await
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<store::Change>, store::Error> {
+        self.inner.changes(after, limit).await
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, store::Error> {
+        self.inner.compact(through, limit).await
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<store::Change>, store::Error> {
+        self.inner.rows(revisions).await
+    }
+
+    async fn bounds(&self) -> Result<store::Bounds, store::Error> {
+        self.inner.bounds().await
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, store::Error> {
+        self.inner.revision_before(time_ms).await
+    }
+}

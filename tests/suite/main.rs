@@ -3,6 +3,7 @@
 mod api_fields;
 mod api_fields_fleet;
 mod http;
+mod openapi;
 mod store;
 mod stories;
 mod tidy;

@@ -16,7 +16,7 @@ use utoipa::openapi::schema::{self as source, AdditionalProperties, ArrayItems, 
 use utoipa::openapi::{Ref, RefOr};
 
 use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, NULLABLE, PRESERVE_UNKNOWN};
-use super::object_meta::{object_meta, type_meta};
+use super::meta::{object_meta, type_meta};
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
 /// The schema of a kind: the type's own fields below the `apiVersion`, `kind` and `metadata` that all
@@ -101,13 +101,16 @@ impl Lowering {
                     self.refuse(&format!("a recursive reference to {name}"));
                 }
                 let outer = std::mem::replace(&mut self.at, name.clone());
-                let mut node = self.node(&component).node;
+                let Lowered { mut node, description, .. } = self.node(&component);
+                if let Some(description) = description.filter(|_| node.description.is_empty()) {
+                    node.description = description.into();
+                }
                 self.at = outer;
                 self.open.remove(&name);
-                // Marks wrap a type that has its name already.
-                if node.definition.is_none()
-                    && matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty())
-                {
+                // A full name is always published, a short one where there is an object to publish. A mark
+                // wraps a type that has its name already.
+                let is_struct = matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty());
+                if node.definition.is_none() && (is_struct || name.contains('.')) {
                     node.definition = Some(name.as_str().into());
                 }
                 self.done.insert(name, Arc::new(node.clone()));

@@ -7,14 +7,15 @@
 //!
 //! Invariants: fields keep the order in which the type declares them, which is the order of errors; an
 //! object that has nothing wrong with it is walked without allocating; `metadata`, `apiVersion` and
-//! `kind` of the root are the same for every kind (`object_meta`), whatever the type says of them.
+//! `kind` of the root are the same for every kind (`meta`), whatever the type says of them.
 //!
 //! Deliberately absent: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type that derives one of
 //! those stops the program at start-up with its name, which a unit test meets first.
 
 mod lower;
 pub mod mark;
-mod object_meta;
+pub mod meta;
+
 mod prune;
 mod validate;
 
@@ -28,8 +29,6 @@ use serde_json::{Map, Value};
 
 use crate::k8s::FieldErrors;
 
-pub use object_meta::{META_V1, list_meta, object_meta};
-
 /// The structural schema of a kind.
 #[derive(Debug)]
 pub struct Schema {
@@ -39,7 +38,8 @@ pub struct Schema {
 /// What one value may be.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The name of the Rust type, for objects with fields of their own: OpenAPI publishes them once.
+    /// The name that OpenAPI publishes it under: for objects with fields of their own the name of the Rust
+    /// type, or a full name with dots.
     pub definition: Option<Arc<str>>,
     pub description: Arc<str>,
     pub nullable: bool,

@@ -153,7 +153,8 @@ fn the_tree_says_what_the_type_says() {
     );
     assert!(matches!(schema.node(&["spec", "anything"]).unwrap().shape, Shape::Any));
     assert!(schema.node(&["spec", "spade"]).is_some(), "flattened fields are fields");
-    assert_eq!(schema.node(&["metadata"]).unwrap().definition.as_deref(), Some("ObjectMeta"));
+    let metadata = schema.node(&["metadata"]).unwrap();
+    assert_eq!(metadata.definition.as_deref(), Some("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! The API as OpenAPI: one 3.0.0 document for each group-version with the index that leads to them, and
+//! one Swagger 2.0 document of everything (apiserver.md 1.3).
+//!
+//! Three steps: `operations` says what can be done, from the rows; `schemas` turns the structural schemas
+//! into the Kubernetes dialect of OpenAPI; `write` puts both into documents of either version.
+//!
+//! Invariants: everything follows from the rows; the documents are made once (OA16); a reference resolves
+//! inside its own document (OA11). Absent: the protobuf forms, and the deprecated `/watch/` paths (OA18).
+
+mod operations;
+mod schemas;
+mod write;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::published::Published;
+use crate::resource::{Kinds, ResourceKind};
+
+/// The documents as they are served.
+pub struct OpenApi {
+    index: Published,
+    /// By the path in the index: `apis/work.karmada.io/v1alpha2`.
+    documents: BTreeMap<String, Published>,
+    swagger: Published,
+}
+
+impl OpenApi {
+    pub fn new(kinds: &Kinds) -> OpenApi {
+        let documents: BTreeMap<String, Published> =
+            v3(kinds).into_iter().map(|(path, document)| (path, Published::of(&document))).collect();
+        let paths: BTreeMap<&str, Value> = documents
+            .iter()
+            .map(|(path, document)| {
+                let url = format!("/openapi/v3/{path}?hash={}", document.hash);
+                (path.as_str(), json!({"serverRelativeURL": url}))
+            })
+            .collect();
+        let index = Published::of(&json!({"paths": paths}));
+        OpenApi { index, documents, swagger: Published::of(&write::v2(kinds)) }
+    }
+
+    /// `/openapi/v3`: where the documents are, with their hashes (OA1).
+    pub fn index(&self) -> &Published {
+        &self.index
+    }
+
+    /// `/openapi/v3/{path}`, without a leading slash.
+    pub fn document(&self, path: &str) -> Option<&Published> {
+        self.documents.get(path)
+    }
+
+    /// `/openapi/v2` as JSON.
+    pub fn swagger(&self) -> &Published {
+        &self.swagger
+    }
+}
+
+/// All documents for people and generators: a file name and its text, indented. They are named as the
+/// Kubernetes project names its own.
+pub fn documents(kinds: &Kinds) -> Vec<(String, Vec<u8>)> {
+    let v3 = v3(kinds)
+        .into_iter()
+        .map(|(path, document)| (format!("v3/{}_openapi.json", path.replace('/', "__")), document));
+    let all = v3.chain([("swagger.json".to_owned(), write::v2(kinds))]);
+    all.map(|(name, document)| (name, format!("{document:#}\n").into_bytes())).collect()
+}
+
+/// By the path in the index.
+fn v3(kinds: &Kinds) -> BTreeMap<String, Value> {
+    let mut rows: BTreeMap<(&str, &str), Vec<&ResourceKind>> = BTreeMap::new();
+    for row in kinds.rows() {
+        rows.entry((row.group, row.version)).or_default().push(row);
+    }
+    let mut documents = BTreeMap::from([
+        ("apis".to_owned(), write::v3(&operations::groups(), &[])),
+        ("version".to_owned(), write::v3(&operations::version(), &[])),
+    ]);
+    for ((group, version), rows) in rows {
+        documents.entry(format!("apis/{group}")).or_insert_with(|| write::v3(&operations::group(group), &[]));
+        documents.insert(format!("apis/{group}/{version}"), write::v3(&operations::version_of_group(&rows), &rows));
+    }
+    documents
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The published API: the files in `openapi/` are what the rows say, and what clients need is in them.
+//!
+//! `UPDATE=1 cargo test openapi` writes the files anew.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ballast::api;
+use ballast::registry::{Discovery, OpenApi, openapi};
+use ballast::resource::Lifetime;
+use serde_json::Value;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi")
+}
+
+/// Names of all files below `folder`, relative to it.
+fn files(folder: &Path, below: &str) -> BTreeSet<String> {
+    let Ok(entries) = fs::read_dir(folder.join(below)) else { return BTreeSet::new() };
+    let mut names = BTreeSet::new();
+    for entry in entries.map(Result::unwrap) {
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        if entry.file_type().unwrap().is_dir() {
+            names.extend(files(folder, &format!("{name}/")));
+        } else {
+            names.insert(name);
+        }
+    }
+    names
+}
+
+#[test]
+fn the_files_in_openapi_are_what_the_rows_say() {
+    let documents = openapi::documents(&api::kinds());
+    let update = std::env::var_os("UPDATE").is_some();
+    let made: BTreeSet<String> = documents.iter().map(|(name, _)| name.clone()).collect();
+    let known: BTreeSet<String> = files(&folder(), "").into_iter().filter(|name| name.ends_with(".json")).collect();
+    let mut stale: Vec<&String> = known.symmetric_difference(&made).collect();
+    for (name, text) in &documents {
+        let path = folder().join(name);
+        if fs::read(&path).is_ok_and(|known| known == *text) {
+            continue;
+        }
+        if update {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+        }
+        stale.push(name);
+    }
+    if update {
+        known.difference(&made).for_each(|name| fs::remove_file(folder().join(name)).unwrap());
+        return;
+    }
+    assert!(stale.is_empty(), "openapi/ is out of date, run `UPDATE=1 cargo test openapi`: {stale:?}");
+}
+
+#[test]
+fn di18_every_resource_has_its_paths_and_its_schema() {
+    let kinds = api::kinds();
+    let (discovery, published) = (Discovery::new(&kinds), OpenApi::new(&kinds));
+    for row in kinds.rows() {
+        let list = discovery.resources(row.group, row.version).expect("every version is listed");
+        let list: Value = serde_json::from_slice(&list.body).unwrap();
+        let resources = list["resources"].as_array().unwrap();
+        let resource = resources.iter().find(|resource| resource["name"] == row.plural).expect("every row is listed");
+        let document = published.document(&format!("apis/{}", row.api_version())).expect("every version is published");
+        let document: Value = serde_json::from_slice(&document.body).unwrap();
+        let schemas = &document["components"]["schemas"];
+        let name = format!("{}.{}", row.openapi_package, row.kind);
+        assert_eq!(schemas[&name]["x-kubernetes-group-version-kind"][0]["kind"], row.kind);
+        let middle = if row.is_namespaced() { "namespaces/{namespace}/" } else { "" };
+        let path = format!("/apis/{}/{middle}{}", row.api_version(), row.plural);
+        assert!(document["paths"][&path]["post"].is_object(), "{path}");
+        let readable = resource["verbs"].as_array().unwrap().iter().any(|verb| verb == "get");
+        assert_eq!(readable, row.lifetime == Lifetime::Stored);
+        assert_eq!(document["paths"][format!("{path}/{{name}}")]["get"].is_object(), readable, "{path}");
+    }
+}
+
+#[test]
+fn oa11_definitions_have_descriptions_and_types() {
+    let kinds = api::kinds();
+    for row in kinds.rows() {
+        let published = OpenApi::new(&kinds);
+        let document = published.document(&format!("apis/{}", row.api_version())).unwrap();
+        let document: Value = serde_json::from_slice(&document.body).unwrap();
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            assert!(schema["type"].is_string(), "{name} has no type");
+            assert!(schema["description"].is_string(), "{name} has no description");
+        }
+    }
+}

@@ -110,6 +110,7 @@ pub enum TaintEffect {
 /// Keeps away every workload that does not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::core::v1::Taint)]
 pub struct Taint {
     /// The taint's key.
     #[schema(default = "")]
@@ -128,6 +129,7 @@ pub struct Taint {
 /// Lets a workload stay where a matching taint is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::core::v1::Toleration)]
 pub struct Toleration {
     /// Key of the taint; empty matches all keys and needs the operator `Exists`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +151,7 @@ pub struct Toleration {
 /// Nodes that any of the terms selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::core::v1::NodeSelector)]
 pub struct NodeSelector {
     /// A node fits if one term does.
     #[schema(value_type = AtomicList<Atomic<NodeSelectorTerm>>)]
@@ -158,6 +161,7 @@ pub struct NodeSelector {
 /// Requirements on a node that must all hold. Empty selects nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::core::v1::NodeSelectorTerm)]
 pub struct NodeSelectorTerm {
     /// Requirements on the node's labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -171,6 +175,7 @@ pub struct NodeSelectorTerm {
 
 /// One requirement on a label or a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = io::k8s::api::core::v1::NodeSelectorRequirement)]
 pub struct NodeSelectorRequirement {
     /// What the requirement is on.
     pub key: String,

@@ -133,6 +133,7 @@ pub struct ManagedFieldsEntry {
 /// One aspect of an object's observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::Condition)]
 pub struct Condition {
     /// Which aspect, in CamelCase or as `domain/CamelCase`.
     #[serde(rename = "type")]
@@ -169,6 +170,7 @@ pub enum ConditionStatus {
 /// Selects objects by their labels. Empty selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::LabelSelector)]
 pub struct LabelSelector {
     /// Requirements that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -181,6 +183,7 @@ pub struct LabelSelector {
 
 /// One requirement on a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement)]
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,

@@ -103,14 +103,14 @@ impl Lowering {
                 let outer = std::mem::replace(&mut self.at, name.clone());
                 let Lowered { mut node, description, .. } = self.node(&component);
                 if let Some(description) = description.filter(|_| node.description.is_empty()) {
-                    node.description = description.into();
+                    node.description = flowing(Some(&description));
                 }
                 self.at = outer;
                 self.open.remove(&name);
                 // A full name is always published, a short one where there is an object to publish. A mark
                 // wraps a type that has its name already.
                 let is_struct = matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty());
-                if node.definition.is_none() && (is_struct || name.contains('.')) {
+                if node.definition.is_none() && (is_struct || is_full(&name)) {
                     node.definition = Some(name.as_str().into());
                 }
                 self.done.insert(name, Arc::new(node.clone()));
@@ -151,7 +151,7 @@ impl Lowering {
             Some(Type::Array | Type::Null) => self.refuse("an object schema of type array or null"),
         };
         let mut node = Node::of(shape);
-        node.description = object.description.as_deref().unwrap_or_default().into();
+        node.description = flowing(object.description.as_deref());
         node.one_of =
             object.enum_values.clone().unwrap_or_default().into_iter().filter(|value| !value.is_null()).collect();
         self.mark(&mut node, object.extensions.as_ref());
@@ -168,7 +168,9 @@ impl Lowering {
             let lowered = self.node(schema);
             fields.push(Field {
                 name: name.as_str().into(),
-                description: lowered.description.map_or_else(|| lowered.node.description.clone(), Into::into),
+                description: lowered
+                    .description
+                    .map_or_else(|| lowered.node.description.clone(), |text| flowing(Some(&text))),
                 required: object.required.contains(name),
                 default: lowered.default,
                 node: Arc::new(lowered.node),
@@ -194,7 +196,7 @@ impl Lowering {
             unique_items: array.unique_items,
             list_type: None,
         }));
-        node.description = array.description.as_deref().unwrap_or_default().into();
+        node.description = flowing(array.description.as_deref());
         self.mark(&mut node, array.extensions.as_ref());
         let mut lowered = Lowered::plain(finish(node));
         lowered.default = array.default.clone();
@@ -274,6 +276,17 @@ impl Lowered {
             self.description = Some(description.clone());
         }
     }
+}
+
+/// `io.k8s.api.core.v1.Taint`, but not `AtomicList_io.k8s.api.core.v1.Taint`, which a mark is called.
+fn is_full(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(first, _)| first.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
+/// A doc comment without the line breaks of the source: only empty lines separate paragraphs.
+fn flowing(text: Option<&str>) -> Arc<str> {
+    let paragraphs = text.unwrap_or_default().split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+    paragraphs.collect::<Vec<_>>().join("\n\n").into()
 }
 
 /// Notes whether defaults are to be found below.

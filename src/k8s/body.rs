@@ -341,6 +341,7 @@ impl<'de> Deserialize<'de> for Key {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -447,5 +448,60 @@ mod tests {
         assert!(Body::from_yaml(long.as_bytes()).unwrap_err().to_string().contains("excessive aliasing"));
         assert!(Body::from_yaml("[".repeat(10_000).as_bytes()).is_err());
         assert!(Body::from_yaml(format!("{}a", "- ".repeat(10_000)).as_bytes()).is_err());
+    }
+
+    /// Any JSON of a few levels, with keys that meet.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1000_i32..1000).prop_map(|number| Value::from(f64::from(number) / 8.0)),
+            "[a-z0-9 .:#-]{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::btree_map("[a-e]{1,2}", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_is_read_as_it_was_written(value in any_value()) {
+            let whole = json!({"root": value});
+            let body = Body::from_json(whole.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(Value::Object(body.value), whole);
+            prop_assert_eq!(body.duplicates, Vec::new());
+        }
+
+        #[test]
+        fn json_read_as_yaml_says_the_same(value in any_value()) {
+            fn whole_floats(value: Value) -> Value {
+                match value {
+                    Value::Number(number) => match number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
+                        Some(float) => Value::from(float as i64),
+                        None => Value::Number(number),
+                    },
+                    Value::Array(list) => list.into_iter().map(whole_floats).collect(),
+                    Value::Object(map) => map.into_iter().map(|(key, value)| (key, whole_floats(value))).collect(),
+                    other => other,
+                }
+            }
+            let whole = json!({"root": value});
+            let body = Body::from_yaml(format!("---\n{whole}\n").as_bytes()).unwrap();
+            prop_assert_eq!(Value::Object(body.value), whole_floats(whole));
+            prop_assert_eq!(body.duplicates, Vec::new());
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[\\[\\]{}:,&*!|>'\"#?<%@\\-a-c0-9. \n\t~]{0,80}", noise in any::<Vec<u8>>()) {
+            for text in [text.as_bytes(), &noise] {
+                let _ = Body::from_json(text);
+                let _ = Body::from_yaml(text);
+            }
+        }
     }
 }

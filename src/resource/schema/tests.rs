@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -326,4 +327,46 @@ fn a_recursive_type_is_refused_by_name() {
         next: Option<Box<Loop>>,
     }
     Schema::of::<Kind>();
+}
+
+/// Objects made of the garden's own field names, rightly and wrongly used.
+fn any_garden() -> impl Strategy<Value = Value> {
+    const NAMES: &[&str] = &[
+        "metadata", "spec", "status", "beds", "name", "edge", "width", "gates", "signs", "type", "template", "labels",
+        "x",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-4_i64..14).prop_map(Value::from),
+        Just(json!(3.0)),
+        "[a-zA-Z]{0,7}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 60, 6, |inner| {
+        let fields = proptest::collection::btree_map(proptest::sample::select(NAMES), inner.clone(), 0..7);
+        prop_oneof![
+            proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+            fields.prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_was_pruned_and_defaulted_once_stays_as_it_is(value in any_garden()) {
+        let schema = Schema::of::<Garden>();
+        let mut object = map(json!({"spec": value}));
+        schema.prune(&mut object);
+        schema.default(&mut object);
+        let before = object.clone();
+        prop_assert_eq!(schema.prune(&mut object), Vec::<String>::new());
+        schema.default(&mut object);
+        prop_assert_eq!(&object, &before);
+        // A valid object is one that its type can hold.
+        object.insert("metadata".to_owned(), json!({}));
+        if schema.validate(&object).is_empty() {
+            let typed = serde_json::from_value::<Garden>(Value::Object(object.clone()));
+            prop_assert!(typed.is_ok(), "{object:?}: {:?}", typed.err());
+        }
+    }
 }

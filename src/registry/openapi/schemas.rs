@@ -105,7 +105,9 @@ impl Schemas {
         if described {
             schema["description"] = (*field.description).into();
         }
-        if let Some(default) = &field.default {
+        // Upstream has defaults that its own enum forbids; validators of documents refuse those.
+        let allowed = |default: &&Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
+        if let Some(default) = field.default.as_ref().filter(allowed) {
             schema["default"] = default.clone();
         }
         schema

@@ -55,6 +55,7 @@ pub use watch::{Watch, WatchEvent};
 pub struct Registry {
     core: Arc<Core>,
     actions: BTreeMap<GroupResource, Arc<dyn Action>>,
+    turns: patch::Turns,
 }
 
 /// What every verb needs, shared with the in-process clients.
@@ -80,7 +81,11 @@ pub struct Written {
 impl Registry {
     pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
         let rows = kinds.rows().iter().map(|row| (row.resource, Arc::clone(row))).collect();
-        Registry { core: Arc::new(Core { kinds, rows, cache, writer, clock }), actions: BTreeMap::new() }
+        Registry {
+            core: Arc::new(Core { kinds, rows, cache, writer, clock }),
+            actions: BTreeMap::new(),
+            turns: patch::Turns::new(),
+        }
     }
 
     /// Gives a create-only kind what it does.

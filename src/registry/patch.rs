@@ -1,5 +1,12 @@
 //! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A patch
 //! that names no version is applied anew when another write came first.
+//!
+//! Patches of one object take turns: each would otherwise overtake all the others but one, and a crowd of
+//! them would spend its time on being overtaken.
+
+use std::hash::{BuildHasher, RandomState};
+
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::admit::{Admission, Author, strict_sentence};
 use super::metadata;
@@ -9,7 +16,26 @@ use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Stat
 use crate::watch::Rejected;
 
 /// How often a patch is applied before the caller is told that others are quicker (PA4).
-const ATTEMPTS_MAX: usize = 5;
+const ATTEMPTS_MAX: usize = 8;
+/// Objects whose keys meet in one of these take turns together: a little waiting, and no harm.
+const TURNS: usize = 1024;
+
+/// Who may patch which object now.
+pub(super) struct Turns {
+    locks: Box<[Mutex<()>]>,
+    hasher: RandomState,
+}
+
+impl Turns {
+    pub fn new() -> Turns {
+        Turns { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
+    }
+
+    async fn take(&self, key: &Key) -> MutexGuard<'_, ()> {
+        let place = self.hasher.hash_one(key) % TURNS as u64;
+        self.locks[place as usize].lock().await
+    }
+}
 
 impl Registry {
     pub async fn patch(
@@ -22,6 +48,7 @@ impl Registry {
         target.allow("patch")?;
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
+        let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = Stored::find(&self.core, &key)?;
             let admission = Admission {

@@ -4,6 +4,7 @@ mod api_fields;
 mod api_fields_fleet;
 mod http;
 mod openapi;
+mod registry;
 mod store;
 mod stories;
 mod tidy;

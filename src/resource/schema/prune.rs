@@ -1,9 +1,10 @@
-//! Pruning and defaulting: the two passes that change an object before it is judged.
+//! Pruning and defaulting: the two passes that change an object before it is judged. Pruning also puts
+//! values into the one form they are stored in: whole numbers as integers, times in whole seconds UTC (R52).
 
 use serde_json::{Map, Value};
 
-use super::validate::Path;
-use super::{Node, Object, Shape};
+use super::validate::{self, Path};
+use super::{Format, Node, Object, Shape, Text};
 
 pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
@@ -25,6 +26,12 @@ fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Stri
         (Shape::Integer(_) | Shape::IntOrString(_), number @ Value::Number(_)) => {
             if let Some(whole) = whole(number) {
                 *number = Value::from(whole);
+            }
+        }
+        (Shape::Text(Text { format: Some(Format::DateTime), .. }), Value::String(time)) if !is_canonical(time) => {
+            // What is no time is left as it is, for validation to refuse.
+            if let Some(parsed) = validate::date_time(time) {
+                *time = parsed.to_string();
             }
         }
         _ => {}
@@ -50,6 +57,12 @@ fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unkn
         value(node, child, &Path::Field(path, name), unknown);
         true
     });
+}
+
+/// `2006-01-02T15:04:05Z`, by its shape: nearly every time comes like this, and needs no parsing.
+fn is_canonical(time: &str) -> bool {
+    let bytes = time.as_bytes();
+    bytes.len() == 20 && bytes[19] == b'Z' && bytes[10] == b'T'
 }
 
 /// 3.0 is the integer 3: Go writes it back as 3, and a Rust integer cannot be read from it.

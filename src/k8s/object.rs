@@ -155,7 +155,7 @@ impl Document {
         }
         metadata["resourceVersion"] = Value::from(HOLE);
         let json = Bytes::from(serde_json::to_vec(&object).expect("a tree of JSON values always serializes"));
-        let hole = find(&json, HOLE_JSON).expect("the hole was just written");
+        let hole = find(&json, HOLE_JSON, PREFIX.len()).expect("the hole was just written");
         Document { before: json.slice(..hole + PREFIX.len()), after: json.slice(hole + HOLE_JSON.len() - 1..) }
     }
 
@@ -170,8 +170,18 @@ impl Document {
     }
 }
 
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs over
+/// every byte that is stored.
+fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
+    let mut from = 0;
+    while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {
+        let start = (from + step).checked_sub(rare);
+        if let Some(start) = start.filter(|&start| haystack[start..].starts_with(needle)) {
+            return Some(start);
+        }
+        from += step + 1;
+    }
+    None
 }
 
 #[cfg(test)]

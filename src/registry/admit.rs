@@ -152,3 +152,60 @@ fn shortened(object: &Tree) -> String {
     let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
     if end == text.len() { text } else { format!("{}...", &text[..end]) }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::test_kinds::Garden;
+    use super::*;
+
+    fn tree(value: Value) -> Tree {
+        let Value::Object(tree) = value else { panic!("not an object") };
+        tree
+    }
+
+    fn garden(spec: Value) -> Tree {
+        let metadata = json!({"name": "g", "namespace": "n"});
+        tree(json!({"apiVersion": "garden.example.com/v1", "kind": "Garden", "metadata": metadata, "spec": spec}))
+    }
+
+    fn finish(object: Tree, old: Option<&Tree>) -> Result<Tree, Status> {
+        let row = ResourceKind::of::<Garden>();
+        let admission = Admission {
+            row: &row,
+            author: Author::Client,
+            field_validation: FieldValidation::Strict,
+            now: Time::from_seconds(0),
+        };
+        let mut object = object;
+        admission.finish(&mut object, old, FieldErrors::default()).map(|()| object)
+    }
+
+    #[test]
+    fn ad4_defaults_come_before_the_judgement() {
+        let object = finish(garden(json!({"plants": [{"name": "rose"}]})), None).unwrap();
+        assert_eq!(object["spec"]["beds"], 2);
+    }
+
+    #[test]
+    fn ad6_an_old_fault_does_not_stop_an_update_and_a_new_one_does() {
+        let old = garden(json!({"plants": [{"name": "rose"}], "beds": 77}));
+        let renamed = garden(json!({"plants": [{"name": "lily"}], "beds": 77}));
+        assert!(finish(renamed.clone(), Some(&old)).is_ok());
+        assert_eq!(finish(renamed, None).unwrap_err().code, 422);
+        let worse = finish(garden(json!({"plants": [], "beds": 77})), Some(&old)).unwrap_err();
+        let causes = worse.details.unwrap().causes;
+        assert_eq!(causes.iter().map(|cause| cause.field.as_str()).collect::<Vec<_>>(), ["spec.plants"]);
+        assert_eq!(
+            finish(garden(json!({"plants": [{"name": "rose"}], "beds": 78})), Some(&old)).unwrap_err().code,
+            422
+        );
+    }
+
+    #[test]
+    fn a_long_object_is_cut_in_a_message() {
+        let shown = shortened(&garden(json!({"notes": "é".repeat(500)})));
+        assert!(shown.ends_with("...") && shown.len() < 270);
+    }
+}

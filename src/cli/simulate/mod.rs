@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 pub use input::{Case, Malformed, cases};
-pub use karmada::Report;
+pub use karmada::{Binding, Report, read};
 
 use crate::engine::karmada::{Profile, Rules};
 
@@ -44,7 +44,8 @@ pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Resul
     Ok(malformed)
 }
 
-fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
+/// The answer to one case, as a line of JSON.
+pub fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
     let report = karmada::decide(case, options)?;
     let mut line = Map::new();
     line.insert("id".to_owned(), Value::from(case.id.clone()));
@@ -56,7 +57,7 @@ fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
 
 impl Options {
     /// The rules with the gates that a case sets.
-    fn profile(&self, gates: &Map<String, Value>) -> Profile {
+    pub fn profile(&self, gates: &Map<String, Value>) -> Profile {
         let mut profile = match self.rules {
             Rules::Karmada => Profile::karmada(),
             Rules::Default => Profile::ours(),

@@ -16,6 +16,7 @@
 
 mod affinity;
 mod assign;
+mod check;
 mod cluster;
 mod components;
 mod decision;
@@ -31,6 +32,7 @@ mod spread;
 mod workloads;
 
 pub use affinity::{Affinity, Condition as AffinityCondition, Field, FieldRequirement};
+pub use check::{Fault, check};
 pub use cluster::{Cluster, Grade, Room};
 pub use decision::{
     Condition, Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, Skip,

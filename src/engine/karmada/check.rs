@@ -1,0 +1,147 @@
+//! Faults of a finished decision. Knows the rules a decision must keep, not how one is found.
+
+use std::fmt;
+
+use super::components;
+use super::decision::{Decision, Outcome, Placed, Reason};
+use super::filters::Case;
+use super::fleet::Fleet;
+use super::placement::{By, Division, Placement};
+use super::profile::Profile;
+use super::request::{Mode, Request, Target};
+use super::workloads::Workloads;
+
+/// A rule that a decision breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Every fault of `decision`. `workloads` is what was known before the pass.
+pub fn check(
+    fleet: &Fleet,
+    workloads: &Workloads,
+    request: &Request,
+    profile: &Profile,
+    decision: &Decision,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let Some(placement) = &request.placement else {
+        if decision.is_scheduled() {
+            faults.push(Fault("decided without a placement".to_owned()));
+        }
+        return faults;
+    };
+    let case = |term: Option<&str>| Case {
+        fleet,
+        workloads,
+        profile,
+        request,
+        placement,
+        term: term.and_then(|name| placement.terms.iter().find(|term| *term.name == *name)),
+        mode: decision.mode,
+    };
+    match &decision.outcome {
+        Outcome::Placed(placed) => {
+            check_order(&placed.targets, &mut faults);
+            check_term(request, placement, decision.mode, placed, &mut faults);
+            check_clusters(&case(placed.term.as_deref()), &placed.targets, &mut faults);
+            check_replicas(request, placement, placed, &mut faults);
+            check_number(&case(None), &placed.targets, &mut faults);
+            check_components(request, placement, profile, &placed.targets, &mut faults);
+        }
+        Outcome::Failed(failed) if failed.reason == Reason::NoClusterFit => {
+            let first = first_term(request, placement, decision.mode).map(|position| &*placement.terms[position].name);
+            let case = case(first);
+            for cluster in fleet.iter().filter(|cluster| !cluster.deleting) {
+                if case.reason(cluster).is_none() {
+                    faults.push(Fault(format!("says that no cluster fits, but {} does", cluster.name)));
+                }
+            }
+        }
+        Outcome::Failed(_) | Outcome::Skipped(_) => {}
+    }
+    faults
+}
+
+fn check_order(targets: &[Target], faults: &mut Vec<Fault>) {
+    for pair in targets.windows(2) {
+        if pair[0].name >= pair[1].name {
+            faults.push(Fault(format!("{} does not come before {}", pair[0].name, pair[1].name)));
+        }
+    }
+}
+
+fn first_term(request: &Request, placement: &Placement, mode: Mode) -> Option<usize> {
+    if placement.terms.is_empty() {
+        return None;
+    }
+    let observed = placement.terms.iter().position(|term| term.name == request.observed_term);
+    Some(if mode == Mode::Fresh { 0 } else { observed.unwrap_or(0) })
+}
+
+fn check_term(request: &Request, placement: &Placement, mode: Mode, placed: &Placed, faults: &mut Vec<Fault>) {
+    let first = first_term(request, placement, mode);
+    let chosen = placed.term.as_deref().map(|name| placement.terms.iter().position(|term| *term.name == *name));
+    match (first, chosen) {
+        (None, None) => {}
+        (Some(first), Some(Some(chosen))) if chosen >= first => {}
+        (first, chosen) => faults.push(Fault(format!("starts from group {first:?}, and chose {chosen:?}"))),
+    }
+}
+
+fn check_clusters(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+    for target in targets {
+        let fault = match case.fleet.find(&target.name) {
+            None => Some("is not there".to_owned()),
+            Some(cluster) if cluster.deleting => Some("is being deleted".to_owned()),
+            Some(cluster) => case.reason(cluster).map(|(filter, why)| format!("is out by {filter}: {why}")),
+        };
+        faults.extend(fault.map(|why| Fault(format!("{} {why}", target.name))));
+    }
+}
+
+fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, faults: &mut Vec<Fault>) {
+    let divisible = (request.replicas > 0 || request.requirements.is_some()) && request.components.len() <= 1;
+    let wanted = if divisible { i64::from(request.replicas.max(0)) } else { 0 };
+    let sum: i64 = placed.targets.iter().map(|target| i64::from(target.replicas)).sum();
+    let each = divisible && placement.division == Division::Duplicated;
+    if each || !divisible {
+        for target in placed.targets.iter().filter(|target| i64::from(target.replicas) != wanted) {
+            faults.push(Fault(format!("{} has {} of {wanted} replicas", target.name, target.replicas)));
+        }
+    } else if sum != wanted {
+        faults.push(Fault(format!("divides {wanted} replicas into {sum}")));
+    }
+    if divisible && placed.targets.iter().any(|target| target.replicas <= 0) {
+        faults.push(Fault("has a target without replicas".to_owned()));
+    }
+}
+
+/// No more clusters than a constraint on clusters allows, where nothing else is constrained.
+fn check_number(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+    let [spread] = &case.placement.spread[..] else { return };
+    if spread.by != By::Cluster || spread.max <= 0 || case.placement.ignores_spread() {
+        return;
+    }
+    if targets.len() as i64 > spread.max {
+        faults.push(Fault(format!("uses {} clusters of {} allowed", targets.len(), spread.max)));
+    }
+}
+
+fn check_components(
+    request: &Request,
+    placement: &Placement,
+    profile: &Profile,
+    targets: &[Target],
+    faults: &mut Vec<Fault>,
+) {
+    let whole = components::assigned(request, placement, profile);
+    for target in targets.iter().filter(|target| target.components != whole) {
+        faults.push(Fault(format!("{} does not hold a whole set of components", target.name)));
+    }
+}

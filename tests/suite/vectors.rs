@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use ballast::cli::simulate::{Case, Options, Output, answer, cases, read};
+use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read};
 use ballast::engine::karmada::{Outcome, Rules, check, decide};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn group(name: &str) -> String {
 }
 
 fn options() -> Options {
-    Options { rules: Rules::Karmada, output: Output::Json }
+    Options { rules: Rules::Karmada, output: Output::Json, trace: false }
 }
 
 fn simulated(case: &Case) -> Value {
@@ -79,7 +79,7 @@ fn every_case(mut check: impl FnMut(&Value, &Case) -> Vec<String>) {
     for name in groups() {
         for line in group(&name).lines() {
             let value: Value = serde_json::from_str(line).unwrap();
-            let case = cases(line).pop().unwrap().unwrap();
+            let Input::Karmada(case) = inputs(line).pop().unwrap().unwrap() else { panic!("{line}") };
             count += 1;
             faults.extend(check(&value, &case).into_iter().map(|fault| format!("{}: {fault}", case.id)));
         }

@@ -4,6 +4,14 @@ use serde_json::{Map, Value};
 
 use crate::k8s::Body;
 
+/// What to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Karmada(Case),
+    /// A placement of the Fleet family, as its line says it.
+    Fleet(Value),
+}
+
 /// One binding to decide, with all that there is besides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Case {
@@ -23,8 +31,8 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// The cases of a text, in its order.
-pub fn cases(text: &str) -> Vec<Result<Case, Malformed>> {
+/// What a text asks, in its order.
+pub fn inputs(text: &str) -> Vec<Result<Input, Malformed>> {
     if are_lines(text) {
         text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()
     } else {
@@ -41,9 +49,12 @@ fn are_lines(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.lines().any(is_case)
 }
 
-fn line(line: &str) -> Result<Case, Malformed> {
+fn line(line: &str) -> Result<Input, Malformed> {
     let mut fields: Map<String, Value> =
         serde_json::from_str(line).map_err(|error| Malformed { id: find_id(line), why: error.to_string() })?;
+    if fields.contains_key("memberClusters") {
+        return Ok(Input::Fleet(Value::Object(fields)));
+    }
     let id = match fields.remove("id") {
         Some(Value::String(id)) => id,
         Some(other) => other.to_string(),
@@ -65,7 +76,7 @@ fn line(line: &str) -> Result<Case, Malformed> {
         Some(binding @ Value::Object(_)) => binding,
         _ => return Err(malformed("binding must be an object")),
     };
-    Ok(Case { id, gates, clusters, others, binding })
+    Ok(Input::Karmada(Case { id, gates, clusters, others, binding }))
 }
 
 /// The id in a line that is no JSON, so that whoever wrote it finds it again.
@@ -77,7 +88,7 @@ fn find_id(line: &str) -> Option<String> {
 }
 
 /// Every binding among the objects is a case, with all clusters and all other bindings.
-fn manifests(text: &str) -> Vec<Result<Case, Malformed>> {
+fn manifests(text: &str) -> Vec<Result<Input, Malformed>> {
     let mut objects = Vec::new();
     let mut cases = Vec::new();
     for (number, document) in documents(text).into_iter().enumerate() {
@@ -94,13 +105,13 @@ fn manifests(text: &str) -> Vec<Result<Case, Malformed>> {
         objects.iter().filter(of_kind(&["ResourceBinding", "ClusterResourceBinding"])).collect();
     for (number, binding) in bindings.iter().enumerate() {
         let others = bindings.iter().enumerate().filter(|(other, _)| *other != number);
-        cases.push(Ok(Case {
+        cases.push(Ok(Input::Karmada(Case {
             id: name(binding),
             gates: Map::new(),
             clusters: clusters.clone(),
             others: others.map(|(_, other)| (*other).clone()).collect(),
             binding: (*binding).clone(),
-        }));
+        })));
     }
     cases
 }

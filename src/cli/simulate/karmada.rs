@@ -11,7 +11,7 @@ use crate::api::karmada::work::v1alpha2::{
     ClusterResourceBinding, ResourceBinding, ResourceBindingSpec, ResourceBindingStatus, TargetCluster,
 };
 use crate::api::meta::ObjectMeta;
-use crate::engine::karmada::{self as engine, Fleet, Outcome, Request, Workloads};
+use crate::engine::karmada::{self as engine, Fleet, Outcome, Pass, Request, Trace, Workloads};
 use crate::scheduler::lower::karmada as lower;
 
 /// What is on the binding after the pass.
@@ -53,12 +53,17 @@ pub struct Condition {
     pub message: String,
 }
 
-pub fn decide(case: &Case, options: &Options) -> Result<Report, Malformed> {
+/// The outcome of a case, and why if `explained`.
+pub fn decide(case: &Case, options: &Options, explained: bool) -> Result<(Report, Option<Trace>), Malformed> {
     let (fleet, workloads, binding) = read(case)?;
     let request = binding.request();
     let profile = options.profile(&case.gates);
-    let decision = engine::decide(&fleet, &workloads, &request, &profile);
-    Ok(binding.report(&decision))
+    let mut pass = Pass::new(&fleet, &workloads, &profile);
+    if !explained {
+        return Ok((binding.report(&pass.decide(&request)), None));
+    }
+    let (decision, trace) = pass.explain(&request);
+    Ok((binding.report(&decision), Some(trace)))
 }
 
 /// The view and the binding of a case.

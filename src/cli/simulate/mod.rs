@@ -6,14 +6,18 @@
 
 mod input;
 mod karmada;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-pub use input::{Case, Malformed, cases};
+pub use input::{Case, Input, Malformed, inputs};
 pub use karmada::{Binding, Report, read};
 
+use super::simulate_fleet::simulate_fleet;
 use crate::engine::karmada::{Profile, Rules};
 
 /// How answers are written.
@@ -21,6 +25,7 @@ use crate::engine::karmada::{Profile, Rules};
 pub enum Output {
     /// One JSON object on a line for each case, in the form in which vectors state what they expect.
     Json,
+    /// For people: the outcome, and a line for each cluster with what spoke for and against it.
     Table,
 }
 
@@ -28,29 +33,44 @@ pub enum Output {
 pub struct Options {
     pub rules: Rules,
     pub output: Output,
+    /// JSON answers tell why, too. Tables always do.
+    pub trace: bool,
 }
 
 /// Answers every case of `text`. Returns how many could not be read.
 pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<usize> {
     let mut malformed = 0;
-    for case in cases(text) {
-        let answer = case.and_then(|case| answer(&case, options));
-        let line = answer.unwrap_or_else(|error| {
+    for input in inputs(text) {
+        let answer = match (input, options.output) {
+            (Ok(Input::Karmada(case)), Output::Table) => karmada::decide(&case, options, true)
+                .map(|(report, trace)| table::write(&case.id, &report, &trace.unwrap_or_default())),
+            (Ok(Input::Karmada(case)), Output::Json) => answer(&case, options).map(|line| format!("{line}\n")),
+            (Ok(Input::Fleet(line)), _) => {
+                let line = simulate_fleet(&line);
+                malformed += usize::from(line.get("error").is_some());
+                Ok(format!("{line}\n"))
+            }
+            (Err(error), _) => Err(error),
+        };
+        let answer = answer.unwrap_or_else(|error| {
             malformed += 1;
-            json!({"id": error.id, "error": error.why})
+            format!("{}\n", json!({"id": error.id, "error": error.why}))
         });
-        writeln!(out, "{line}")?;
+        out.write_all(answer.as_bytes())?;
     }
     Ok(malformed)
 }
 
 /// The answer to one case, as a line of JSON.
 pub fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
-    let report = karmada::decide(case, options)?;
+    let (report, trace) = karmada::decide(case, options, options.trace)?;
     let mut line = Map::new();
     line.insert("id".to_owned(), Value::from(case.id.clone()));
     if let Ok(Value::Object(report)) = serde_json::to_value(&report) {
         line.extend(report);
+    }
+    if let Some(trace) = trace {
+        line.insert("trace".to_owned(), serde_json::to_value(&trace).unwrap_or_default());
     }
     Ok(Value::Object(line))
 }

@@ -8,6 +8,7 @@ use super::filters::Case;
 use super::placement::{Division, Weight};
 use super::request::{Mode, Target};
 use super::select::Candidate;
+use super::specified;
 use crate::engine::bits::Bits;
 use crate::engine::webster::{self, Party};
 
@@ -29,7 +30,7 @@ pub(super) struct Scratch {
 
 pub(super) struct Assigner<'a, 'b> {
     pub case: &'b Case<'a>,
-    /// The clusters each weight of a static division is for.
+    /// The clusters that each entry of a static or specified division is for, and its weight or replicas.
     pub weighted: &'b [(Bits, i64)],
     pub scratch: &'b mut Scratch,
 }
@@ -84,7 +85,8 @@ impl Assigner<'_, '_> {
             Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
             Division::Dynamic => self.by_room(candidates, replicas, false),
             Division::Aggregated => self.by_room(candidates, replicas, true),
-            Division::Specified(_) => Ok(self.by_weight(candidates, replicas, None)),
+            Division::Specified(None) => Ok(self.by_weight(candidates, replicas, None)),
+            Division::Specified(Some(_)) => self.as_specified(candidates),
             Division::Unsupported { scheduling_type, preference } => Err(Shortage::Impossible(format!(
                 "unsupported replica scheduling strategy, replicaSchedulingType: {scheduling_type}, \
                  replicaDivisionPreference: {preference}, please try another scheduling strategy"
@@ -115,6 +117,16 @@ impl Assigner<'_, '_> {
         }
         self.seat(replicas);
         self.collect(&[])
+    }
+
+    /// The plan's weights are the replicas that each entry specifies.
+    fn as_specified(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Shortage> {
+        let divided = specified::divide(self.weighted, candidates, self.case.mode).map_err(|entry| {
+            let replicas = self.weighted[entry].1;
+            Shortage::Room(format!("no cluster can take the {replicas} replicas of staticSpecifyList[{entry}]"))
+        })?;
+        self.scratch.parties.clear();
+        Ok(self.collect(&divided))
     }
 
     fn by_room(

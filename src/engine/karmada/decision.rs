@@ -1,5 +1,6 @@
 //! What a pass decides about one binding: the change that is safe to make and when to look again.
 
+use super::profile::Profile;
 use super::request::{Mode, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub struct Placed {
 pub struct Failed {
     pub reason: Reason,
     pub message: String,
+    pub requeue: Requeue,
 }
 
 /// Reason of the condition `Scheduled` when it is False.
@@ -104,6 +106,19 @@ impl Requeue {
     }
 }
 
+impl Failed {
+    pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
+        let requeue = match reason {
+            // Differs from Karmada: a binding without a cluster is not forgotten until something happens to it (C19).
+            Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
+            Reason::NoClusterFit => Requeue::None,
+            Reason::Unschedulable => Requeue::Unschedulable,
+            Reason::SchedulerError => Requeue::Backoff,
+        };
+        Failed { reason, message, requeue }
+    }
+}
+
 impl Decision {
     pub(super) fn skipped(why: Skip, mode: Mode) -> Decision {
         Decision { outcome: Outcome::Skipped(why), mode }
@@ -160,8 +175,7 @@ impl Decision {
     pub fn requeue(&self) -> Requeue {
         match &self.outcome {
             Outcome::Skipped(Skip::NoPlacement) => Requeue::Backoff,
-            Outcome::Failed(Failed { reason: Reason::Unschedulable, .. }) => Requeue::Unschedulable,
-            Outcome::Failed(Failed { reason: Reason::SchedulerError, .. }) => Requeue::Backoff,
+            Outcome::Failed(failed) => failed.requeue,
             _ => Requeue::None,
         }
     }

@@ -28,7 +28,9 @@ mod placement;
 mod profile;
 mod request;
 mod select;
+mod specified;
 mod spread;
+mod trace;
 mod workloads;
 
 pub use affinity::{Affinity, Condition as AffinityCondition, Field, FieldRequirement};
@@ -42,11 +44,17 @@ pub use pass::Pass;
 pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
+pub use trace::{Attempt, ClusterTrace, Score, Trace, Verdict};
 pub use workloads::Workloads;
 
 /// Decides one binding. Many are cheaper in one [`Pass`].
 pub fn decide(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: &Profile) -> Decision {
     Pass::new(fleet, workloads, profile).decide(request)
+}
+
+/// Decides one binding and tells why. Costs more than a decision: every cluster is looked at by every filter.
+pub fn explain(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: &Profile) -> (Decision, Trace) {
+    Pass::new(fleet, workloads, profile).explain(request)
 }
 
 /// Decides all bindings in their order against the same view.

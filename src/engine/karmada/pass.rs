@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 
 use super::assign::{Assigner, Scratch, Shortage};
-use super::components;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
 use super::fleet::Fleet;
 use super::placement::{Division, Placement, Term};
 use super::profile::Profile;
-use super::request::{Mode, Request, Shared};
+use super::request::{Mode, Request, Resource, Shared, Target};
 use super::select::{self, Candidate};
+use super::trace::{self, Seen, Trace};
 use super::workloads::Workloads;
+use super::{components, specified};
 use crate::engine::bits::Bits;
 
 pub struct Pass<'a> {
@@ -20,11 +21,15 @@ pub struct Pass<'a> {
     profile: &'a Profile,
     /// With the decisions of this pass.
     workloads: Workloads,
-    plans: HashMap<PlanKey, Plan>,
+    kinds: KindNumbers,
+    plan_of: HashMap<PlanKey, usize>,
+    plans: Vec<Plan>,
     estimates: Estimates,
     scratch: Scratch,
     candidates: Vec<Candidate>,
     feasible: Bits,
+    /// Kept only if somebody asks for it.
+    trace: Option<Trace>,
 }
 
 /// What the answers of the shared filters depend on.
@@ -33,10 +38,28 @@ struct PlanKey {
     placement: Shared<Placement>,
     /// Position of the group that is tried.
     term: Option<usize>,
-    api_version: Box<str>,
-    kind: Box<str>,
+    kind: usize,
     /// Overflow tiers count for workloads only.
     workload: bool,
+}
+
+/// Kinds of resources as numbers, so that a plan is found without copying their names.
+#[derive(Default)]
+struct KindNumbers {
+    numbers: HashMap<Box<str>, HashMap<Box<str>, usize>>,
+    count: usize,
+}
+
+impl KindNumbers {
+    fn index(&mut self, resource: &Resource) -> usize {
+        let known = self.numbers.get(&resource.api_version).and_then(|kinds| kinds.get(&resource.kind));
+        known.copied().unwrap_or_else(|| {
+            let kinds = self.numbers.entry(resource.api_version.clone()).or_default();
+            kinds.insert(resource.kind.clone(), self.count);
+            self.count += 1;
+            self.count - 1
+        })
+    }
 }
 
 /// What bindings with equal placements share.
@@ -63,11 +86,14 @@ impl<'a> Pass<'a> {
             fleet,
             profile,
             workloads: workloads.clone(),
-            plans: HashMap::new(),
+            kinds: KindNumbers::default(),
+            plan_of: HashMap::new(),
+            plans: Vec::new(),
             estimates: Estimates::default(),
             scratch: Scratch::default(),
             candidates: Vec::new(),
             feasible: Bits::default(),
+            trace: None,
         }
     }
 
@@ -78,13 +104,20 @@ impl<'a> Pass<'a> {
             Err(skip) => return Decision::skipped(skip, mode),
         };
         let outcome = match &request.fault {
-            Some(fault) => Outcome::Failed(Failed { reason: Reason::SchedulerError, message: fault.to_string() }),
+            Some(fault) => Outcome::Failed(self.refusal(Reason::SchedulerError, fault.to_string())),
             None => self.place(request, placement, mode),
         };
         if let Outcome::Placed(placed) = &outcome {
             self.workloads.note(request, &placed.targets);
         }
         Decision { outcome, mode }
+    }
+
+    /// Decides, and tells why.
+    pub fn explain(&mut self, request: &Request) -> (Decision, Trace) {
+        self.trace = Some(Trace::default());
+        let decision = self.decide(request);
+        (decision, self.trace.take().unwrap_or_default())
     }
 
     /// The placement, if anything asks for a pass.
@@ -116,6 +149,9 @@ impl<'a> Pass<'a> {
 
     /// Tries the groups one at a time, from the observed one on; Fresh from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
+        if let Some(why) = contradicts(request, placement) {
+            return Outcome::Failed(self.refusal(Reason::Unschedulable, why));
+        }
         if placement.terms.is_empty() {
             return match self.attempt(request, placement, None, mode) {
                 Ok(targets) => Outcome::Placed(Placed { targets, term: None }),
@@ -154,50 +190,71 @@ impl<'a> Pass<'a> {
         placement: &Shared<Placement>,
         term: Option<usize>,
         mode: Mode,
-    ) -> Result<Vec<super::request::Target>, Failure> {
-        let key = PlanKey {
-            placement: placement.clone(),
-            term,
-            api_version: request.resource.api_version.clone(),
-            kind: request.resource.kind.clone(),
-            workload: request.is_workload(),
-        };
-        if !self.plans.contains_key(&key) {
-            let plan = Plan::new(&self.case(request, placement, term, mode));
-            self.plans.insert(key, plan);
-            return self.attempt(request, placement, term, mode);
-        }
-        let plan = &self.plans[&key];
+    ) -> Result<Vec<Target>, Failure> {
+        let plan = self.plan(request, placement, term, mode);
+        let Pass { fleet, profile, workloads, plans, estimates, scratch, candidates, feasible, trace, .. } = self;
+        let plan = &plans[plan];
         let term: Option<&Term> = term.map(|term| &placement.terms[term]);
-        let case = Case {
-            fleet: self.fleet,
-            workloads: &self.workloads,
-            profile: self.profile,
-            request,
-            placement,
-            term,
-            mode,
-        };
-        plan.feasible(&case, &mut self.feasible);
-        if self.feasible.is_empty() {
-            return Err(Failure::NoClusterFits);
+        let case = Case { fleet, workloads, profile, request, placement, term, mode };
+        candidates.clear();
+        plan.feasible(&case, feasible);
+        let mut listed = Vec::new();
+        let mut selected = Vec::new();
+        let result = (|| {
+            if feasible.is_empty() {
+                return Err(Failure::NoClusterFits);
+            }
+            list(&case, plan, feasible, estimates, candidates);
+            if trace.is_some() {
+                listed.clone_from(candidates);
+            }
+            select::select(&case, candidates)
+                .map_err(|why| Failure::Impossible(format!("failed to select clusters: {why}")))?;
+            if candidates.is_empty() {
+                let why = "failed to assign replicas: no clusters available to schedule";
+                return Err(Failure::Impossible(why.to_owned()));
+            }
+            if trace.is_some() {
+                selected.clone_from(candidates);
+            }
+            let mut assigner = Assigner { case: &case, weighted: &plan.weighted, scratch };
+            let mut targets = match assigner.assign(candidates) {
+                Ok(targets) => targets,
+                Err(Shortage::Room(why)) => return Err(Failure::Room(format!("failed to assign replicas: {why}"))),
+                Err(Shortage::Impossible(why)) => {
+                    return Err(Failure::Impossible(format!("failed to assign replicas: {why}")));
+                }
+            };
+            let components = components::assigned(request, placement, profile);
+            if !components.is_empty() {
+                targets.iter_mut().for_each(|target| target.components.clone_from(&components));
+            }
+            Ok(targets)
+        })();
+        if let Some(trace) = trace {
+            let outcome = match &result {
+                Ok(targets) => Ok(targets.as_slice()),
+                Err(Failure::NoClusterFits) => Err("no cluster fits"),
+                Err(Failure::Room(why) | Failure::Impossible(why)) => Err(why.as_str()),
+            };
+            let (listed, selected, weighted) = (&listed, &selected, &plan.weighted);
+            let counted = counts_room(&case, plan);
+            trace.attempts.push(trace::attempt(&case, &Seen { listed, counted, selected, weighted, outcome }));
         }
-        list(&case, plan, &self.feasible, &mut self.estimates, &mut self.candidates);
-        select::select(&case, &mut self.candidates)
-            .map_err(|why| Failure::Impossible(format!("failed to select clusters: {why}")))?;
-        if self.candidates.is_empty() {
-            return Err(Failure::Impossible("failed to assign replicas: no clusters available to schedule".to_owned()));
+        result
+    }
+
+    /// The plan for a placement, its group and a kind of resource; made at the first call.
+    fn plan(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
+        let kind = self.kinds.index(&request.resource);
+        let key = PlanKey { placement: placement.clone(), term, kind, workload: request.is_workload() };
+        if let Some(known) = self.plan_of.get(&key) {
+            return *known;
         }
-        let mut assigner = Assigner { case: &case, weighted: &plan.weighted, scratch: &mut self.scratch };
-        let mut targets = assigner.assign(&mut self.candidates).map_err(|shortage| match shortage {
-            Shortage::Room(why) => Failure::Room(format!("failed to assign replicas: {why}")),
-            Shortage::Impossible(why) => Failure::Impossible(format!("failed to assign replicas: {why}")),
-        })?;
-        let components = components::assigned(request, placement, self.profile);
-        if !components.is_empty() {
-            targets.iter_mut().for_each(|target| target.components.clone_from(&components));
-        }
-        Ok(targets)
+        let plan = Plan::new(&self.case(request, placement, term, mode));
+        self.plans.push(plan);
+        self.plan_of.insert(key, self.plans.len() - 1);
+        self.plans.len() - 1
     }
 
     fn failed(
@@ -211,12 +268,26 @@ impl<'a> Pass<'a> {
         match failure {
             Failure::NoClusterFits => {
                 let message = no_cluster_fits(&self.case(request, placement, term, mode));
-                Failed { reason: Reason::NoClusterFit, message }
+                self.refusal(Reason::NoClusterFit, message)
             }
-            Failure::Room(message) => Failed { reason: Reason::Unschedulable, message },
-            Failure::Impossible(message) => Failed { reason: Reason::SchedulerError, message },
+            Failure::Room(message) => self.refusal(Reason::Unschedulable, message),
+            Failure::Impossible(message) => self.refusal(Reason::SchedulerError, message),
         }
     }
+
+    fn refusal(&self, reason: Reason, message: String) -> Failed {
+        Failed::new(reason, message, self.profile)
+    }
+}
+
+/// Specified replicas that do not add up are not scheduled at all (R139).
+fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
+    let Division::Specified(Some(shares)) = &placement.division else { return None };
+    let (specified, wanted) = (specified::total(shares), i64::from(request.replicas));
+    let divisible = request.replicas > 0 && request.components.len() <= 1;
+    (divisible && specified != wanted).then(|| {
+        format!("the specified replicas sum up to {specified}, the workload has {wanted}: it is not scheduled until they are equal")
+    })
 }
 
 /// The replicas there are not the replicas that are wanted.
@@ -237,6 +308,9 @@ impl Plan {
         let weighted = match &case.placement.division {
             Division::Static(Some(weights)) => {
                 weights.iter().map(|weight| (weight.target.select(case.fleet), weight.weight)).collect()
+            }
+            Division::Specified(Some(shares)) => {
+                shares.iter().map(|share| (share.target.select(case.fleet), share.replicas)).collect()
             }
             _ => Vec::new(),
         };
@@ -280,11 +354,7 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
         let (rank, tier) = (fleet.rank(slot), plan.tier(slot));
         candidates.push(Candidate { slot: slot as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
     };
-    let counts_room = match placement.division {
-        Division::Dynamic | Division::Aggregated => true,
-        _ => !placement.spread.is_empty() && !placement.ignores_spread() || !plan.tiers.is_empty(),
-    };
-    if !counts_room || (request.replicas == 0 && request.components.is_empty()) {
+    if !counts_room(case, plan) || (request.replicas == 0 && request.components.is_empty()) {
         feasible.iter().for_each(|slot| add(slot, UNLIMITED));
     } else if components::counts_sets(request, placement, case.profile) {
         feasible.iter().for_each(|slot| add(slot, components::sets(fleet.cluster(slot), &request.components)));
@@ -299,6 +369,12 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
         }
     }
     candidates.iter_mut().for_each(Candidate::rate);
+}
+
+/// Whether the result depends on how much fits where.
+fn counts_room(case: &Case<'_>, plan: &Plan) -> bool {
+    let spreads = !case.placement.spread.is_empty() && !case.placement.ignores_spread();
+    matches!(case.placement.division, Division::Dynamic | Division::Aggregated) || spreads || !plan.tiers.is_empty()
 }
 
 /// How many clusters are out for which reason.

@@ -69,8 +69,7 @@ pub struct Weight {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
     pub target: Affinity,
-    /// None: whatever the others leave (R136).
-    pub replicas: Option<i64>,
+    pub replicas: i64,
 }
 
 impl Placement {

@@ -13,7 +13,7 @@ use crate::api::karmada::work::v1alpha2 as work_api;
 use crate::api::meta::ObjectMeta;
 use crate::engine::karmada::{
     Affinity, AffinityCondition, By, Cluster, Component, Division, Field, FieldRequirement, Grade, Placement, Request,
-    Requirements, Resource, Room, Shared, Spread, Target, TargetComponent, Term, Weight, WorkloadGroups,
+    Requirements, Resource, Room, Share, Shared, Spread, Target, TargetComponent, Term, Weight, WorkloadGroups,
 };
 use crate::k8s::selector::Operator;
 use crate::k8s::taint::Effect;
@@ -327,9 +327,20 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
             Some(weights) => Division::Static(Some(weights.static_weight_list.iter().map(weight).collect())),
             None => Division::Static(None),
         },
-        (Type::Divided, Some(Preference::Specified)) => Division::Specified(None),
-        (Type::Divided, None) => Division::Unsupported { scheduling_type: "Divided".into(), preference: "".into() },
+        (Type::Divided, Some(Preference::Specified)) => {
+            let list = strategy.specify_preference.as_deref().map(|preference| &*preference.static_specify_list);
+            Division::Specified(list.filter(|list| !list.is_empty()).map(|list| list.iter().map(share).collect()))
+        }
+        // A strategy of one's own is for a scheduler of one's own (R152); those we know were written out on admission.
+        (Type::Divided, None) => Division::Unsupported {
+            scheduling_type: "Divided".into(),
+            preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),
+        },
     }
+}
+
+fn share(entry: &policy_api::StaticClusterSpecified) -> Share {
+    Share { target: affinity(&entry.target_cluster), replicas: entry.replicas }
 }
 
 fn weight(weight: &policy_api::StaticClusterWeight) -> Weight {

@@ -1,0 +1,138 @@
+//! Replicas as the user says: so many in total on the clusters that an entry selects (R130-R137, R156).
+//!
+//! A cluster belongs to the first entry that selects it, and nothing is ever diverted to another entry's clusters.
+//! Inside an entry a Fresh pass splits the total evenly; a Steady one leaves what is there and shares out only the
+//! difference, evenly again: what is left over goes to the clusters with the fewest replicas, or comes from those
+//! with the most, and a cluster never gives more than it has.
+
+use super::placement::Share;
+use super::request::Mode;
+use super::select::Candidate;
+use crate::engine::bits::Bits;
+
+/// Replicas that the entries ask for altogether.
+pub(super) fn total(shares: &[Share]) -> i64 {
+    shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
+}
+
+/// A cluster with what it holds, and will hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Member {
+    rank: u32,
+    held: i64,
+    gets: i64,
+}
+
+/// Replicas by rank. Err: the position of an entry that no candidate serves.
+pub(super) fn divide(entries: &[(Bits, i64)], candidates: &[Candidate], mode: Mode) -> Result<Vec<(u32, i64)>, usize> {
+    let mut taken = Bits::default();
+    let mut result = Vec::with_capacity(candidates.len());
+    for (position, (selected, replicas)) in entries.iter().enumerate() {
+        let mut members = Vec::new();
+        for candidate in candidates {
+            if selected.contains(candidate.slot()) && !taken.contains(candidate.slot()) {
+                taken.insert(candidate.slot());
+                let held = if mode == Mode::Fresh { 0 } else { candidate.own };
+                members.push(Member { rank: candidate.rank, held, gets: held });
+            }
+        }
+        if members.is_empty() && *replicas > 0 {
+            return Err(position);
+        }
+        level((*replicas).max(0), &mut members);
+        result.extend(members.iter().map(|member| (member.rank, member.gets)));
+    }
+    Ok(result)
+}
+
+/// Brings the sum of what `members` get to `total`.
+fn level(total: i64, members: &mut [Member]) {
+    let held: i64 = members.iter().map(|member| member.held).sum();
+    if members.is_empty() {
+        return;
+    }
+    if total >= held {
+        grow(total - held, members);
+    } else {
+        shrink(held - total, members);
+    }
+}
+
+fn grow(more: i64, members: &mut [Member]) {
+    members.sort_unstable_by_key(|member| (member.held, member.rank));
+    let count = members.len() as i64;
+    for (position, member) in (0..).zip(members) {
+        member.gets += more / count + i64::from(position < more % count);
+    }
+}
+
+fn shrink(mut less: i64, members: &mut [Member]) {
+    members.sort_unstable_by_key(|member| (std::cmp::Reverse(member.held), member.rank));
+    // Who runs empty leaves the rest to the others, so this comes around at most once for each member.
+    while less > 0 {
+        let holding = members.iter().filter(|member| member.gets > 0).count() as i64;
+        if holding == 0 {
+            return;
+        }
+        let (each, mut odd) = (less / holding, less % holding);
+        for member in members.iter_mut().filter(|member| member.gets > 0) {
+            // Odd replicas are taken at the very end, when everybody can give them.
+            let one = i64::from(each == 0 && odd > 0);
+            odd -= one;
+            let gives = (each + one).min(member.gets);
+            member.gets -= gives;
+            less -= gives;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn levelled(total: i64, held: &[i64]) -> Vec<i64> {
+        let mut members: Vec<Member> =
+            held.iter().zip(0..).map(|(held, rank)| Member { rank, held: *held, gets: *held }).collect();
+        level(total, &mut members);
+        members.sort_unstable_by_key(|member| member.rank);
+        members.iter().map(|member| member.gets).collect()
+    }
+
+    #[test]
+    fn r134_r135_by_region() {
+        // Region A has the first cluster, region B the others.
+        assert_eq!((levelled(3, &[2]), levelled(8, &[1, 4])), (vec![3], vec![3, 5]));
+        assert_eq!((levelled(1, &[2]), levelled(2, &[1, 4])), (vec![1], vec![0, 2]));
+    }
+
+    #[test]
+    fn r136_one_list_of_regions() {
+        assert_eq!(levelled(11, &[2, 1, 4]), [3, 3, 5]);
+        assert_eq!(levelled(3, &[2, 1, 4]), [1, 0, 2]);
+    }
+
+    #[test]
+    fn r156_from_nothing_it_is_an_even_split() {
+        assert_eq!(levelled(8, &[0, 0]), [4, 4]);
+        assert_eq!(levelled(7, &[0, 0, 0]), [3, 2, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn r137_differences_are_even_unless_a_cluster_runs_empty(
+            held in prop::collection::vec(0_i64..40, 1..9),
+            total in 0_i64..400,
+        ) {
+            let result = levelled(total, &held);
+            prop_assert_eq!(result.iter().sum::<i64>(), total);
+            prop_assert!(result.iter().all(|replicas| *replicas >= 0));
+            let changes: Vec<i64> =
+                result.iter().zip(&held).filter(|(gets, _)| **gets > 0).map(|(gets, held)| gets - held).collect();
+            if let (Some(least), Some(most)) = (changes.iter().min(), changes.iter().max()) {
+                prop_assert!(most - least <= 1, "{held:?} became {result:?}");
+            }
+        }
+    }
+}

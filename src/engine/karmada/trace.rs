@@ -1,0 +1,176 @@
+//! Why a decision is what it is: every cluster with what spoke for and against it.
+//!
+//! Made only when somebody asks, by the same pass that decides, so it cannot tell another story.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::filters::{Case, FILTERS};
+use super::placement::Division;
+use super::request::{Mode, Target};
+use super::select::Candidate;
+use crate::engine::bits::Bits;
+
+/// Empty where the algorithm did not run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trace {
+    /// One for each group of clusters that was tried, in order.
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// The group that was tried; none where the placement has no groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Box<str>>,
+    /// By name.
+    pub clusters: Vec<ClusterTrace>,
+    /// Why the attempt failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterTrace {
+    pub name: Arc<str>,
+    /// What each filter says, in reporting order. One that objects to a cluster the workload is on may be overruled.
+    pub filters: Vec<Verdict>,
+    pub scores: Vec<Score>,
+    /// Tier among overflow affinities, 0 for the group itself.
+    pub tier: u32,
+    /// Replicas that fit beside those that are there. Absent where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free: Option<i64>,
+    /// What says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_from: Option<&'static str>,
+    pub selected: bool,
+    /// Its votes when replicas were divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+    pub replicas_before: i64,
+    pub replicas_after: i64,
+    /// The reason why it has no part in the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    pub filter: &'static str,
+    /// None: no objection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objection: Option<String>,
+    /// The workload is there already, so the objection does not count.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overruled: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Score {
+    pub plugin: &'static str,
+    pub score: i64,
+}
+
+/// An attempt as far as it came.
+pub(super) struct Seen<'a> {
+    /// Before selection; empty if nothing was feasible.
+    pub listed: &'a [Candidate],
+    /// Whether room was counted at all.
+    pub counted: bool,
+    pub selected: &'a [Candidate],
+    pub weighted: &'a [(Bits, i64)],
+    pub outcome: Result<&'a [Target], &'a str>,
+}
+
+pub(super) fn attempt(case: &Case<'_>, seen: &Seen<'_>) -> Attempt {
+    let clusters = case.fleet.slots_by_name().map(|slot| cluster(case, seen, slot)).collect();
+    Attempt { group: case.term.map(|term| term.name.clone()), clusters, failure: seen.outcome.err().map(str::to_owned) }
+}
+
+fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
+    let cluster = case.fleet.cluster(slot);
+    let is_target = case.request.targets.iter().any(|target| target.name == cluster.name);
+    let spared = is_target && case.remembers_targets();
+    let filters: Vec<Verdict> = FILTERS
+        .iter()
+        .map(|filter| {
+            let objection = (filter.reason)(case, cluster);
+            let overruled = objection.is_some() && filter.spares_targets && spared;
+            Verdict { filter: filter.name, objection, overruled }
+        })
+        .collect();
+    let candidate = seen.listed.iter().find(|candidate| candidate.slot() == slot);
+    let selected = seen.selected.iter().any(|candidate| candidate.slot() == slot);
+    let after = seen.outcome.ok().and_then(|targets| targets.iter().find(|target| target.name == cluster.name));
+    let weight = candidate.filter(|_| selected).and_then(|candidate| weight(case, seen, candidate));
+    let objection = filters.iter().find(|verdict| verdict.objection.is_some() && !verdict.overruled);
+    let out = match (objection, candidate) {
+        _ if after.is_some() => None,
+        _ if cluster.deleting => Some("the cluster is being deleted".to_owned()),
+        (Some(verdict), _) => verdict.objection.clone(),
+        (None, None) => None,
+        (None, Some(_)) if seen.outcome.is_err() => Some("the attempt failed as a whole".to_owned()),
+        (None, Some(_)) if !selected => Some("the spread constraints chose other clusters".to_owned()),
+        (None, Some(_)) if weight == Some(0) => Some(no_weight(case).to_owned()),
+        (None, Some(_)) => Some("others have a better claim to each replica".to_owned()),
+    };
+    let counted = candidate.filter(|_| seen.counted);
+    ClusterTrace {
+        name: cluster.name.clone(),
+        filters,
+        scores: candidate.map_or_else(Vec::new, |candidate| {
+            vec![
+                Score { plugin: "ClusterLocality", score: i64::from(candidate.score) },
+                Score { plugin: "ClusterAffinity", score: 0 },
+            ]
+        }),
+        tier: candidate.map_or(0, |candidate| candidate.tier),
+        free: counted.map(|candidate| candidate.free),
+        free_from: counted.map(|_| source(case, slot)),
+        selected,
+        weight,
+        replicas_before: case.request.replicas_on(&cluster.name),
+        replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
+        out,
+    }
+}
+
+/// What the division counts for the cluster.
+fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64> {
+    let given = || {
+        let applying = seen.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
+        applying.map(|(_, weight)| *weight).max().unwrap_or(0)
+    };
+    let replicas = i64::from(case.request.replicas);
+    let held: i64 = seen.selected.iter().map(|candidate| candidate.own).sum();
+    match &case.placement.division {
+        Division::Duplicated | Division::Specified(_) | Division::Unsupported { .. } => None,
+        Division::Static(None) => Some(1),
+        Division::Static(Some(_)) => Some(given()),
+        Division::Dynamic | Division::Aggregated if case.mode == Mode::Fresh => Some(candidate.available()),
+        Division::Dynamic | Division::Aggregated if held > replicas => Some(candidate.own),
+        Division::Dynamic | Division::Aggregated => Some(candidate.free),
+    }
+}
+
+fn no_weight(case: &Case<'_>) -> &'static str {
+    match &case.placement.division {
+        Division::Static(_) => "no rule gives it any weight",
+        _ => "there is no room for another replica",
+    }
+}
+
+/// Which of a cluster's numbers its free room comes from.
+fn source(case: &Case<'_>, slot: usize) -> &'static str {
+    match &case.fleet.cluster(slot).room {
+        None => "no resource summary",
+        Some(room) if room.pods <= 0 => "pods",
+        Some(room) if room.grades.is_some() && case.request.requirements.is_some() => "resource models",
+        Some(_) if case.request.requirements.is_some() => "resource summary",
+        Some(_) => "pods",
+    }
+}

@@ -118,16 +118,12 @@ impl Cache {
             past.trim(now_ms, &self.shared.limits);
             self.shared.newest.store(Arc::new(view));
         }
+        // Told only now, when whoever wakes finds everything in place.
+        let moved: BTreeMap<GroupResource, Revision> =
+            events.iter().map(|event| (event.object.key.resource, event.revision)).collect();
         let past = self.read();
-        let mut last = None;
-        for event in events.iter().rev() {
-            // Newest first: a kind is told once, and mostly a group is of one kind.
-            let resource = event.object.key.resource;
-            let moved = &past.kinds[&resource].moved;
-            if last != Some(resource) && *moved.borrow() < event.revision {
-                moved.send_replace(event.revision);
-            }
-            last = Some(resource);
+        for (resource, revision) in moved {
+            past.kinds[&resource].moved.send_replace(revision);
         }
         drop(past);
         self.shared.tip.send_replace(revision);

@@ -4,6 +4,7 @@ mod conformance;
 mod faults;
 mod faulty;
 mod fixtures;
+mod full_disk;
 mod kill;
 mod sqlite_file;
 mod watching;

@@ -1,0 +1,80 @@
+//! A disk that is really full: a small file system, mounted in a namespace of its own. Where the machine
+//! does not allow that, the test says so and passes.
+
+use std::path::Path;
+use std::process::Command;
+
+use ballast::store::{self, Error};
+use ballast::watch::{Atomicity, Limits, WriteError};
+
+use super::fixtures::*;
+
+/// Tells the test binary that it runs on the small disk, and where that is.
+const SMALL_DISK: &str = "BALLAST_TEST_SMALL_DISK";
+
+#[test]
+fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
+    let home = tempfile::tempdir().unwrap();
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+        command
+    };
+    let mount = "mount -t tmpfs -o size=3m tmpfs \"$0\"";
+    if !unshare().arg(mount).arg(home.path()).output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: this machine does not allow mounting a small disk");
+        return;
+    }
+    let output = unshare()
+        .arg(format!("{mount} && exec \"$1\" --exact store::full_disk::on_the_small_disk --nocapture"))
+        .arg(home.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(SMALL_DISK, home.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Not a test by itself: what the other one runs. Does nothing without its variable.
+#[tokio::test]
+async fn on_the_small_disk() {
+    let Ok(place) = std::env::var(SMALL_DISK) else { return };
+    let filler = Path::new(&place).join("filler");
+    std::fs::write(&filler, vec![0; 1 << 20]).unwrap();
+    let url = format!("sqlite://{place}/ballast.db");
+    let room = Room::open(store::open(&url, &[]).await.unwrap(), Limits::default()).await;
+    let mut acknowledged = 0;
+    for round in 0..3 {
+        let error = loop {
+            match room.writer.commit(batch(acknowledged), Atomicity::All).await {
+                Ok(outcomes) => acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
+                Err(error) => break error,
+            }
+            assert!(acknowledged < 3000, "three megabytes cannot hold that");
+        };
+        let WriteError::Unavailable(source) = &error else { panic!("{error:?}") };
+        assert!(matches!(**source, Error::Unavailable { .. }), "{error:?}");
+        assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged, "round {round}: nothing more than was said");
+        // Space returns, a little more each time.
+        std::fs::write(&filler, vec![0; (1 << 20) - (round + 1) * (300 << 10)]).unwrap();
+        let outcomes = room.writer.commit(batch(acknowledged), Atomicity::All).await.unwrap();
+        acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    }
+    room.close().await;
+    std::fs::remove_file(&filler).unwrap();
+    let room = Room::open(store::open(&url, &[]).await.unwrap(), Limits::default()).await;
+    assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged);
+    assert_eq!(room.cache.view().revision.0, acknowledged as i64);
+}
+
+/// Objects of two kilobytes, ten at once: a transaction of several statements.
+fn batch(first: usize) -> Vec<ballast::watch::Write> {
+    (first..first + 10)
+        .map(|number| {
+            let key = binding(&format!("web-{number}"));
+            let mut object = object(&key, 1);
+            object.insert("data".into(), "x".repeat(2000).into());
+            put(&key, object)
+        })
+        .collect()
+}

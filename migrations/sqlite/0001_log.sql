@@ -1,8 +1,12 @@
 -- "BLST": tells our files from those of other programs.
 PRAGMA application_id = 1112298324;
 
--- The log. The newest row of a key is its state, unless that is a deletion; older rows are its history.
--- The long column comes last, so that reading the others never touches the pages it overflows to.
+-- The log. A row is the state of its key unless it is a deletion or another row has replaced it;
+-- replaced rows are history.
+--
+-- There is no index by key: every commit would pay for it, with more pages than the rows themselves. The
+-- server knows its keys, and people's queries walk the table. The long column comes last, so that
+-- walking reads no more of it than lies on the same page.
 CREATE TABLE changes (
     revision  INTEGER PRIMARY KEY,
     kind      TEXT    NOT NULL,
@@ -15,7 +19,8 @@ CREATE TABLE changes (
     object    TEXT    NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX changes_by_key ON changes (kind, namespace, name, revision);
+-- No state is replaced twice. Tells the states from the history, too.
+CREATE UNIQUE INDEX changes_by_previous ON changes (previous) WHERE previous > 0;
 
 -- History up to `compacted` may be gone; up to `swept` it is.
 CREATE TABLE compaction (
@@ -24,18 +29,3 @@ CREATE TABLE compaction (
 ) STRICT;
 
 INSERT INTO compaction VALUES (0, 0);
-
--- The log has no gaps, and no change replaces a state that is no longer the newest.
-CREATE TRIGGER changes_follow_each_other BEFORE INSERT ON changes
-BEGIN
-    SELECT raise(ABORT, 'conflict')
-    WHERE NEW.revision <> 1 + (SELECT max(compacted, coalesce((SELECT max(revision) FROM changes), 0)) FROM compaction)
-       OR (NEW.operation = 'create') <> (NEW.previous = 0)
-       OR NEW.previous <> coalesce((
-              SELECT iif(operation = 'delete', 0, revision)
-              FROM changes
-              WHERE kind = NEW.kind AND namespace = NEW.namespace AND name = NEW.name
-              ORDER BY revision DESC
-              LIMIT 1
-          ), 0);
-END;

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
-use super::{Bounds, Change, Error, Operation, Store, log};
+use super::log::Heads;
+use super::{Bounds, Change, Error, Operation, Store};
 use crate::k8s::{GroupResource, Key, Revision};
 
 #[derive(Debug, Default)]
@@ -17,9 +18,7 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Log {
     changes: BTreeMap<Revision, Change>,
-    /// The newest revision of each live key.
-    live: BTreeMap<Key, Revision>,
-    last: Revision,
+    heads: Heads,
     compacted: Revision,
     /// Compaction has worked its way up to here.
     swept: Revision,
@@ -35,34 +34,27 @@ impl MemoryStore {
     }
 }
 
-impl Log {
-    fn append(&mut self, change: &Change) {
-        match change.operation {
-            Operation::Delete => self.live.remove(&change.key),
-            Operation::Create | Operation::Update => self.live.insert(change.key.clone(), change.revision),
-        };
-        self.last = change.revision;
-        self.changes.insert(change.revision, change.clone());
-    }
-}
-
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
         let log = self.log();
-        Ok(log.live.get(key).map(|revision| log.changes[revision].clone()))
+        Ok(log.heads.newest.get(key).map(|revision| log.changes[revision].clone()))
     }
 
     async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
         let log = self.log();
-        let wanted = log.live.iter().filter(|(key, _)| resource.is_none_or(|resource| key.resource == resource));
-        Ok(wanted.map(|(_, revision)| log.changes[revision].clone()).collect())
+        let newest = log.heads.newest.values().map(|revision| &log.changes[revision]);
+        let wanted = newest.filter(|change| resource.is_none_or(|resource| change.key.resource == resource));
+        let mut wanted: Vec<Change> = wanted.cloned().collect();
+        wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok(wanted)
     }
 
     async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
         let mut log = self.log();
-        log::check(changes, log.last, |key| log.live.get(key).copied().unwrap_or_default())?;
-        changes.iter().for_each(|change| log.append(change));
+        log.heads.check(changes)?;
+        log.heads.follow(changes);
+        log.changes.extend(changes.iter().map(|change| (change.revision, change.clone())));
         Ok(())
     }
 
@@ -82,7 +74,7 @@ impl Store for MemoryStore {
 
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
         let mut log = self.log();
-        log.compacted = log.compacted.max(through.min(log.last));
+        log.compacted = log.compacted.max(through.min(log.heads.last));
         let end = log.compacted.min(Revision(log.swept.0.saturating_add(limit as i64)));
         // A row stops being a state when another one replaces it, so the replacements lead to it; a
         // deletion replaces the last state and is none itself.
@@ -102,7 +94,7 @@ impl Store for MemoryStore {
 
     async fn bounds(&self) -> Result<Bounds, Error> {
         let log = self.log();
-        Ok(Bounds { last: log.last, compacted: log.compacted })
+        Ok(Bounds { last: log.heads.last, compacted: log.compacted })
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {

@@ -1,7 +1,7 @@
 //! Start-up: the newest row of each key becomes the view, the end of the log becomes the windows, so that
 //! watches resume where they were before the restart.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Clock;
@@ -11,8 +11,8 @@ use crate::store::{Bounds, Change, Error, Operation, Store};
 use super::window::{Event, EventKind};
 use super::{Cache, Limits, View};
 
-/// Rows read at once: some megabytes.
-const PAGE_ROWS: usize = 2000;
+/// Rows read at once: a megabyte or two.
+const PAGE_ROWS: usize = 1000;
 
 pub(super) struct Loaded {
     pub cache: Cache,
@@ -28,15 +28,12 @@ pub(super) async fn load(store: &dyn Store, clock: &dyn Clock, limits: &Limits) 
         time_ms = change.time_ms.max(time_ms);
         view.insert(Arc::new(object(change)?));
     }
-    let start = start_of_window(bounds, limits);
+    let (start, pages) = recent(store, bounds, limits).await?;
     let cache = Cache::new(view, start, limits.clone());
     let view = cache.view();
     let mut known = Known { view: &view, recent: HashMap::new() };
-    let mut after = start;
-    while after < bounds.last {
-        let page = store.changes(after, PAGE_ROWS).await?;
-        let Some(last) = page.last() else { return Err(missing(after.next())) };
-        (after, time_ms) = (last.revision, last.time_ms.max(time_ms));
+    for page in pages {
+        time_ms = page.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
         known.learn_previous(store, &page).await?;
         let events: Vec<Arc<Event>> = page.into_iter().map(|change| known.event(change)).collect::<Result<_, _>>()?;
         cache.recall(&events, clock.now_ms());
@@ -44,9 +41,30 @@ pub(super) async fn load(store: &dyn Store, clock: &dyn Clock, limits: &Limits) 
     Ok(Loaded { cache, time_ms })
 }
 
-fn start_of_window(bounds: Bounds, limits: &Limits) -> Revision {
-    let by_count = bounds.last.0.saturating_sub(i64::try_from(limits.window_events_max).unwrap_or(i64::MAX));
-    bounds.compacted.max(Revision(by_count))
+/// The end of the log in pages, as much of it as a window may hold, and the revision it begins after. All
+/// kinds share the bounds of one here: after a restart the past may be shorter, never wrong.
+async fn recent(
+    store: &dyn Store,
+    bounds: Bounds,
+    limits: &Limits,
+) -> Result<(Revision, VecDeque<Vec<Change>>), Error> {
+    let (mut start, mut rows, mut bytes) = (bounds.last, 0, 0);
+    let mut pages = VecDeque::new();
+    while start > bounds.compacted && rows < limits.window_events_max && bytes < limits.window_bytes_max {
+        let wanted = PAGE_ROWS.min(limits.window_events_max - rows);
+        let after = bounds.compacted.max(Revision(start.0 - wanted as i64));
+        let page = store.changes(after, wanted).await?;
+        // Above what is compacted every revision has its row.
+        let there = page.iter().map(|change| change.revision.0);
+        if !there.eq(after.0 + 1..=start.0) {
+            return Err(missing(after, start));
+        }
+        rows += page.len();
+        bytes += page.iter().map(|change| change.object.len()).sum::<usize>();
+        pages.push_front(page);
+        start = after;
+    }
+    Ok((start, pages))
 }
 
 /// Objects by their revision, so that an event, the one after it and the view share one allocation.
@@ -75,7 +93,7 @@ impl Known<'_> {
         // What was replaced cannot be replaced again: nobody will ask for it any more.
         let previous = match change.previous {
             Revision::ZERO => None,
-            previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous))?),
+            previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous, previous))?),
         };
         let kind = match change.operation {
             Operation::Create => EventKind::Created,
@@ -104,7 +122,7 @@ fn object(change: Change) -> Result<Object, Error> {
     Ok(object)
 }
 
-fn missing(revision: Revision) -> Error {
-    let advice = format!("the row of revision {revision} is missing; restore the database from a backup");
+fn missing(first: Revision, last: Revision) -> Error {
+    let advice = format!("rows of the revisions {first} to {last} are missing; restore the database from a backup");
     Error::Corrupt { advice, source: None }
 }

@@ -7,8 +7,9 @@ use crate::store::Error;
 /// Primary result codes, <https://www.sqlite.org/rescode.html>.
 const CORRUPT: u32 = 11;
 const NOT_A_DATABASE: u32 = 26;
-/// Of a `raise(ABORT)` in a trigger: an extended code.
-const CONSTRAINT_TRIGGER: u32 = 1811;
+/// Extended codes: a revision that is there already, a second replacement of the same row.
+const CONSTRAINT_PRIMARY_KEY: u32 = 1555;
+const CONSTRAINT_UNIQUE: u32 = 2067;
 
 /// What an error means for whoever called the store.
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
@@ -23,9 +24,9 @@ pub(super) fn corrupt(advice: impl Into<String>, source: Option<sqlx::Error>) ->
     Error::Corrupt { advice: advice.into(), source }
 }
 
-/// The log's own rule refused a row.
+/// Somebody else has written what only we may write.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    code(error) == Some(CONSTRAINT_TRIGGER)
+    matches!(code(error), Some(CONSTRAINT_PRIMARY_KEY | CONSTRAINT_UNIQUE))
 }
 
 fn code(error: &sqlx::Error) -> Option<u32> {

@@ -13,13 +13,14 @@ mod open;
 mod statements;
 mod tables;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::{Bounds, Change, Error, Store, Table, log};
+use super::log::Heads;
+use super::{Bounds, Change, Error, Store, Table};
 use crate::k8s::{GroupResource, Key, Revision};
 
 use checkpoint::Checkpointer;
@@ -28,6 +29,8 @@ use errors::{classify, is_conflict};
 
 pub struct SqliteStore {
     lines: Arc<Lines>,
+    /// None until they are needed, while a commit is under way, and after one that failed.
+    heads: Mutex<Option<Heads>>,
     checkpointer: Checkpointer,
     _lock: open::Lock,
 }
@@ -55,50 +58,72 @@ impl SqliteStore {
             writer: Line::new(opened.options.clone(), opened.writer),
             reader: Line::new(opened.options, opened.reader),
         });
-        Ok(SqliteStore { checkpointer: Checkpointer::start(lines.clone()), lines, _lock: opened.lock })
+        let (checkpointer, heads) = (Checkpointer::start(lines.clone()), Mutex::new(None));
+        Ok(SqliteStore { checkpointer, lines, heads, _lock: opened.lock })
     }
 
-    /// The log refused a row; finds out which.
-    async fn conflict(&self, changes: &[Change]) -> Result<(), Error> {
-        let bounds = self.bounds().await?;
-        let mut newest: HashMap<&Key, Revision> = HashMap::new();
-        for change in changes {
-            let state = self.get(&change.key).await?;
-            newest.insert(&change.key, state.map_or(Revision::ZERO, |state| state.revision));
-        }
-        log::check(changes, bounds.last, |key| newest[key])
+    /// Waits its turn, and loads what an earlier failure made doubtful.
+    async fn heads(&self) -> Result<(MutexGuard<'_, Option<Heads>>, Heads), Error> {
+        let mut slot = self.heads.lock().await;
+        let heads = match slot.take() {
+            Some(heads) => heads,
+            None => on!(self.lines.reader, "failed to read the keys", heads())?,
+        };
+        Ok((slot, heads))
+    }
+
+    async fn append(&self, changes: &[Change]) -> Result<(), Error> {
+        const ACTION: &str = "failed to commit";
+        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
+        let outcome = statements::append(&mut lease.connection, changes).await;
+        lease.end(outcome).await.map_err(|error| match changes.first() {
+            Some(first) if is_conflict(&error) => Error::Conflict { key: first.key.clone() },
+            _ => classify(ACTION, error),
+        })
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
-        on!(self.lines.reader, "failed to read an object", get(key))
+        let (mut slot, heads) = self.heads().await?;
+        let newest = heads.newest.get(key).copied();
+        *slot = Some(heads);
+        match newest {
+            Some(revision) => Ok(self.rows(&[revision]).await?.pop()),
+            None => Ok(None),
+        }
     }
 
     async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
-        on!(self.lines.reader, "failed to read the objects", list(resource))
+        if resource.is_some() {
+            return on!(self.lines.reader, "failed to read the objects", list(resource));
+        }
+        // Whoever lists everything is starting up, and has then read all the keys as well. Holding the
+        // heads keeps commits away meanwhile.
+        let mut slot = self.heads.lock().await;
+        let states = on!(self.lines.reader, "failed to read the objects", list(None))?;
+        if slot.is_none() {
+            *slot = Some(Heads::of(self.bounds().await?.last, &states));
+        }
+        Ok(states)
     }
 
     async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
         }
-        const ACTION: &str = "failed to commit";
-        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
-        let outcome = statements::append(&mut lease.connection, changes).await;
-        match lease.end(outcome).await {
-            Ok(()) => {
-                self.checkpointer.wrote(changes);
-                Ok(())
-            }
-            Err(error) if is_conflict(&error) => {
-                self.conflict(changes).await?;
-                // The log and the shared rule disagree: never seen as success.
-                Err(classify(ACTION, error))
-            }
-            Err(error) => Err(classify(ACTION, error)),
+        let (mut slot, mut heads) = self.heads().await?;
+        if let Err(conflict) = heads.check(changes) {
+            *slot = Some(heads);
+            return Err(conflict);
         }
+        // A failure may have stored the rows or not, so the heads are not put back then.
+        self.append(changes).await?;
+        heads.follow(changes);
+        *slot = Some(heads);
+        self.checkpointer.wrote(changes);
+        Ok(())
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {

@@ -1,12 +1,15 @@
 //! Every statement, and how rows become changes and back.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, FromRow, Row};
 
 use crate::k8s::{GroupResource, Key, Revision};
+use crate::store::log::Heads;
 use crate::store::{Bounds, Change, Operation};
 
 const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
@@ -77,11 +80,9 @@ impl FromRow<'_, SqliteRow> for Change {
             "delete" => Operation::Delete,
             unknown => return Err(sqlx::Error::Decode(format!("{unknown:?} is no operation").into())),
         };
-        let (namespace, name): (&str, &str) = (row.try_get("namespace")?, row.try_get("name")?);
-        let key = Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name);
         Ok(Change {
             revision: Revision(row.try_get("revision")?),
-            key,
+            key: key(row)?,
             operation,
             created: Revision(row.try_get("created")?),
             previous: Revision(row.try_get("previous")?),
@@ -91,33 +92,43 @@ impl FromRow<'_, SqliteRow> for Change {
     }
 }
 
-pub(super) async fn get(connection: &mut SqliteConnection, key: &Key) -> Result<Option<Change>, sqlx::Error> {
-    let newest: Option<Change> = sqlx::query_as(
-        "SELECT * FROM changes WHERE kind = ? AND namespace = ? AND name = ? ORDER BY revision DESC LIMIT 1",
-    )
-    .bind(key.resource.as_str())
-    .bind(key.namespace.clone())
-    .bind(key.name.clone())
-    .fetch_optional(connection)
-    .await?;
-    Ok(newest.filter(|change| change.operation != Operation::Delete))
+fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
+    let (namespace, name): (&str, &str) = (row.try_get("namespace")?, row.try_get("name")?);
+    Ok(Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name))
+}
+
+/// What makes a row the state of its key.
+macro_rules! states {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM changes AS state WHERE operation <> 'delete' AND NOT EXISTS (
+                 SELECT 1 FROM changes AS later WHERE later.previous = state.revision AND later.previous > 0)"
+        )
+    };
 }
 
 pub(super) async fn list(
     connection: &mut SqliteConnection,
     resource: Option<GroupResource>,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    // The inner query reads nothing but the index, and yields the keys in order; the unary plus keeps
-    // SQLite from walking the rows of one operation instead.
-    sqlx::query_as(
-        "SELECT changes.* FROM
-             (SELECT max(revision) AS revision FROM changes WHERE ?1 IS NULL OR kind = ?1 GROUP BY kind, namespace, name)
-             CROSS JOIN changes USING (revision)
-         WHERE operation <> 'delete'",
-    )
-    .bind(resource.map(GroupResource::as_str))
-    .fetch_all(connection)
-    .await
+    let mut states: Vec<Change> = sqlx::query_as(concat!(states!("*"), " AND (?1 IS NULL OR kind = ?1)"))
+        .bind(resource.map(GroupResource::as_str))
+        .fetch_all(connection)
+        .await?;
+    states.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    Ok(states)
+}
+
+pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sqlx::Error> {
+    let (bounds, _) = bounds(connection).await?;
+    let mut heads = Heads { last: bounds.last, newest: HashMap::new() };
+    let mut states = sqlx::query(states!("kind, namespace, name, revision")).fetch(connection);
+    while let Some(row) = states.try_next().await? {
+        heads.newest.insert(key(&row)?, Revision(row.try_get("revision")?));
+    }
+    Ok(heads)
 }
 
 pub(super) async fn changes(

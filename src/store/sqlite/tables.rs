@@ -36,11 +36,9 @@ SELECT namespace, name, revision,
     object ->> '$.metadata.creationTimestamp' AS created,
     strftime('%Y-%m-%dT%H:%M:%SZ', time_ms / 1000, 'unixepoch') AS updated{columns},
     object
-FROM changes AS newest
+FROM changes AS state
 WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
-    SELECT 1 FROM changes AS later
-    WHERE later.kind = {kind} AND later.namespace = newest.namespace AND later.name = newest.name
-        AND later.revision > newest.revision)",
+    SELECT 1 FROM changes AS later WHERE later.previous = state.revision AND later.previous > 0)",
         name = quote(&table.name, '"'),
         kind = quote(table.resource.as_str(), '\''),
     )

@@ -22,7 +22,7 @@ fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
     };
     let mount = "mount -t tmpfs -o size=3m tmpfs \"$0\"";
     if !unshare().arg(mount).arg(home.path()).output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: this machine does not allow mounting a small disk");
+        eprintln!("skipped: this machine does not allow mounting a small disk");
         return;
     }
     let output = unshare()

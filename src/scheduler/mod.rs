@@ -14,22 +14,23 @@
 
 mod commit;
 pub mod lower;
+mod members;
 mod pass;
 mod trigger;
 mod wake;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
+use self::members::{Members, Moved};
 use self::pass::{Pass, Verdict};
 use self::trigger::Head;
-use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
-use crate::engine::karmada::{Difference, Fleet, Profile, Target, WorkloadGroups, Workloads};
-use crate::k8s::{GroupResource, Key, Object, Revision};
+use crate::engine::karmada::{Profile, Target, WorkloadGroups, Workloads};
+use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
@@ -48,21 +49,10 @@ pub struct Scheduler {
     client: Client,
     clock: Arc<dyn Clock>,
     profile: Arc<Profile>,
-    fleet: Fleet,
-    /// The revision at which each cluster of the fleet was read.
-    known: BTreeMap<Arc<str>, Revision>,
+    members: Members,
     workloads: Workloads,
     /// What bindings in groups were last noted with.
     groups: HashMap<Key, WorkloadGroups>,
-}
-
-/// What became of the fleet since it was last looked at.
-#[derive(Default)]
-struct Moved {
-    /// Clusters that came, went, or changed what may go there.
-    traits: Vec<Arc<str>>,
-    /// Some cluster has more or less room, or other traits: what found no place may find one.
-    any: bool,
 }
 
 impl Scheduler {
@@ -71,50 +61,10 @@ impl Scheduler {
             client,
             clock,
             profile: Arc::new(profile),
-            fleet: Fleet::default(),
-            known: BTreeMap::new(),
+            members: Members::default(),
             workloads: Workloads::default(),
             groups: HashMap::new(),
         }
-    }
-
-    /// Brings the fleet to the state of a view.
-    fn sync(&mut self, view: &View) -> Moved {
-        let mut moved = Moved::default();
-        let mut note = |name: &Arc<str>, difference: Difference| {
-            moved.any |= !difference.is_none();
-            if difference.presence || difference.traits {
-                moved.traits.push(Arc::clone(name));
-            }
-        };
-        let mut there = HashSet::new();
-        for object in view.list(CLUSTERS, None) {
-            let name = &object.key.name;
-            there.insert(Arc::clone(name));
-            if self.known.get(name) == Some(&object.revision) {
-                continue;
-            }
-            self.known.insert(Arc::clone(name), object.revision);
-            match object.typed::<Cluster>() {
-                Ok(cluster) => {
-                    let (cluster, faults) = lower::karmada::cluster(&cluster);
-                    for fault in faults {
-                        tracing::warn!(cluster = %name, %fault, "left out of the cluster");
-                    }
-                    note(name, self.fleet.upsert(cluster));
-                }
-                // The last state that could be read stands.
-                Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
-            }
-        }
-        self.known.retain(|name, _| {
-            let stays = there.contains(name);
-            if !stays {
-                note(name, self.fleet.remove(name));
-            }
-            stays
-        });
-        moved
     }
 
     /// Notes which groups a binding belongs to, and marks nothing.
@@ -154,7 +104,7 @@ impl Work for Scheduler {
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         // Every binding is looked at anyway, so what moved is of no interest.
-        self.sync(view);
+        self.members.sync(view);
         self.workloads = Workloads::default();
         self.groups.clear();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
@@ -181,10 +131,11 @@ impl Work for Scheduler {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let view = self.client.view();
-        let moved = self.sync(&view);
+        let moved = self.members.sync(&view);
         let pass = Pass {
             view,
-            fleet: self.fleet.clone(),
+            fleet: self.members.fleet.clone(),
+            hostile: Arc::clone(&self.members.hostile),
             workloads: self.workloads.clone(),
             profile: Arc::clone(&self.profile),
             now: self.clock.now(),

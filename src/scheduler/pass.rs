@@ -4,11 +4,14 @@
 //! could have been waiting for is in the fleet: a trigger that is served here was accepted before the pass
 //! began (design.md §4).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::{commit, lower};
+use crate::api::core::Taint;
+use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Key, Object, Revision, Time};
@@ -21,6 +24,8 @@ pub struct Pass {
     pub view: Arc<View>,
     pub fleet: Fleet,
     pub workloads: Workloads,
+    /// The clusters with NoExecute taints, and their taints.
+    pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
 }
@@ -48,18 +53,29 @@ impl Pass {
             return Verdict { key, revision: None, change: None, next: Next::Done };
         };
         let revision = Some(object.revision);
-        let (binding, request, tree) = match read(object) {
+        let (binding, mut request, tree) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, fault, "cannot be scheduled");
                 return Verdict { key, revision, change: None, next: Next::Park };
             }
         };
+        request.evicting.extend(self.outstayed(&binding));
         let decision = pass.decide(&request);
         let trigger = Trigger::of(&binding.spec, &binding.status);
         let change = commit::written(tree, object.generation, trigger, &decision, self.now);
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
         Verdict { key, revision, change, next: self.next(&decision) }
+    }
+
+    /// Clusters on which the binding's tolerations have run out. It must not be sent back to where it was
+    /// evicted from: to a filter without a clock the taint still looks tolerated.
+    fn outstayed(&self, binding: &AnyBinding) -> impl Iterator<Item = Box<str>> {
+        let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
+        let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
+        let hostile = is_limited.then_some(&*self.hostile).into_iter().flatten();
+        let is_over = |taints: &[Taint]| Stay::of(taints, tolerations, self.now).is_over(self.now);
+        hostile.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
 
     fn next(&self, decision: &Decision) -> Next {

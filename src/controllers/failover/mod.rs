@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use self::plan::{Host, Plan};
 use super::{CLUSTERS, commit_one};
 use crate::api::core::Toleration;
-use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
@@ -126,13 +126,13 @@ async fn judge_cluster(client: &Client, key: Key, now: Time, worked: &mut Worked
 /// Writes `timeAdded` where a NoExecute taint lacks it. `Done`: there is nothing to date.
 async fn date_taints(client: &Client, object: &Arc<Object>, now: Time) -> Next {
     let Ok(cluster) = object.typed::<Cluster>() else { return Next::Park };
-    if !cluster.spec.taints.iter().any(plan::is_undated) {
+    if !cluster.spec.taints.iter().any(is_undated) {
         return Next::Done;
     }
     let Ok(mut tree) = object.value() else { return Next::Park };
     if let Some(Value::Array(taints)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("taints")) {
         for (taint, written) in cluster.spec.taints.iter().zip(taints) {
-            if plan::is_undated(taint) {
+            if is_undated(taint) {
                 written["timeAdded"] = Value::from(now.to_string());
             }
         }
@@ -231,7 +231,7 @@ fn cluster_key(name: &str) -> Key {
 }
 
 fn is_hostile(cluster: &Object) -> bool {
-    cluster.typed::<Cluster>().is_ok_and(|cluster| cluster.spec.taints.iter().any(plan::is_no_execute))
+    cluster.typed::<Cluster>().is_ok_and(|cluster| cluster.spec.taints.iter().any(is_no_execute))
 }
 
 /// As much of a binding as matters here. Read anew each time: kept typed forms of all bindings would cost

@@ -1,14 +1,13 @@
 //! Which clusters a binding must leave, and when to look again. Pure.
 //!
-//! A cluster is left when it is gone, or when it carries a NoExecute taint that the binding's placement
-//! does not tolerate, or no longer (`tolerationSeconds` counts from the taint's `timeAdded`). Of several
-//! tolerations that fit a taint the first one counts, as in Kubernetes.
+//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`).
 //!
 //! Room is left for graceful eviction: a plan says why each cluster is left, so that a task can be
 //! written in place of the removal.
 
-use crate::api::core::{Taint, TaintEffect, Toleration};
-use crate::k8s::{Time, taint};
+use crate::api::core::{Taint, Toleration};
+use crate::api::karmada::cluster::v1alpha1::Stay;
+use crate::k8s::Time;
 
 /// What is known of a cluster that a binding runs on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,14 +31,6 @@ pub struct Plan {
     pub look_again: Option<Time>,
 }
 
-/// How long a binding may stay where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stay {
-    ForEver,
-    Until(Time),
-    NoLonger,
-}
-
 pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, tolerations: &[Toleration], now: Time) -> Plan {
     let mut plan = Plan::default();
     for (name, host) in hosts {
@@ -50,61 +41,20 @@ pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, toleration
                 continue;
             }
         };
-        match stay(taints, tolerations, now) {
-            Stay::ForEver => {}
-            Stay::Until(end) if end > now => {
-                plan.look_again = Some(plan.look_again.map_or(end, |other| other.min(end)));
-            }
-            Stay::Until(_) | Stay::NoLonger => plan.leave.push((name.to_owned(), Why::Tainted)),
+        let stay = Stay::of(taints, tolerations, now);
+        if stay.is_over(now) {
+            plan.leave.push((name.to_owned(), Why::Tainted));
+        } else if let Stay::Until(end) = stay {
+            plan.look_again = Some(plan.look_again.map_or(end, |other| other.min(end)));
         }
     }
     plan
 }
 
-/// A NoExecute taint without the time since when it is there: `tolerationSeconds` cannot be counted.
-pub fn is_undated(taint: &Taint) -> bool {
-    is_no_execute(taint) && taint.time_added.is_none()
-}
-
-pub fn is_no_execute(taint: &Taint) -> bool {
-    taint.effect == TaintEffect::NoExecute
-}
-
-fn stay(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Stay {
-    let mut stay = Stay::ForEver;
-    for taint in taints.iter().filter(|taint| is_no_execute(taint)) {
-        let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
-            return Stay::NoLonger;
-        };
-        let Some(seconds) = toleration.toleration_seconds else { continue };
-        // Until it is dated (`is_undated`), a taint counts as just added.
-        let end = taint.time_added.unwrap_or(now).plus_seconds(seconds.max(0));
-        stay = match stay {
-            Stay::Until(other) => Stay::Until(other.min(end)),
-            Stay::ForEver | Stay::NoLonger => Stay::Until(end),
-        };
-    }
-    stay
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    fn text(field: &Option<String>) -> &str {
-        field.as_deref().unwrap_or_default()
-    }
-    let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
-    let toleration =
-        taint::Toleration::from_parts(text(key), text(operator), text(value), text(effect), *toleration_seconds);
-    let effect = match taint.effect {
-        TaintEffect::NoSchedule => taint::Effect::NoSchedule,
-        TaintEffect::PreferNoSchedule => taint::Effect::PreferNoSchedule,
-        TaintEffect::NoExecute => taint::Effect::NoExecute,
-    };
-    toleration.tolerates(&taint::Taint { key: taint.key.as_str().into(), value: text(&taint.value).into(), effect })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::core::TaintEffect;
 
     fn at(seconds: i64) -> Time {
         Time::from_seconds(seconds)

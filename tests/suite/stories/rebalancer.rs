@@ -243,7 +243,7 @@ async fn c10_two_rebalancers_within_one_second_are_two_triggers() {
 }
 
 #[tokio::test]
-async fn a_thousand_rebalancers_at_once_finish_though_one_is_in_trouble() {
+async fn hundreds_of_rebalancers_at_once_finish() {
     let (mut world, _) = nginx().await;
     let mut keys = Vec::new();
     for number in 0..200 {
@@ -256,8 +256,9 @@ async fn a_thousand_rebalancers_at_once_finish_though_one_is_in_trouble() {
 }
 
 #[tokio::test]
-async fn one_rebalancer_takes_ten_thousand_workloads() {
-    const WORKLOADS: usize = 10_000;
+async fn one_rebalancer_takes_thousands_of_workloads() {
+    // More than two transactions hold; benches/ has ten thousand.
+    const WORKLOADS: usize = 4_500;
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;

@@ -29,7 +29,7 @@ pub const PP: GroupResource = GroupResource::new("propagationpolicies.policy.kar
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
 /// A world that has not settled after so many turns never will.
-const TURNS_MAX: usize = 20_000;
+const TURNS_MAX: usize = 2_000;
 
 pub struct World {
     pub clock: Arc<ManualClock>,
@@ -98,7 +98,13 @@ impl World {
                 return;
             }
         }
-        panic!("does not settle");
+        let mut busy = Vec::new();
+        for runner in &mut self.live().runners {
+            if runner.turn().await {
+                busy.push(runner.name());
+            }
+        }
+        panic!("does not settle: {busy:?} at revision {}", self.client().view().revision);
     }
 
     /// One turn of each worker. Answers whether any had something to do.

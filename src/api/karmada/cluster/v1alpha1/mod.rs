@@ -3,8 +3,10 @@
 mod cluster;
 mod cluster_rules;
 mod cluster_status;
+mod stay;
 
 pub use cluster::{Cluster, ClusterSpec, LocalSecretReference, ResourceModel, ResourceModelRange};
 pub use cluster_status::{
     APIEnablement, APIResource, AllocatableModeling, ClusterStatus, NodeSummary, ResourceSummary,
 };
+pub use stay::{Stay, is_no_execute, is_undated};

@@ -16,24 +16,15 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::api::karmada::policy::v1alpha1::ResourceSelector;
+use crate::api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, ResourceSelector};
 use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
 use crate::api::meta::LabelSelector;
 use crate::clock::Clock;
 use crate::k8s::selector::Selector;
-use crate::k8s::{GroupResource, Key, Object, Status, Time, User};
+use crate::k8s::{Key, Object, Status, Time, User};
 use crate::registry::{Action, Atomicity, Change, Client, Part};
 use crate::watch::View;
-
-const PROPAGATION_POLICIES: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
-const CLUSTER_PROPAGATION_POLICIES: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
-
-const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
-const POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
-const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
-const CLUSTER_POLICY_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
-const CLUSTER_POLICY_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
 /// Bindings marked in one transaction.
 const MARKS_PER_COMMIT_MAX: usize = 2_000;
@@ -118,21 +109,14 @@ struct Selection<'a> {
     policies: &'a [PolicySelector],
     resources: Vec<(&'a ResourceSelector, Selector)>,
     /// Which policy has which permanent id, for bindings that carry nothing but the id.
-    ids: BTreeMap<String, Policy>,
-}
-
-/// Who manages a binding. The namespace is empty for cluster-wide policies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Policy {
-    namespace: String,
-    name: String,
+    ids: PolicyIds,
 }
 
 impl<'a> Selection<'a> {
     fn new(spec: &'a RescheduleTaskSpec, view: &View) -> Selection<'a> {
         let ids = match spec.target_ref_policy.as_slice() {
-            [] => BTreeMap::new(),
-            _ => policy_ids(view),
+            [] => PolicyIds::default(),
+            _ => PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).map(|policy| &**policy)),
         };
         let resources = spec
             .target_ref_resource
@@ -155,7 +139,7 @@ impl<'a> Selection<'a> {
         }
         let Ok(binding) = serde_json::from_slice::<Bound>(&object.json) else { return false };
         let by_policy = || {
-            let managers = self.managers(object, &binding);
+            let managers = self.ids.managers(object, &binding.metadata.annotations);
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))
         };
         let by_resource = || {
@@ -165,25 +149,10 @@ impl<'a> Selection<'a> {
         };
         by_resource() || by_policy()
     }
-
-    fn managers(&self, object: &Object, binding: &Bound) -> Vec<Policy> {
-        // Older Karmada wrote names as labels, newer writes them as annotations.
-        let text = |name: &str| binding.metadata.annotations.get(name).map(String::as_str).or(object.label(name));
-        let mut managers = Vec::new();
-        if let (Some(namespace), Some(name)) = (text(POLICY_NAMESPACE), text(POLICY_NAME)) {
-            managers.push(Policy { namespace: namespace.to_owned(), name: name.to_owned() });
-        }
-        if let Some(name) = text(CLUSTER_POLICY_NAME) {
-            managers.push(Policy { namespace: String::new(), name: name.to_owned() });
-        }
-        let ids = [POLICY_ID, CLUSTER_POLICY_ID].into_iter().filter_map(|label| object.label(label));
-        managers.extend(ids.filter_map(|id| self.ids.get(id).cloned()));
-        managers
-    }
 }
 
 /// An empty namespace selects cluster-wide policies and those of every namespace (C6).
-fn selects_policy(selector: &PolicySelector, policy: &Policy) -> bool {
+fn selects_policy(selector: &PolicySelector, policy: &Key) -> bool {
     let fits = |wanted: &Option<String>, is: &str| is_empty(wanted) || wanted.as_deref() == Some(is);
     fits(&selector.namespace, &policy.namespace) && fits(&selector.name, &policy.name)
 }
@@ -223,17 +192,6 @@ fn labels(selector: &ResourceSelector) -> Option<Selector> {
         .iter()
         .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
     Selector::from_parts(equal, others).ok()
-}
-
-fn policy_ids(view: &View) -> BTreeMap<String, Policy> {
-    [(PROPAGATION_POLICIES, POLICY_ID), (CLUSTER_PROPAGATION_POLICIES, CLUSTER_POLICY_ID)]
-        .into_iter()
-        .flat_map(|(kind, label)| view.list(kind, None).filter_map(move |object| Some((object.label(label)?, object))))
-        .map(|(id, object)| {
-            let Key { namespace, name, .. } = &object.key;
-            (id.to_owned(), Policy { namespace: namespace.to_string(), name: name.to_string() })
-        })
-        .collect()
 }
 
 /// As much of a binding as matters here.

@@ -6,6 +6,7 @@
 //! the plan was made from; on conflict the plan is thrown away and made again.
 
 mod failover;
+mod policy;
 mod rebalancer;
 mod ttl;
 
@@ -17,6 +18,7 @@ use crate::registry::{Atomicity, Change, Client, Registry};
 use crate::worker::Work;
 
 pub use failover::Failover;
+pub use policy::Policies;
 pub use rebalancer::Rebalancer;
 pub use ttl::Ttl;
 
@@ -30,6 +32,7 @@ pub fn all(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work
         Box::new(Rebalancer::new(client("rebalancer"), Arc::clone(clock))),
         Box::new(Ttl::new(client("ttl"), Arc::clone(clock))),
         Box::new(Failover::new(client("failover"), Arc::clone(clock))),
+        Box::new(Policies::new(client("policy"))),
     ]
 }
 

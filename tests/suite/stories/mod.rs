@@ -2,6 +2,7 @@
 
 mod failover;
 mod fleet;
+mod policy;
 mod promise;
 mod rebalancer;
 mod scheduling;

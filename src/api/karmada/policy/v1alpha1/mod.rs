@@ -2,6 +2,7 @@
 
 mod cluster_propagation_policy;
 mod failover;
+mod manager;
 pub(in crate::api) mod mend;
 mod placement;
 pub(in crate::api) mod placement_rules;
@@ -16,6 +17,7 @@ pub use failover::{
     ApplicationFailoverBehavior, ClusterFailoverBehavior, ClusterPurgeMode, DecisionConditions, FailoverBehavior,
     PurgeMode, StatePreservation, StatePreservationRule,
 };
+pub use manager::{CLUSTER_PROPAGATION_POLICIES, POLICIES, PROPAGATION_POLICIES, PolicyIds};
 pub use placement::{
     ClusterAffinity, ClusterAffinityTerm, FieldSelector, OverflowAffinityTerm, Placement, SpreadConstraint,
     SpreadField, WorkloadAffinity, WorkloadAffinityTerm,

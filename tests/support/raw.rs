@@ -10,9 +10,10 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -75,13 +76,24 @@ impl Raw {
         let chain: Vec<CertificateDer<'static>> =
             CertificateDer::pem_file_iter(cert).unwrap().collect::<Result<_, _>>().unwrap();
         let key = PrivateKeyDer::from_pem_file(key).unwrap();
-        let config = builder(files).with_client_auth_cert(chain, key).unwrap();
+        let config = builder(files, rustls::DEFAULT_VERSIONS).with_client_auth_cert(chain, key).unwrap();
+        Raw { address, config: Arc::new(config), protocol: Protocol::Http2 }.over(Protocol::Http2)
+    }
+
+    /// With whatever certificate `resolver` picks, over this version of TLS.
+    pub fn with_resolver(
+        address: SocketAddr,
+        files: &Files,
+        version: &'static SupportedProtocolVersion,
+        resolver: Arc<dyn ResolvesClientCert>,
+    ) -> Raw {
+        let config = builder(files, &[version]).with_client_cert_resolver(resolver);
         Raw { address, config: Arc::new(config), protocol: Protocol::Http2 }.over(Protocol::Http2)
     }
 
     /// Without a certificate.
     pub fn nobody(address: SocketAddr, files: &Files) -> Raw {
-        let config = Arc::new(builder(files).with_no_client_auth());
+        let config = Arc::new(builder(files, rustls::DEFAULT_VERSIONS).with_no_client_auth());
         Raw { address, config, protocol: Protocol::Http2 }.over(Protocol::Http2)
     }
 
@@ -164,11 +176,14 @@ impl Connection {
     }
 }
 
-fn builder(files: &Files) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
+fn builder(
+    files: &Files,
+    versions: &[&'static SupportedProtocolVersion],
+) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.ca_cert).unwrap()).unwrap();
     ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots)
 }

@@ -16,6 +16,14 @@ use tokio::task::JoinHandle;
 
 use super::raw::Raw;
 
+/// What a test wants different.
+#[derive(Default)]
+pub struct Options {
+    pub checks: Vec<Check>,
+    /// For which requests are still taken once the server shuts down.
+    pub delay: Duration,
+}
+
 pub struct TestServer {
     pub address: SocketAddr,
     pub files: Files,
@@ -26,10 +34,10 @@ pub struct TestServer {
 
 impl TestServer {
     pub async fn start() -> TestServer {
-        TestServer::with_checks(vec![]).await
+        TestServer::with(Options::default()).await
     }
 
-    pub async fn with_checks(checks: Vec<Check>) -> TestServer {
+    pub async fn with(options: Options) -> TestServer {
         let dir = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let files = certs::ensure(&dir.path().join("certs"), &[], clock.now()).unwrap();
@@ -41,14 +49,14 @@ impl TestServer {
             authorizer: Authorizer,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
-            checks,
+            checks: options.checks,
             shutdown: shutdown.clone(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
         let running =
-            tokio::spawn(server::run(listener, tls, server::router(app), clock, shutdown.clone(), Duration::ZERO));
+            tokio::spawn(server::run(listener, tls, server::router(app), clock, shutdown.clone(), options.delay));
         TestServer { address, files, shutdown, running, dir }
     }
 

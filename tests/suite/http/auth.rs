@@ -8,7 +8,7 @@ use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::json;
 
 use crate::support::raw::{Protocol, Reply};
-use crate::support::server::TestServer;
+use crate::support::server::{Options, TestServer};
 
 #[track_caller]
 fn assert_unauthorized(reply: &Reply) {
@@ -21,7 +21,8 @@ fn assert_unauthorized(reply: &Reply) {
 
 #[tokio::test]
 async fn without_a_certificate_only_health_and_version_answer() {
-    let server = TestServer::with_checks(vec![Check::new("storage", Counts::Ready, || Ok(()))]).await;
+    let checks = vec![Check::new("storage", Counts::Ready, || Ok(()))];
+    let server = TestServer::with(Options { checks, ..Options::default() }).await;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let nobody = server.nobody().over(protocol);
         for path in ["/healthz", "/livez", "/readyz"] {

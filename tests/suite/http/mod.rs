@@ -1,3 +1,4 @@
 //! The server as clients see it: over real TLS, with raw HTTP, kube-rs and kubectl.
 
 mod auth;
+mod connections;

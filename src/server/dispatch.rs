@@ -1,25 +1,39 @@
-//! From what a request asks for to who answers it.
+//! From what a request asks for to who answers it: health, documents, or a verb of a kind.
+//!
+//! *Invariant:* the same URL has one owner. Which paths and methods a kind has follows from its row alone
+//! (VB7-VB10, VB24).
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::codec::Accepted;
-use super::request_info::{RequestInfo, Target};
+use super::request_info::{RequestInfo, ResourcePath, Target, Verb};
 use super::respond::{self, Response};
+use super::verbs::{self, Call};
 use super::{App, health};
-use crate::k8s::{Status, User};
+use crate::k8s::{Details, Status, User};
+use crate::registry;
+use crate::resource::{Lifetime, ResourceKind};
 
+/// Answers a request whose sender may make it.
 pub async fn dispatch(
     app: &App,
-    _user: &User,
-    _parts: &Parts,
+    user: &User,
+    parts: &Parts,
     info: &RequestInfo<'_>,
-    _body: Body,
+    body: Body,
 ) -> Result<Response, Status> {
     match &info.target {
         Target::Path(_) => open_path(app, info),
-        Target::Resource(_) => Ok(respond::page_not_found()),
+        Target::Resource(path) => {
+            let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
+                return Ok(respond::page_not_found());
+            };
+            resource(app, user, parts, info, path, row, body).await
+        }
     }
 }
 
@@ -41,4 +55,63 @@ pub fn open_path(app: &App, info: &RequestInfo<'_>) -> Result<Response, Status> 
 
 fn health(app: &App, probe: &str, check: Option<&str>, info: &RequestInfo<'_>) -> Option<Response> {
     health::answer(&app.checks, app.shutdown.has_begun(), probe, check, &info.query)
+}
+
+async fn resource(
+    app: &App,
+    user: &User,
+    parts: &Parts,
+    info: &RequestInfo<'_>,
+    path: &ResourcePath,
+    row: &Arc<ResourceKind>,
+    body: Body,
+) -> Result<Response, Status> {
+    let across_namespaces = matches!(path.verb, Verb::List | Verb::Watch);
+    let is_misplaced = match row.is_namespaced() {
+        true => path.namespace.is_empty() && !across_namespaces,
+        false => !path.namespace.is_empty(),
+    };
+    if is_misplaced {
+        return Ok(respond::page_not_found());
+    }
+    let status = match path.subresource.as_str() {
+        "" => false,
+        "status" if row.status_subresource => true,
+        _ => return Err(Status::not_found(row.resource, &path.name)),
+    };
+    if row.lifetime == Lifetime::Action && (path.verb != Verb::Create || !path.name.is_empty()) {
+        return Err(no_such_verb_of_an_action(path));
+    }
+    if path.name.is_empty() && matches!(path.verb, Verb::Update | Verb::Patch) {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let target =
+        registry::Target { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
+    let call = Call { app, user, headers: &parts.headers, query: &info.query, target };
+    match path.verb {
+        Verb::Get => call.get().await,
+        Verb::Update => call.update(body).await,
+        Verb::Patch => call.patch(body).await,
+        verb if status => Err(Status::method_not_allowed(row.resource, verb.as_str())),
+        Verb::List => call.list().await,
+        Verb::Watch => call.watch().await,
+        Verb::Create => call.create(body).await,
+        Verb::Delete => call.delete(body).await,
+        Verb::DeleteCollection => call.delete_collection(body).await,
+        Verb::Unknown => Err(Status::method_not_allowed(row.resource, "")),
+    }
+}
+
+/// What kube-apiserver says about a kind that has no more than `create` (VB8).
+fn no_such_verb_of_an_action(path: &ResourcePath) -> Status {
+    let status = match path.name.is_empty() {
+        true => Status::failure(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        ),
+        false => Status::failure(404, "NotFound", "the server could not find the requested resource"),
+    };
+    status.with(Details::default())
 }

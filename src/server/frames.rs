@@ -24,32 +24,48 @@ const COMPRESS_BYTES_MIN: usize = 128 * 1024;
 /// About the size of one piece.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// Gives the response this body of `size` bytes.
+/// How long a body is going to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Size {
+    /// Becomes the Content-Length.
+    Exactly(usize),
+    About(usize),
+}
+
+/// Gives the response this body.
 pub fn send(
     response: &mut Response,
     frames: impl Iterator<Item = Bytes> + Send + 'static,
-    size: usize,
+    size: Size,
     takes_gzip: bool,
 ) {
-    if size <= COMPRESS_BYTES_MIN || !takes_gzip {
-        *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left: Some(size as u64) });
+    let (Size::Exactly(bytes) | Size::About(bytes)) = size;
+    if bytes > COMPRESS_BYTES_MIN && takes_gzip {
+        *response.body_mut() = Body::new(Frames { frames: Box::new(gzip(frames)), left: None });
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         return;
     }
-    *response.body_mut() = Body::new(Frames { frames: Box::new(gzip(frames)), left: None });
-    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    let left = match size {
+        Size::Exactly(bytes) => Some(bytes as u64),
+        Size::About(_) => None,
+    };
+    *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left });
 }
 
-/// The objects between `head` and `tail`, with commas.
-pub fn joined(head: Bytes, items: Vec<Arc<Object>>, tail: Bytes) -> (impl Iterator<Item = Bytes> + Send, usize) {
-    let commas = items.len().saturating_sub(1);
-    let size = head.len() + items.iter().map(|item| item.json.len()).sum::<usize>() + commas + tail.len();
+/// A piece for each object between `head` and `tail`, with commas.
+pub fn joined(
+    head: Bytes,
+    items: Vec<Arc<Object>>,
+    mut piece: impl FnMut(&Object) -> Bytes + Send,
+    tail: Bytes,
+) -> impl Iterator<Item = Bytes> + Send {
     let mut head = Some(head);
     let mut tail = Some(tail);
     let mut items = items.into_iter().enumerate();
-    let frames = std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         tail.as_ref()?;
-        let mut frame = BytesMut::with_capacity(FRAME_BYTES.min(size));
+        let mut frame = BytesMut::with_capacity(FRAME_BYTES);
         frame.put(head.take().unwrap_or_default());
         while frame.len() < FRAME_BYTES {
             let Some((i, item)) = items.next() else {
@@ -59,11 +75,10 @@ pub fn joined(head: Bytes, items: Vec<Arc<Object>>, tail: Bytes) -> (impl Iterat
             if i > 0 {
                 frame.put_u8(b',');
             }
-            frame.put_slice(&item.json);
+            frame.put(piece(&item));
         }
         Some(frame.freeze())
-    });
-    (frames, size)
+    })
 }
 
 /// Level 1: what matters on the way to a client is time, not the last percent (CT7).

@@ -5,13 +5,16 @@
 
 pub mod codec;
 mod dispatch;
-pub mod frames;
+mod forms;
+mod frames;
 mod health;
-pub mod layers;
+mod layers;
 mod listen;
 mod request_info;
-pub mod respond;
+mod respond;
 mod tls;
+mod verbs;
+mod watch_stream;
 
 use std::sync::Arc;
 
@@ -22,9 +25,11 @@ pub use tls::{Tls, TlsError, signature_algorithms};
 
 use crate::auth::Authorizer;
 use crate::clock::Clock;
+use crate::registry::Registry;
 
 /// What requests are answered with.
 pub struct App {
+    pub registry: Arc<Registry>,
     pub authorizer: Authorizer,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,

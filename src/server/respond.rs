@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::codec::{Accepted, Encoding};
-use super::frames;
+use super::frames::{self, Size};
 use crate::k8s::Status;
 
 pub type Response = http::Response<Body>;
@@ -79,7 +79,7 @@ pub fn stored(code: StatusCode, accepted: Accepted, json: &[u8]) -> Result<Respo
 pub fn document(code: StatusCode, accepted: Accepted, body: Bytes) -> Response {
     let mut response = with_type(code, accepted.encoding.content_type(), Body::empty());
     let size = body.len();
-    frames::send(&mut response, std::iter::once(body), size, accepted.gzip);
+    frames::send(&mut response, std::iter::once(body), Size::Exactly(size), accepted.gzip);
     response
 }
 

@@ -1,0 +1,81 @@
+//! Documents that tell clients what is served: discovery and OpenAPI (1.2, 1.3). Made at start-up, sent
+//! as they are; they need no store.
+
+use axum::body::Body;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::codec::{self, Accepted, Answer};
+use super::request_info::RequestInfo;
+use super::respond::{self, Response};
+use crate::k8s::{Details, Status};
+use crate::registry::{Discovery, Published};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Answers a path that is no resource and no probe; `None` where there is no document.
+pub fn answer(
+    discovery: &Discovery,
+    headers: &HeaderMap,
+    info: &RequestInfo<'_>,
+    segments: &[&str],
+) -> Option<Result<Response, Status>> {
+    let takes_aggregated = || codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
+    let response = match *segments {
+        [""] => legacy(discovery.paths(), headers),
+        ["api"] if takes_aggregated() => Ok(aggregated(discovery.core_aggregated(), headers)),
+        ["apis"] if takes_aggregated() => Ok(aggregated(discovery.aggregated(), headers)),
+        ["api"] => legacy(discovery.core(), headers),
+        ["apis"] => legacy(discovery.groups(), headers),
+        ["apis", group] => legacy(discovery.group(group)?, headers),
+        ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
+        ["version"] => legacy(discovery.version(), headers),
+        _ => return None,
+    };
+    Some(match matches!(*info.method, Method::GET | Method::HEAD) {
+        true => response,
+        false => Err(method_not_allowed()),
+    })
+}
+
+pub fn method_not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::failure(405, "MethodNotAllowed", message).with(Details::default())
+}
+
+fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
+    let accepted = codec::negotiate(headers, Answer::Plain)?;
+    respond::stored(StatusCode::OK, accepted, &document.body)
+}
+
+/// The three parameters of the media type make clients see that it is not the legacy document (DI7).
+fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
+    remembered(document, headers, AGGREGATED)
+}
+
+/// A document that clients keep and ask about again (DI9).
+fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
+    let etag = document.etag();
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let mut response = match known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag)) {
+        true => {
+            let mut response = http::Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => {
+            let accepted = Accepted { gzip: codec::takes_gzip(headers), ..Accepted::default() };
+            let mut response = respond::document(StatusCode::OK, accepted, document.body.clone());
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            response
+        }
+    };
+    let set = |response: &mut Response, name: HeaderName, value: &str| {
+        let value = HeaderValue::from_str(value).expect("hexadecimal digits and fixed words");
+        response.headers_mut().append(name, value);
+    };
+    set(&mut response, header::ETAG, &etag);
+    set(&mut response, header::VARY, "Accept");
+    set(&mut response, header::CACHE_CONTROL, "public");
+    response
+}

@@ -1,0 +1,103 @@
+//! An object or a list in the form that was asked for: whole, as a Table, or as metadata alone.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::json;
+
+use super::codec::{Accepted, Encoding, Form};
+use super::frames::{self, Size};
+use super::respond::{self, Response};
+use crate::clock::Clock;
+use crate::k8s::{Object, Query, Status};
+use crate::registry::List;
+use crate::registry::table::{self, Columns, Include, Page, Printer, TableForm};
+use crate::resource::ResourceKind;
+
+/// An answer of one object.
+pub fn object(
+    clock: &dyn Clock,
+    query: &Query<'_>,
+    row: &ResourceKind,
+    object: &Object,
+    code: StatusCode,
+    accepted: Accepted,
+) -> Result<Response, Status> {
+    match accepted.form {
+        Form::Whole => respond::stored(code, accepted, &object.json),
+        Form::Table(version) => {
+            let form = table_form(clock, query, version.api_version())?;
+            respond::stored(code, accepted, &Printer::of(row).single(&form, object, Columns::Named))
+        }
+        Form::Metadata(version) => {
+            respond::stored(code, accepted, &table::metadata(version.api_version(), object))
+        }
+    }
+}
+
+/// An answer of many, sent while it is made.
+pub fn list(
+    clock: &dyn Clock,
+    query: &Query<'_>,
+    row: &ResourceKind,
+    list: List,
+    accepted: Accepted,
+) -> Result<Response, Status> {
+    let List { revision, items, continue_token, remaining } = list;
+    let page = Page { revision, continue_token, remaining };
+    let (head, piece): (Bytes, Box<dyn FnMut(&Object) -> Bytes + Send>) = match accepted.form {
+        Form::Whole => (whole_head(row, &page), Box::new(|object| object.json.clone())),
+        Form::Table(version) => {
+            let form = table_form(clock, query, version.api_version())?;
+            let printer = Printer::of(row);
+            (printer.head(&form, &page, Columns::Named), Box::new(move |object| printer.row(&form, object)))
+        }
+        Form::Metadata(version) => {
+            let version = version.api_version();
+            (table::metadata_head(version, &page), Box::new(move |object| table::metadata(version, object)))
+        }
+    };
+    let stored_bytes = items.iter().map(|item| item.json.len()).sum::<usize>();
+    let size = match accepted.form {
+        Form::Whole => {
+            let commas = items.len().saturating_sub(1);
+            Size::Exactly(head.len() + stored_bytes + commas + table::TAIL.len())
+        }
+        Form::Table(_) | Form::Metadata(_) => Size::About(stored_bytes),
+    };
+    let pieces = frames::joined(head, items, piece, Bytes::from_static(table::TAIL));
+    if accepted.encoding == Encoding::Yaml {
+        let whole: Vec<u8> = pieces.flatten().collect();
+        return respond::stored(StatusCode::OK, accepted, &whole);
+    }
+    let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), Body::empty());
+    frames::send(&mut response, pieces, size, accepted.gzip);
+    Ok(response)
+}
+
+/// How rows are made, from what the query says (TA5).
+pub fn table_form(clock: &dyn Clock, query: &Query<'_>, api_version: &'static str) -> Result<TableForm, Status> {
+    let text = query.text("includeObject").unwrap_or_default();
+    let include = Include::parse(text).ok_or_else(|| {
+        Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: \
+             must be 'Metadata', 'Object', 'None', or empty"
+        ))
+    })?;
+    Ok(TableForm { api_version, include, now: clock.now() })
+}
+
+/// A list up to its first item. Lists of custom resources always have the member `continue` (CH1).
+fn whole_head(row: &ResourceKind, page: &Page) -> Bytes {
+    let mut meta = json!({
+        "continue": page.continue_token.as_deref().unwrap_or_default(),
+        "resourceVersion": page.revision.to_string(),
+    });
+    if let Some(remaining) = page.remaining {
+        meta["remainingItemCount"] = remaining.into();
+    }
+    let (kind, api_version) = (row.kind, row.api_version());
+    format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{meta},"items":["#).into()
+}

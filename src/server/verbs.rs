@@ -1,0 +1,174 @@
+//! The verbs of a kind over HTTP: options and body in, the registry's answer out, in the form asked for.
+//!
+//! What can be refused without reading the body is refused first: the form of the answer, then the
+//! options, then the media type, then the body.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::codec::{self, Accepted, Answer, Media};
+use super::respond::{self, Response};
+use super::{App, forms, layers, watch_stream};
+use crate::clock::Clock;
+use crate::k8s::{self, DeleteOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
+use crate::registry::{Deleted, GetOptions, Target, Written};
+use crate::resource::Lifetime;
+
+/// One request for a kind.
+pub struct Call<'a> {
+    pub app: &'a App,
+    pub user: &'a User,
+    pub headers: &'a HeaderMap,
+    pub query: &'a Query<'a>,
+    pub target: Target,
+}
+
+const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
+const PATCH_MEDIA: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+/// How much of a body that cannot be read is shown to its sender (VB18).
+const SHOWN_CHARS_MAX: usize = 64;
+
+impl Call<'_> {
+    pub async fn get(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let revision = self.query.text("resourceVersion").map(k8s::list_options::parse_revision).transpose()?;
+        let object = self.app.registry.get(&self.target, &GetOptions { revision }).await?;
+        forms::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
+    }
+
+    pub async fn list(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::List)?;
+        let options = ListOptions::from_query(self.query)?;
+        let list = self.app.registry.list(&self.target, &options).await?;
+        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    pub async fn watch(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Watch)?;
+        let options = ListOptions::from_query(self.query)?;
+        let watch = self.app.registry.watch(&self.target, &options).await?;
+        watch_stream::response(self.app, self.query, &self.target.row, watch, accepted)
+    }
+
+    pub async fn create(&self, body: Body) -> Result<Response, Status> {
+        let answer = match self.target.row.lifetime {
+            Lifetime::Stored => Answer::Object,
+            Lifetime::Action => Answer::Plain,
+        };
+        let accepted = self.negotiate(answer)?;
+        let options = WriteOptions::from_query("CreateOptions", self.query)?;
+        let body = self.object(body).await?;
+        let written = self.app.registry.create(self.user, &self.target, body, &options).await?;
+        self.written(&written, accepted)
+    }
+
+    pub async fn update(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = WriteOptions::from_query("UpdateOptions", self.query)?;
+        let body = self.object(body).await?;
+        let written = self.app.registry.update(self.user, &self.target, body, &options).await?;
+        self.written(&written, accepted)
+    }
+
+    pub async fn patch(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = WriteOptions::from_query("PatchOptions", self.query)?;
+        WriteOptions::refuse_force(self.query)?;
+        let read: fn(&[u8]) -> Result<Patch, Status> = match codec::media(self.headers) {
+            Media::JsonPatch => Patch::json,
+            Media::MergePatch => Patch::merge,
+            _ => return Err(Status::unsupported_media_type(&PATCH_MEDIA)),
+        };
+        let patch = read(&layers::read_body(body).await?)?;
+        let written = self.app.registry.patch(self.user, &self.target, patch, &options).await?;
+        self.written(&written, accepted)
+    }
+
+    pub async fn delete(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = self.delete_options(body).await?;
+        match self.app.registry.delete(self.user, &self.target, &options).await? {
+            Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
+            Deleted::Pending(object) => {
+                let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
+                forms::object(self.clock(), self.query, &self.target.row, &object, code, accepted)
+            }
+        }
+    }
+
+    pub async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::List)?;
+        let which = ListOptions::from_query(self.query)?;
+        let options = self.delete_options(body).await?;
+        let list = self.app.registry.delete_collection(self.user, &self.target, &which, &options).await?;
+        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.app.clock.as_ref()
+    }
+
+    fn negotiate(&self, answer: Answer) -> Result<Accepted, Status> {
+        codec::negotiate(self.headers, answer)
+    }
+
+    fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = forms::object(self.clock(), self.query, &self.target.row, &written.object, code, accepted)?;
+        respond::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+
+    /// The object in a body.
+    async fn object(&self, body: Body) -> Result<k8s::Body, Status> {
+        let media = self.body_media()?;
+        let text = layers::read_body(body).await?;
+        let (format, read) = match media {
+            BodyMedia::Json => ("json", k8s::Body::from_json(&text)),
+            BodyMedia::Yaml => ("yaml", k8s::Body::from_yaml(&text)),
+        };
+        read.map_err(|error| {
+            let (kind, shown) = (self.target.row.kind, shown(&text));
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; \
+                 {format} parse error: {error} ({shown})"
+            ))
+        })
+    }
+
+    async fn delete_options(&self, body: Body) -> Result<DeleteOptions, Status> {
+        let text = layers::read_body(body).await?;
+        if text.is_empty() {
+            return DeleteOptions::from_query_and_body(self.query, None);
+        }
+        let read = match self.body_media()? {
+            BodyMedia::Json => k8s::Body::from_json(&text),
+            BodyMedia::Yaml => k8s::Body::from_yaml(&text),
+        };
+        let body = read.map_err(|error| Status::bad_request(error.to_string()))?;
+        DeleteOptions::from_query_and_body(self.query, Some(body.value))
+    }
+
+    fn body_media(&self) -> Result<BodyMedia, Status> {
+        match codec::media(self.headers) {
+            Media::Json => Ok(BodyMedia::Json),
+            Media::Yaml => Ok(BodyMedia::Yaml),
+            _ => Err(Status::unsupported_media_type(&BODY_MEDIA)),
+        }
+    }
+}
+
+enum BodyMedia {
+    Json,
+    Yaml,
+}
+
+/// The start of a body, as upstream shows it.
+fn shown(text: &Bytes) -> String {
+    if text.is_empty() {
+        return "<empty>".to_owned();
+    }
+    String::from_utf8_lossy(text).chars().take(SHOWN_CHARS_MAX).collect()
+}
+

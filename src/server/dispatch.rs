@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use http::request::Parts;
-use http::{Method, StatusCode};
 
-use super::codec::Accepted;
 use super::request_info::{RequestInfo, ResourcePath, Target, Verb};
 use super::respond::{self, Response};
-use super::verbs::{self, Call};
-use super::{App, health};
+use super::verbs::Call;
+use super::{App, documents, health};
 use crate::k8s::{Details, Status, User};
 use crate::registry;
 use crate::resource::{Lifetime, ResourceKind};
@@ -27,7 +25,7 @@ pub async fn dispatch(
     body: Body,
 ) -> Result<Response, Status> {
     match &info.target {
-        Target::Path(_) => open_path(app, info),
+        Target::Path(_) => path(app, parts, info),
         Target::Resource(path) => {
             let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
                 return Ok(respond::page_not_found());
@@ -37,18 +35,14 @@ pub async fn dispatch(
     }
 }
 
-/// Health and version: answered to anybody.
-pub fn open_path(app: &App, info: &RequestInfo<'_>) -> Result<Response, Status> {
+/// A path that is no resource: health, discovery, OpenAPI, version.
+pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response, Status> {
     let Target::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    if !matches!(*info.method, Method::GET | Method::HEAD) {
-        return Ok(respond::page_not_found());
-    }
     let found = match *segments.as_slice() {
         [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
         [probe @ ("healthz" | "livez" | "readyz"), check] => health(app, probe, Some(check), info),
-        ["version"] => Some(respond::value(StatusCode::OK, Accepted::default(), &health::version())),
-        _ => None,
+        ref other => documents::answer(&app.discovery, &parts.headers, info, other).transpose()?,
     };
     Ok(found.unwrap_or_else(respond::page_not_found))
 }
@@ -105,13 +99,9 @@ async fn resource(
 
 /// What kube-apiserver says about a kind that has no more than `create` (VB8).
 fn no_such_verb_of_an_action(path: &ResourcePath) -> Status {
-    let status = match path.name.is_empty() {
-        true => Status::failure(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        ),
-        false => Status::failure(404, "NotFound", "the server could not find the requested resource"),
-    };
-    status.with(Details::default())
+    match path.name.is_empty() {
+        true => documents::method_not_allowed(),
+        false => Status::failure(404, "NotFound", "the server could not find the requested resource")
+            .with(Details::default()),
+    }
 }

@@ -1,7 +1,5 @@
 //! An object or a list in the form that was asked for: whole, as a Table, or as metadata alone.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
@@ -31,9 +29,7 @@ pub fn object(
             let form = table_form(clock, query, version.api_version())?;
             respond::stored(code, accepted, &Printer::of(row).single(&form, object, Columns::Named))
         }
-        Form::Metadata(version) => {
-            respond::stored(code, accepted, &table::metadata(version.api_version(), object))
-        }
+        Form::Metadata(version) => respond::stored(code, accepted, &table::metadata(version.api_version(), object)),
     }
 }
 
@@ -46,6 +42,7 @@ pub fn list(
     accepted: Accepted,
 ) -> Result<Response, Status> {
     let List { revision, items, continue_token, remaining } = list;
+    let remaining = remaining.and_then(|count| u64::try_from(count).ok());
     let page = Page { revision, continue_token, remaining };
     let (head, piece): (Bytes, Box<dyn FnMut(&Object) -> Bytes + Send>) = match accepted.form {
         Form::Whole => (whole_head(row, &page), Box::new(|object| object.json.clone())),

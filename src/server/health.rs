@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz` and each of their checks (HE1-HE6), and `/version` (VE1).
+//! `/healthz`, `/livez`, `/readyz` and each of their checks (HE1-HE6).
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -91,29 +91,6 @@ fn text(code: StatusCode, body: String) -> Response {
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
     response
 }
-
-/// The document of `/version`. `git_version` must be a semantic version: clients compare its minor with their own.
-pub(super) fn version() -> serde_json::Value {
-    serde_json::json!({
-        "major": KUBERNETES_MAJOR,
-        "minor": KUBERNETES_MINOR,
-        "emulationMajor": KUBERNETES_MAJOR,
-        "emulationMinor": KUBERNETES_MINOR,
-        "minCompatibilityMajor": KUBERNETES_MAJOR,
-        "minCompatibilityMinor": KUBERNETES_MINOR,
-        "gitVersion": format!("v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+ballast-{}", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
-        "gitTreeState": "",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-    })
-}
-
-/// The Kubernetes whose API machinery this one behaves like.
-const KUBERNETES_MAJOR: &str = "1";
-const KUBERNETES_MINOR: &str = "36";
 
 #[cfg(test)]
 mod tests {

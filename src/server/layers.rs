@@ -16,7 +16,7 @@ use axum::extract::State;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
 use http_body_util::BodyExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
@@ -76,10 +76,22 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
     tracing::debug!(code = response.status().as_u16(), "answered");
+    if parts.method == Method::HEAD {
+        strip_body(&mut response);
+    }
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// HEAD is answered like GET, without the body but with its length where that is known.
+fn strip_body(response: &mut Response) {
+    let size = http_body::Body::size_hint(response.body()).exact();
+    *response.body_mut() = Body::empty();
+    if let Some(size) = size {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
 }
 
 /// The caller's, if it brings one, so that one id follows a request through all servers (AU1).
@@ -116,7 +128,7 @@ async fn within_deadline(app: &App, parts: &Parts, body: Body) -> Result<Respons
 
 async fn admitted(app: &App, parts: &Parts, info: &RequestInfo<'_>, body: Body) -> Result<Response, Status> {
     let Some(user) = authenticate(parts, info)? else {
-        return dispatch::open_path(app, info);
+        return dispatch::path(app, parts, info);
     };
     refuse_impersonation(parts)?;
     let method = parts.method.as_str().to_ascii_lowercase();

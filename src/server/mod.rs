@@ -5,6 +5,7 @@
 
 pub mod codec;
 mod dispatch;
+mod documents;
 mod forms;
 mod frames;
 mod health;
@@ -25,11 +26,12 @@ pub use tls::{Tls, TlsError, signature_algorithms};
 
 use crate::auth::Authorizer;
 use crate::clock::Clock;
-use crate::registry::Registry;
+use crate::registry::{Discovery, Registry};
 
 /// What requests are answered with.
 pub struct App {
     pub registry: Arc<Registry>,
+    pub discovery: Discovery,
     pub authorizer: Authorizer,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,

@@ -171,4 +171,3 @@ fn shown(text: &Bytes) -> String {
     }
     String::from_utf8_lossy(text).chars().take(SHOWN_CHARS_MAX).collect()
 }
-

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::{FutureExt, Stream, stream};
+use futures_util::{Stream, stream};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::codec::{Accepted, Form};
 use super::respond::{self, Response};
 use super::{App, Shutdown, forms};
-use crate::k8s::{Query, Status};
+use crate::clock::Clock;
+use crate::k8s::{Object, Query, Revision, Status};
 use crate::registry::table::{self, Columns, Printer, TableForm};
 use crate::registry::{Watch, WatchEvent};
 use crate::resource::ResourceKind;
@@ -62,10 +63,79 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
         let mut piece = BytesMut::new();
         lines.write(&mut piece, &first);
         while piece.len() < PIECE_BYTES
-            && let Some(Some(event)) = lines.watch.next().now_or_never()
+            && let Some(event) = lines.watch.next_ready()
         {
             lines.write(&mut piece, &event);
         }
         Some((Ok(piece.freeze()), lines))
     })
+}
+
+/// Who turns events into lines.
+enum Writer {
+    Whole {
+        row: Arc<ResourceKind>,
+    },
+    Metadata {
+        api_version: &'static str,
+    },
+    /// The first event names the columns, the later ones do not (WA20).
+    Table {
+        printer: Printer,
+        form: TableForm,
+        columns: Columns,
+    },
+}
+
+impl Lines {
+    fn write(&mut self, out: &mut BytesMut, event: &WatchEvent) {
+        let object = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                self.object(object)
+            }
+            WatchEvent::Bookmark { revision, initial_events_end } => self.bookmark(*revision, *initial_events_end),
+            WatchEvent::Error(status) => serde_json::to_vec(status).expect("a Status always serializes").into(),
+        };
+        out.reserve(object.len() + 40);
+        out.put_slice(br#"{"type":""#);
+        out.put_slice(event.kind().as_bytes());
+        out.put_slice(br#"","object":"#);
+        out.put_slice(&object);
+        out.put_slice(b"}\n");
+    }
+
+    fn object(&mut self, object: &Object) -> Bytes {
+        match &mut self.writer {
+            Writer::Whole { .. } => object.json.clone(),
+            Writer::Metadata { api_version } => table::metadata(api_version, object),
+            Writer::Table { printer, form, columns } => {
+                // Ages are told as of now, however long the watch has lasted.
+                form.now = self.clock.now();
+                let columns = std::mem::replace(columns, Columns::Unnamed);
+                printer.single(form, object, columns)
+            }
+        }
+    }
+
+    fn bookmark(&mut self, revision: Revision, is_initial_end: bool) -> Bytes {
+        let annotations = match is_initial_end {
+            true => json!({"k8s.io/initial-events-end": "true"}),
+            false => Value::Null,
+        };
+        match &mut self.writer {
+            Writer::Whole { row } => {
+                let mut metadata = json!({"resourceVersion": revision.to_string()});
+                if is_initial_end {
+                    metadata["annotations"] = annotations;
+                }
+                let bookmark = json!({"kind": row.kind, "apiVersion": row.api_version(), "metadata": metadata});
+                bookmark.to_string().into()
+            }
+            Writer::Metadata { api_version } => table::metadata_bookmark(api_version, revision, &annotations),
+            Writer::Table { printer, form, columns } => {
+                let columns = std::mem::replace(columns, Columns::Unnamed);
+                printer.bookmark(form, revision, &annotations, columns)
+            }
+        }
+    }
 }

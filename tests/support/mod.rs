@@ -1,4 +1,5 @@
 //! What integration tests share: a server in this process, and clients.
 
+pub mod objects;
 pub mod raw;
 pub mod server;

@@ -17,6 +17,7 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -52,6 +53,12 @@ pub struct Reply {
 }
 
 impl Reply {
+    async fn read(response: http::Response<Incoming>) -> Reply {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Reply { code: parts.status, headers: parts.headers, body }
+    }
+
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -106,11 +113,7 @@ impl Raw {
     }
 
     pub async fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await.unwrap();
-        let io = TokioIo::new(stream);
+        let io = TokioIo::new(self.stream().await);
         let sender = match self.protocol {
             Protocol::Http1 => {
                 let (sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
@@ -131,6 +134,36 @@ impl Raw {
     /// One request on a connection of its own.
     pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Reply {
         self.connect().await.send(method, path, headers, body).await
+    }
+
+    /// A request whose body comes in pieces, on a connection of its own.
+    pub async fn send_streamed<B>(&self, request: Request<B>) -> Reply
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let io = TokioIo::new(self.stream().await);
+        let response = match self.protocol {
+            Protocol::Http1 => {
+                let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+                tokio::spawn(connection);
+                sender.send_request(request).await.unwrap()
+            }
+            Protocol::Http2 => {
+                let (mut sender, connection) =
+                    hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+                tokio::spawn(connection);
+                sender.send_request(request).await.unwrap()
+            }
+        };
+        Reply::read(response).await
+    }
+
+    async fn stream(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(self.config.clone()).connect(name, stream).await.unwrap()
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -170,9 +203,7 @@ impl Connection {
 
     pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Reply {
         let response = self.open(method, path, headers, body).await.unwrap();
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        Reply { code: parts.status, headers: parts.headers, body }
+        Reply::read(response).await
     }
 }
 

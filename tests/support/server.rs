@@ -9,6 +9,7 @@ use std::time::Duration;
 use ballast::auth::{Authorizer, ClientCa};
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
+use ballast::registry::{Discovery, Registry};
 use ballast::server::{self, App, Check, InFlight, Shutdown, Tls};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use tokio::net::TcpListener;
@@ -45,7 +46,10 @@ impl TestServer {
         let ca = ClientCa::from_pem(&read(&files.ca_cert), server::signature_algorithms()).unwrap();
         let tls = Tls::new(&read(&files.server_cert), &read(&files.server_key), Some(ca)).unwrap();
         let shutdown = Shutdown::default();
+        let kinds = Arc::new(ballast::api::kinds());
         let app = App {
+            discovery: Discovery::new(&kinds),
+            registry: Arc::new(Registry { kinds }),
             authorizer: Authorizer,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),

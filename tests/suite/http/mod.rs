@@ -2,3 +2,6 @@
 
 mod auth;
 mod connections;
+mod documents;
+mod limits;
+mod verbs;

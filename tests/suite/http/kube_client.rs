@@ -1,0 +1,133 @@
+//! kube-rs against the server: `Api`, `watcher`, `reflector`, as a controller uses them.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::support::objects::binding;
+use crate::support::server::TestServer;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn bindings(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("work.karmada.io", "v1alpha2", "ResourceBinding");
+    Api::namespaced_with(client.clone(), "shop", &ApiResource::from_gvk(&kind))
+}
+
+fn object(name: &str) -> DynamicObject {
+    serde_json::from_value(binding(name)).unwrap()
+}
+
+#[tokio::test]
+async fn an_api_creates_reads_changes_and_deletes() {
+    let server = TestServer::start().await;
+    let api = bindings(&server.kube().await);
+    let created = api.create(&PostParams::default(), &object("web")).await.unwrap();
+    assert!(created.uid().is_some() && created.resource_version().is_some());
+    let conflict = api.create(&PostParams::default(), &object("web")).await.unwrap_err();
+    assert!(matches!(conflict, kube::Error::Api(status) if status.is_already_exists()));
+
+    let mut changed = created.clone();
+    changed.labels_mut().insert("tier".to_owned(), "front".to_owned());
+    let replaced = api.replace("web", &PostParams::default(), &changed).await.unwrap();
+    assert_ne!(replaced.resource_version(), created.resource_version());
+    let stale = api.replace("web", &PostParams::default(), &created).await.unwrap_err();
+    assert!(matches!(stale, kube::Error::Api(status) if status.is_conflict()));
+
+    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    let patched = api.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(patched.data["spec"]["replicas"], 3);
+    let status = json!({"status": {"schedulerObservedGeneration": 7}});
+    let patched = api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    assert_eq!(patched.data["status"]["schedulerObservedGeneration"], 7);
+
+    let front = api.list(&ListParams::default().labels("tier=front")).await.unwrap();
+    assert_eq!(front.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["web"]);
+    assert_eq!(api.list(&ListParams::default().labels("tier!=front")).await.unwrap().items.len(), 0);
+    assert_eq!(api.list_metadata(&ListParams::default()).await.unwrap().items[0].name_any(), "web");
+
+    assert!(api.delete("web", &DeleteParams::default()).await.unwrap().is_right());
+    assert!(api.get_opt("web").await.unwrap().is_none());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn long_lists_come_in_pages_of_one_state() {
+    let server = TestServer::start().await;
+    let api = bindings(&server.kube().await);
+    for i in 0..7 {
+        api.create(&PostParams::default(), &object(&format!("w{i}"))).await.unwrap();
+    }
+    let mut names = vec![];
+    let mut page = ListParams::default().limit(3);
+    loop {
+        let list = api.list(&page).await.unwrap();
+        names.extend(list.items.iter().map(ResourceExt::name_any));
+        // What changes between two pages is not in them.
+        api.create(&PostParams::default(), &object(&format!("x{}", names.len()))).await.unwrap();
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["w0", "w1", "w2", "w3", "w4", "w5", "w6"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_sees_every_change_in_order() {
+    let server = TestServer::start().await;
+    let api = bindings(&server.kube().await);
+    let start = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut events = Box::pin(api.watch(&WatchParams::default(), &start).await.unwrap());
+    api.create(&PostParams::default(), &object("web")).await.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    api.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    api.delete("web", &DeleteParams::default()).await.unwrap();
+    let mut seen = vec![];
+    let mut revisions: Vec<u64> = vec![];
+    while seen.len() < 3 {
+        let event = tokio::time::timeout(SOON, events.try_next()).await.unwrap().unwrap().unwrap();
+        let (kind, object) = match event {
+            WatchEvent::Added(object) => ("ADDED", object),
+            WatchEvent::Modified(object) => ("MODIFIED", object),
+            WatchEvent::Deleted(object) => ("DELETED", object),
+            WatchEvent::Bookmark(_) => continue,
+            WatchEvent::Error(status) => panic!("{status:?}"),
+        };
+        seen.push(kind);
+        revisions.push(object.resource_version().unwrap().parse().unwrap());
+    }
+    assert_eq!(seen, ["ADDED", "MODIFIED", "DELETED"]);
+    assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reflector_follows_the_server_with_both_ways_of_listing() {
+    let server = TestServer::start().await;
+    let client = server.kube().await;
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+        let api = bindings(&client);
+        api.create(&PostParams::default(), &object("old")).await.unwrap();
+        let kind = GroupVersionKind::gvk("work.karmada.io", "v1alpha2", "ResourceBinding");
+        let writer = reflector::store::Writer::new(ApiResource::from_gvk(&kind));
+        let store = writer.as_reader();
+        let mut changes = Box::pin(reflector(writer, watcher(api.clone(), config)).touched_objects());
+        let mut next = async || tokio::time::timeout(SOON, changes.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(next().await.name_any(), "old");
+        api.create(&PostParams::default(), &object("new")).await.unwrap();
+        assert_eq!(next().await.name_any(), "new");
+        assert_eq!(store.len(), 2);
+        api.delete("old", &DeleteParams::default()).await.unwrap();
+        assert_eq!(next().await.name_any(), "old");
+        assert_eq!(store.state().iter().map(|it| it.name_any()).collect::<Vec<_>>(), ["new"]);
+        api.delete("new", &DeleteParams::default()).await.unwrap();
+    }
+    server.stop().await;
+}

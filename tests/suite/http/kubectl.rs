@@ -1,0 +1,207 @@
+//! kubectl, where it is installed: what a user types, with the kubeconfig that the server wrote.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use crate::support::objects::{binding, rebalancer, task};
+use crate::support::server::TestServer;
+
+/// Runs kubectl against one server.
+struct Kubectl {
+    kubeconfig: PathBuf,
+    home: tempfile::TempDir,
+}
+
+impl Kubectl {
+    /// None, said aloud, where kubectl is not installed.
+    async fn find(server: &TestServer) -> Option<Kubectl> {
+        let asked = Command::new("kubectl").args(["version", "--client"]).output().await;
+        if !asked.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: kubectl is not on the PATH");
+            return None;
+        }
+        // kubectl keeps its discovery cache in the home folder.
+        Some(Kubectl { kubeconfig: server.files.admin_kubeconfig.clone(), home: tempfile::tempdir().unwrap() })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", self.home.path());
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    async fn output(&self, arguments: &[&str]) -> Output {
+        let output = tokio::time::timeout(Duration::from_secs(60), self.command(arguments).output()).await;
+        output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap()
+    }
+
+    /// What it prints; it must succeed.
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> impl Future<Output = String> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let output = self.output(arguments).await;
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{caller}: kubectl {arguments:?}\n{out}{err}");
+            assert!(!err.contains("Warning"), "{caller}: kubectl {arguments:?}\n{err}");
+            out.into_owned()
+        }
+    }
+
+    /// What it complains about; it must fail.
+    async fn fail(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments).await;
+        assert!(!output.status.success(), "kubectl {arguments:?}\n{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// A file with this object; YAML can be read as JSON's superset, so JSON will do.
+    fn file(&self, name: &str, object: &Value) -> String {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, object.to_string()).unwrap();
+        path.display().to_string()
+    }
+}
+
+fn columns(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn kubectl_finds_what_is_served() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let resources = kubectl.run(&["api-resources"]).await;
+    let line = resources.lines().find(|line| line.starts_with("resourcebindings ")).unwrap();
+    assert_eq!(columns(line), ["resourcebindings", "rb", "work.karmada.io/v1alpha2", "true", "ResourceBinding"]);
+    let listable = kubectl.run(&["api-resources", "--verbs=list"]).await;
+    assert!(resources.contains("rescheduletasks") && !listable.contains("rescheduletasks"));
+    let version = kubectl.run(&["version", "-o", "json"]).await;
+    let version: Value = serde_json::from_str(&version).unwrap();
+    assert!(version["serverVersion"]["gitVersion"].as_str().unwrap().contains("ballast"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_applies_shows_edits_and_deletes() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let ns = ["-n", "shop"];
+    let with = |arguments: &[&'static str]| [&ns, arguments].concat();
+    let mut object = binding("web");
+    let file = kubectl.file("web.yaml", &object);
+    assert_eq!(
+        kubectl.run(&["-n", "shop", "apply", "-f", &file]).await,
+        "resourcebinding.work.karmada.io/web created\n"
+    );
+    assert_eq!(
+        kubectl.run(&["-n", "shop", "apply", "-f", &file]).await,
+        "resourcebinding.work.karmada.io/web unchanged\n"
+    );
+    object["spec"]["replicas"] = json!(2);
+    object["metadata"]["labels"] = json!({"tier": "front"});
+    let file = kubectl.file("web.yaml", &object);
+    assert_eq!(
+        kubectl.run(&["-n", "shop", "apply", "-f", &file]).await,
+        "resourcebinding.work.karmada.io/web configured\n"
+    );
+    let other = kubectl.file("other.yaml", &binding("other"));
+    kubectl.run(&["-n", "shop", "create", "-f", &other]).await;
+    assert!(kubectl.fail(&["-n", "shop", "create", "-f", &other]).await.contains("(AlreadyExists)"));
+
+    let table = kubectl.run(&with(&["get", "rb"])).await;
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(columns(lines[0]), ["NAME", "SCHEDULED", "FULLYAPPLIED", "AGE"]);
+    assert_eq!(lines.len(), 3);
+    let everywhere = kubectl.run(&["get", "resourcebindings", "-A"]).await;
+    assert_eq!(columns(everywhere.lines().next().unwrap())[..2], ["NAMESPACE", "NAME"]);
+    assert_eq!(columns(everywhere.lines().nth(2).unwrap())[..2], ["shop", "web"]);
+    let front = kubectl.run(&with(&["get", "rb", "-l", "tier=front", "-o", "name"])).await;
+    assert_eq!(front, "resourcebinding.work.karmada.io/web\n");
+    let yaml = kubectl.run(&with(&["get", "rb", "web", "-o", "yaml"])).await;
+    assert!(yaml.contains("replicas: 2\n"), "{yaml}");
+    kubectl.run(&with(&["get", "rb", "-o", "wide"])).await;
+    let chunks = kubectl.run(&with(&["get", "rb", "--chunk-size=1", "--sort-by=.metadata.name", "--no-headers"])).await;
+    assert_eq!(chunks.lines().count(), 2);
+    let description = kubectl.run(&with(&["describe", "rb", "web"])).await;
+    assert!(description.contains("Replicas:  2"), "{description}");
+
+    let patch = r#"[{"op":"replace","path":"/spec/replicas","value":5}]"#;
+    kubectl.run(&["-n", "shop", "patch", "rb", "web", "--type=json", "-p", patch]).await;
+    kubectl.run(&with(&["patch", "rb", "web", "--type=merge", "-p", r#"{"spec":{"replicas":6}}"#])).await;
+    let status = r#"{"status":{"schedulerObservedGeneration":4}}"#;
+    kubectl.run(&["-n", "shop", "patch", "rb", "web", "--subresource=status", "--type=merge", "-p", status]).await;
+    kubectl.run(&with(&["label", "rb", "web", "a=b"])).await;
+    kubectl.run(&with(&["annotate", "rb", "web", "c=d"])).await;
+    let path = "{.spec.replicas}/{.status.schedulerObservedGeneration}/{.metadata.labels.a}/{.metadata.annotations.c}";
+    let shown = kubectl.run(&["-n", "shop", "get", "rb", "web", "-o", &format!("jsonpath={path}")]).await;
+    assert_eq!(shown, "6/4/b/d");
+    kubectl.run(&with(&["wait", "rb/web", "--for=jsonpath={.spec.replicas}=6", "--timeout=20s"])).await;
+
+    let missing = kubectl.fail(&with(&["get", "rb", "nothing"])).await;
+    assert_eq!(
+        missing.trim(),
+        "Error from server (NotFound): resourcebindings.work.karmada.io \"nothing\" not found"
+    );
+    assert_eq!(kubectl.run(&with(&["delete", "rb", "web"])).await, "resourcebinding.work.karmada.io \"web\" deleted\n");
+    kubectl.run(&with(&["delete", "rb", "--all"])).await;
+    assert_eq!(kubectl.run(&with(&["get", "rb", "-o", "name"])).await, "");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_watches_and_waits_for_the_end() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let file = kubectl.file("r.yaml", &rebalancer("r"));
+    kubectl.run(&["create", "-f", &file]).await;
+    let mut watching = kubectl
+        .command(&["get", "workloadrebalancers", "-w", "--output-watch-events"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
+        line.expect("the watch says something").unwrap().unwrap()
+    };
+    assert_eq!(columns(&next().await), ["EVENT", "NAME", "AGE"]);
+    assert_eq!(columns(&next().await)[..2], ["ADDED", "r"]);
+    kubectl.run(&["label", "workloadrebalancer", "r", "a=b"]).await;
+    assert_eq!(columns(&next().await)[..2], ["MODIFIED", "r"]);
+    let waiting = kubectl.command(&["wait", "workloadrebalancer/r", "--for=delete", "--timeout=30s"]).output();
+    let (waited, deleted) = tokio::join!(waiting, kubectl.run(&["delete", "workloadrebalancer", "r"]));
+    assert!(waited.unwrap().status.success());
+    assert!(deleted.contains("deleted"));
+    assert_eq!(columns(&next().await)[..2], ["DELETED", "r"]);
+    watching.kill().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_explains_and_validates_by_the_schema() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let all = kubectl.run(&["explain", "workloadrebalancers", "--recursive"]).await;
+    assert!(all.contains("ttlSecondsAfterFinished\t<integer>"), "{all}");
+    let field = kubectl.run(&["explain", "resourcebindings.spec.replicas"]).await;
+    assert!(field.contains("FIELD: replicas <integer>"), "{field}");
+    let mut object = rebalancer("r");
+    object["spec"]["surprise"] = json!(true);
+    let file = kubectl.file("r.yaml", &object);
+    let refused = kubectl.fail(&["create", "-f", &file]).await;
+    assert!(refused.contains("strict decoding error: unknown field \"spec.surprise\""), "{refused}");
+    object["spec"] = json!({"workloads": []});
+    let file = kubectl.file("r.yaml", &object);
+    let refused = kubectl.fail(&["create", "-f", &file]).await;
+    assert!(refused.contains("spec.workloads"), "{refused}");
+    let task = kubectl.file("task.yaml", &task("t"));
+    kubectl.run(&["create", "--dry-run=client", "-f", &task]).await;
+    server.stop().await;
+}

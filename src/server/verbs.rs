@@ -11,8 +11,8 @@ use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
 use super::{App, forms, layers, watch_stream};
 use crate::clock::Clock;
-use crate::k8s::{self, DeleteOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
-use crate::registry::{Deleted, GetOptions, Target, Written};
+use crate::k8s::{self, DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
+use crate::registry::{Deleted, Target, Written};
 use crate::resource::Lifetime;
 
 /// One request for a kind.
@@ -32,8 +32,8 @@ const SHOWN_CHARS_MAX: usize = 64;
 impl Call<'_> {
     pub async fn get(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
-        let revision = self.query.text("resourceVersion").map(k8s::list_options::parse_revision).transpose()?;
-        let object = self.app.registry.get(&self.target, &GetOptions { revision }).await?;
+        let options = GetOptions::from_query(self.query)?;
+        let object = self.app.registry.get(&self.target, &options).await?;
         forms::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
     }
 

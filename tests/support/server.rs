@@ -11,7 +11,11 @@ use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
 use ballast::registry::{Discovery, Registry};
 use ballast::server::{self, App, Check, InFlight, Shutdown, Tls};
+use ballast::store::{MemoryStore, SqliteStore, Store};
+use ballast::watch::{Limits, Task};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -23,6 +27,17 @@ pub struct Options {
     pub checks: Vec<Check>,
     /// For which requests are still taken once the server shuts down.
     pub delay: Duration,
+    pub database: Database,
+    pub limits: Limits,
+    /// Certificates and databases of an earlier server, to go on from.
+    pub folder: Option<TempDir>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Database {
+    #[default]
+    Memory,
+    Sqlite,
 }
 
 pub struct TestServer {
@@ -30,7 +45,8 @@ pub struct TestServer {
     pub files: Files,
     pub shutdown: Shutdown,
     running: JoinHandle<()>,
-    dir: tempfile::TempDir,
+    writer: Task,
+    folder: TempDir,
 }
 
 impl TestServer {
@@ -39,17 +55,22 @@ impl TestServer {
     }
 
     pub async fn with(options: Options) -> TestServer {
-        let dir = tempfile::tempdir().unwrap();
+        let folder = options.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let files = certs::ensure(&dir.path().join("certs"), &[], clock.now()).unwrap();
+        let files = certs::ensure(&folder.path().join("certs"), &[], clock.now()).unwrap();
         let read = |path: &PathBuf| fs::read(path).unwrap();
         let ca = ClientCa::from_pem(&read(&files.ca_cert), server::signature_algorithms()).unwrap();
         let tls = Tls::new(&read(&files.server_cert), &read(&files.server_key), Some(ca)).unwrap();
-        let shutdown = Shutdown::default();
+        let store: Arc<dyn Store> = match options.database {
+            Database::Memory => Arc::new(MemoryStore::new()),
+            Database::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("ballast.db"), &[]).await.unwrap()),
+        };
+        let (cache, writer, task) = ballast::watch::open(store, clock.clone(), options.limits).await.unwrap();
         let kinds = Arc::new(ballast::api::kinds());
+        let shutdown = Shutdown::default();
         let app = App {
             discovery: Discovery::new(&kinds),
-            registry: Arc::new(Registry { kinds }),
+            registry: Arc::new(Registry::new(kinds, cache, writer, clock.clone())),
             authorizer: Authorizer,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
@@ -59,9 +80,17 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
-        let running =
-            tokio::spawn(server::run(listener, tls, server::router(app), clock, shutdown.clone(), options.delay));
-        TestServer { address, files, shutdown, running, dir }
+        let serving = server::run(listener, tls, server::router(app), clock, shutdown.clone(), options.delay);
+        TestServer { address, files, shutdown, running: tokio::spawn(serving), writer: task, folder }
+    }
+
+    /// A kube-rs client with the kubeconfig that the server wrote.
+    pub async fn kube(&self) -> kube::Client {
+        // kube asks for a process-wide provider; whoever comes first installs it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kubeconfig = Kubeconfig::read_from(&self.files.admin_kubeconfig).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        kube::Client::try_from(config).unwrap()
     }
 
     pub fn admin(&self) -> Raw {
@@ -97,15 +126,20 @@ impl TestServer {
         shape(&mut params);
         let key = KeyPair::generate().unwrap();
         let cert = params.signed_by(&key, &issuer).unwrap();
-        let (cert_path, key_path) = (self.dir.path().join("client.crt"), self.dir.path().join("client.key"));
+        let (cert_path, key_path) = (self.folder.path().join("client.crt"), self.folder.path().join("client.key"));
         fs::write(&cert_path, cert.pem()).unwrap();
         fs::write(&key_path, key.serialize_pem()).unwrap();
         Raw::with_certificate(self.address, &self.files, &cert_path, &key_path)
     }
 
-    /// Shuts down and waits until everything has ended.
-    pub async fn stop(self) {
+    /// Shuts down, waits until everything has ended and written, and returns what is left on disk.
+    pub async fn stop(self) -> TempDir {
         self.shutdown.begin();
-        tokio::time::timeout(Duration::from_secs(30), self.running).await.expect("drains in time").unwrap();
+        let drained = async {
+            self.running.await.unwrap();
+            self.writer.await.unwrap().unwrap();
+        };
+        tokio::time::timeout(Duration::from_secs(30), drained).await.expect("drains in time");
+        self.folder
     }
 }

@@ -145,10 +145,7 @@ async fn kubectl_applies_shows_edits_and_deletes() {
     kubectl.run(&with(&["wait", "rb/web", "--for=jsonpath={.spec.replicas}=6", "--timeout=20s"])).await;
 
     let missing = kubectl.fail(&with(&["get", "rb", "nothing"])).await;
-    assert_eq!(
-        missing.trim(),
-        "Error from server (NotFound): resourcebindings.work.karmada.io \"nothing\" not found"
-    );
+    assert_eq!(missing.trim(), "Error from server (NotFound): resourcebindings.work.karmada.io \"nothing\" not found");
     assert_eq!(kubectl.run(&with(&["delete", "rb", "web"])).await, "resourcebinding.work.karmada.io \"web\" deleted\n");
     kubectl.run(&with(&["delete", "rb", "--all"])).await;
     assert_eq!(kubectl.run(&with(&["get", "rb", "-o", "name"])).await, "");

@@ -3,5 +3,6 @@
 mod auth;
 mod connections;
 mod documents;
+mod kube_client;
 mod limits;
 mod verbs;

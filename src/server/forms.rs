@@ -14,6 +14,9 @@ use crate::registry::List;
 use crate::registry::table::{self, Columns, Include, Page, Printer, TableForm};
 use crate::resource::ResourceKind;
 
+/// Makes one item of a list.
+type Piece = Box<dyn FnMut(&Object) -> Bytes + Send>;
+
 /// An answer of one object.
 pub fn object(
     clock: &dyn Clock,
@@ -44,7 +47,7 @@ pub fn list(
     let List { revision, items, continue_token, remaining } = list;
     let remaining = remaining.and_then(|count| u64::try_from(count).ok());
     let page = Page { revision, continue_token, remaining };
-    let (head, piece): (Bytes, Box<dyn FnMut(&Object) -> Bytes + Send>) = match accepted.form {
+    let (head, piece): (Bytes, Piece) = match accepted.form {
         Form::Whole => (whole_head(row, &page), Box::new(|object| object.json.clone())),
         Form::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;

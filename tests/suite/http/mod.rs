@@ -6,3 +6,4 @@ mod documents;
 mod kube_client;
 mod limits;
 mod verbs;
+mod watch;

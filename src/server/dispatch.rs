@@ -42,7 +42,7 @@ pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response
     let found = match *segments.as_slice() {
         [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
         [probe @ ("healthz" | "livez" | "readyz"), check] => health(app, probe, Some(check), info),
-        ref other => documents::answer(&app.discovery, &parts.headers, info, other).transpose()?,
+        ref other => app.documents.answer(&parts.headers, info, other, app.clock.now()).transpose()?,
     };
     Ok(found.unwrap_or_else(respond::page_not_found))
 }

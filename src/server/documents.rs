@@ -8,34 +8,62 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use super::codec::{self, Accepted, Answer};
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
-use crate::k8s::{Details, Status};
-use crate::registry::{Discovery, Published};
+use crate::k8s::{Details, Status, Time};
+use crate::registry::{Discovery, OpenApi, Published};
+use crate::resource::Kinds;
 
+const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers a path that is no resource and no probe; `None` where there is no document.
-pub fn answer(
-    discovery: &Discovery,
-    headers: &HeaderMap,
-    info: &RequestInfo<'_>,
-    segments: &[&str],
-) -> Option<Result<Response, Status>> {
-    let takes_aggregated = || codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
-    let response = match *segments {
-        [""] => legacy(discovery.paths(), headers),
-        ["api"] if takes_aggregated() => Ok(aggregated(discovery.core_aggregated(), headers)),
-        ["apis"] if takes_aggregated() => Ok(aggregated(discovery.aggregated(), headers)),
-        ["api"] => legacy(discovery.core(), headers),
-        ["apis"] => legacy(discovery.groups(), headers),
-        ["apis", group] => legacy(discovery.group(group)?, headers),
-        ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
-        ["version"] => legacy(discovery.version(), headers),
-        _ => return None,
-    };
-    Some(match matches!(*info.method, Method::GET | Method::HEAD) {
-        true => response,
-        false => Err(method_not_allowed()),
-    })
+/// All of them, ready to be sent.
+pub struct Documents {
+    discovery: Discovery,
+    openapi: OpenApi,
+}
+
+impl Documents {
+    pub fn of(kinds: &Kinds) -> Documents {
+        Documents { discovery: Discovery::new(kinds), openapi: OpenApi::new(kinds) }
+    }
+
+    /// Answers a path that is no resource and no probe; `None` where there is no document.
+    pub(super) fn answer(
+        &self,
+        headers: &HeaderMap,
+        info: &RequestInfo<'_>,
+        segments: &[&str],
+        now: Time,
+    ) -> Option<Result<Response, Status>> {
+        let Documents { discovery, openapi } = self;
+        let takes_aggregated = || codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
+        let response = match *segments {
+            [""] => legacy(discovery.paths(), headers),
+            ["api"] if takes_aggregated() => Ok(aggregated(discovery.core_aggregated(), headers)),
+            ["apis"] if takes_aggregated() => Ok(aggregated(discovery.aggregated(), headers)),
+            ["api"] => legacy(discovery.core(), headers),
+            ["apis"] => legacy(discovery.groups(), headers),
+            ["apis", group] => legacy(discovery.group(group)?, headers),
+            ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
+            ["version"] => legacy(discovery.version(), headers),
+            ["openapi", "v2"] => openapi_document(openapi.swagger(), headers),
+            // The aggregator asks for it without any Accept, so the header does not matter (AG13).
+            ["openapi", "v3"] => Ok(remembered(openapi.index(), headers, JSON)),
+            ["openapi", "v3", ref path @ ..] => {
+                let path = path.join("/");
+                let document = openapi.document(&path)?;
+                match info.query.text("hash") {
+                    Some(hash) if hash != document.hash => Ok(moved(&path, document)),
+                    Some(_) => openapi_document(document, headers).map(|response| kept_for_a_year(response, now)),
+                    None => openapi_document(document, headers),
+                }
+            }
+            _ => return None,
+        };
+        Some(match matches!(*info.method, Method::GET | Method::HEAD) {
+            true => response,
+            false => Err(method_not_allowed()),
+        })
+    }
 }
 
 pub fn method_not_allowed() -> Status {
@@ -51,6 +79,32 @@ fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status>
 /// The three parameters of the media type make clients see that it is not the legacy document (DI7).
 fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
     remembered(document, headers, AGGREGATED)
+}
+
+fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
+    match codec::takes_json(headers) {
+        true => Ok(remembered(document, headers, JSON)),
+        false => Err(Status::not_acceptable(&[JSON])),
+    }
+}
+
+/// The client's index is old. This is the only redirect below any API path (AG7, OA3).
+fn moved(path: &str, document: &Published) -> Response {
+    let mut response = http::Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    set(&mut response, header::LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
+    response
+}
+
+/// The hash in the URL names this very content, so it can be kept without asking again (OA3).
+fn kept_for_a_year(mut response: Response, now: Time) -> Response {
+    const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
+    response.headers_mut().remove(header::CACHE_CONTROL);
+    set(&mut response, header::CACHE_CONTROL, "public, immutable");
+    if let Ok(moment) = jiff::Timestamp::from_second(now.plus_seconds(YEAR_SECONDS).seconds()) {
+        set(&mut response, header::EXPIRES, &moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    }
+    response
 }
 
 /// A document that clients keep and ask about again (DI9).
@@ -70,12 +124,13 @@ fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static 
             response
         }
     };
-    let set = |response: &mut Response, name: HeaderName, value: &str| {
-        let value = HeaderValue::from_str(value).expect("hexadecimal digits and fixed words");
-        response.headers_mut().append(name, value);
-    };
     set(&mut response, header::ETAG, &etag);
     set(&mut response, header::VARY, "Accept");
     set(&mut response, header::CACHE_CONTROL, "public");
     response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &str) {
+    let value = HeaderValue::from_str(value).expect("names of groups, hexadecimal digits and fixed words");
+    response.headers_mut().append(name, value);
 }

@@ -19,6 +19,7 @@ mod watch_stream;
 
 use std::sync::Arc;
 
+pub use documents::Documents;
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
 pub use listen::{Peer, Shutdown, run};
@@ -26,12 +27,12 @@ pub use tls::{Tls, TlsError, signature_algorithms};
 
 use crate::auth::Authorizer;
 use crate::clock::Clock;
-use crate::registry::{Discovery, Registry};
+use crate::registry::Registry;
 
 /// What requests are answered with.
 pub struct App {
     pub registry: Arc<Registry>,
-    pub discovery: Discovery,
+    pub documents: Documents,
     pub authorizer: Authorizer,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use ballast::auth::{Authorizer, ClientCa};
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
-use ballast::registry::{Discovery, Registry};
-use ballast::server::{self, App, Check, InFlight, Shutdown, Tls};
+use ballast::registry::Registry;
+use ballast::server::{self, App, Check, Documents, InFlight, Shutdown, Tls};
 use ballast::store::{MemoryStore, SqliteStore, Store};
 use ballast::watch::{Limits, Task};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -69,7 +69,7 @@ impl TestServer {
         let kinds = Arc::new(ballast::api::kinds());
         let shutdown = Shutdown::default();
         let app = App {
-            discovery: Discovery::new(&kinds),
+            documents: Documents::of(&kinds),
             registry: Arc::new(Registry::new(kinds, cache, writer, clock.clone())),
             authorizer: Authorizer,
             clock: clock.clone(),

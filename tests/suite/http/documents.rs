@@ -93,3 +93,32 @@ async fn di16_head_is_get_without_a_body() {
     assert_eq!(head.header("content-length"), Some(&*full.body.len().to_string()));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn oa1_oa3_openapi_is_indexed_by_hash_and_kept_by_clients() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let index = admin.send(Method::GET, "/openapi/v3", &[], "").await;
+    assert_eq!(index.header("content-type"), Some("application/json"));
+    let index = index.json();
+    let url = index["paths"]["apis/apps.karmada.io/v1alpha1"]["serverRelativeURL"].as_str().unwrap();
+    let (path, hash) = url.split_once("?hash=").unwrap();
+    let hashed = admin.send(Method::GET, url, &[], "").await;
+    assert!(hashed.json()["openapi"].as_str().unwrap().starts_with("3.0"));
+    assert_eq!(hashed.header("etag"), Some(&*format!("\"{hash}\"")));
+    assert_eq!(hashed.header("cache-control"), Some("public, immutable"));
+    assert!(hashed.header("expires").unwrap().ends_with(" GMT"));
+    let plain = admin.send(Method::GET, path, &[], "").await;
+    assert_eq!((plain.header("cache-control"), plain.body), (Some("public"), hashed.body));
+    let moved = admin.send(Method::GET, &format!("{path}?hash=OLD"), &[], "").await;
+    assert_eq!((moved.code.as_u16(), moved.header("location")), (301, Some(url)));
+    let html = admin.send(Method::GET, path, &[("accept", "text/html")], "").await;
+    assert_eq!(html.code, 406);
+    assert_eq!(admin.send(Method::GET, "/openapi/v3/apis/x.io/v1", &[], "").await.code, 404);
+    let v2 = admin.send(Method::GET, "/openapi/v2", &[("accept", "application/json")], "").await;
+    assert_eq!(v2.json()["swagger"], "2.0");
+    let etag = v2.header("etag").unwrap().to_owned();
+    let known = admin.send(Method::GET, "/openapi/v2", &[("if-none-match", &etag)], "").await;
+    assert_eq!(known.code, 304);
+    server.stop().await;
+}

@@ -4,6 +4,7 @@ mod auth;
 mod connections;
 mod documents;
 mod kube_client;
+mod kubectl;
 mod limits;
 mod verbs;
 mod watch;

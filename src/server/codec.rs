@@ -113,10 +113,13 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
     })
 }
 
-/// Whether a clause without `as` names JSON (legacy discovery, OpenAPI).
-pub fn takes_json(headers: &HeaderMap) -> bool {
+/// Which of the media types served the client likes best, where objects and their forms do not matter.
+pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
     let clauses = clauses(headers);
-    clauses.is_empty() || clauses.iter().any(|clause| clause.names(JSON) && clause.param("as").is_none())
+    if clauses.is_empty() {
+        return served.first().copied();
+    }
+    clauses.iter().find_map(|clause| served.iter().copied().find(|name| clause.names(name)))
 }
 
 /// gzip was offered and not excluded with `q=0` (CT7).

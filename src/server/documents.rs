@@ -4,8 +4,9 @@
 use axum::body::Body;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::json;
 
-use super::codec::{self, Accepted, Answer};
+use super::codec::{self, Accepted, Answer, Form};
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
 use crate::k8s::{Details, Status, Time};
@@ -13,6 +14,8 @@ use crate::registry::{Discovery, OpenApi, Published};
 use crate::resource::Kinds;
 
 const JSON: &str = "application/json";
+const SWAGGER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const SWAGGER_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// All of them, ready to be sent.
@@ -45,7 +48,8 @@ impl Documents {
             ["apis", group] => legacy(discovery.group(group)?, headers),
             ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
             ["version"] => legacy(discovery.version(), headers),
-            ["openapi", "v2"] => openapi_document(openapi.swagger(), headers),
+            ["openapi", "v2"] => swagger(openapi, headers),
+            ["api", "v1", "namespaces", name] => namespace(name, headers),
             // The aggregator asks for it without any Accept, so the header does not matter (AG13).
             ["openapi", "v3"] => Ok(remembered(openapi.index(), headers, JSON)),
             ["openapi", "v3", ref path @ ..] => {
@@ -66,6 +70,16 @@ impl Documents {
     }
 }
 
+/// Namespaces are no objects here, any name will do; kubectl looks for one before it says that something
+/// in it is not found, and would report the namespace instead.
+fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
+    let accepted =
+        codec::negotiate(headers, Answer::Object).map(|accepted| Accepted { form: Form::Whole, ..accepted })?;
+    let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name},
+        "status": {"phase": "Active"}});
+    Ok(respond::value(StatusCode::OK, accepted, &namespace))
+}
+
 pub fn method_not_allowed() -> Status {
     let message = "the server does not allow this method on the requested resource";
     Status::failure(405, "MethodNotAllowed", message).with(Details::default())
@@ -81,10 +95,19 @@ fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
     remembered(document, headers, AGGREGATED)
 }
 
+/// Clients ask for the older name of the binary form, and look for the newer one in the answer (OA5).
+fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
+    match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
+        Some(JSON) => Ok(remembered(openapi.swagger(), headers, JSON)),
+        Some(_) => Ok(remembered(openapi.swagger_protobuf(), headers, SWAGGER_PROTOBUF)),
+        None => Err(Status::not_acceptable(&[JSON, SWAGGER_PROTOBUF])),
+    }
+}
+
 fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
-    match codec::takes_json(headers) {
-        true => Ok(remembered(document, headers, JSON)),
-        false => Err(Status::not_acceptable(&[JSON])),
+    match codec::preferred(headers, &[JSON]) {
+        Some(_) => Ok(remembered(document, headers, JSON)),
+        None => Err(Status::not_acceptable(&[JSON])),
     }
 }
 

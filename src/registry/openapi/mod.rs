@@ -5,9 +5,10 @@
 //! into the Kubernetes dialect of OpenAPI; `write` puts both into documents of either version.
 //!
 //! Invariants: everything follows from the rows; the documents are made once (OA16); a reference resolves
-//! inside its own document (OA11). Absent: the protobuf forms, and the deprecated `/watch/` paths (OA18).
+//! inside its own document (OA11). Absent: OpenAPI 3 in protobuf, and the deprecated `/watch/` paths (OA18).
 
 mod operations;
+mod protobuf;
 mod schemas;
 mod write;
 
@@ -24,6 +25,7 @@ pub struct OpenApi {
     /// By the path in the index: `apis/work.karmada.io/v1alpha2`.
     documents: BTreeMap<String, Published>,
     swagger: Published,
+    swagger_protobuf: Published,
 }
 
 impl OpenApi {
@@ -38,7 +40,9 @@ impl OpenApi {
             })
             .collect();
         let index = Published::of(&json!({"paths": paths}));
-        OpenApi { index, documents, swagger: Published::of(&write::v2(kinds)) }
+        let swagger = write::v2(kinds);
+        let swagger_protobuf = Published::from_bytes(protobuf::encode(&swagger));
+        OpenApi { index, documents, swagger: Published::of(&swagger), swagger_protobuf }
     }
 
     /// `/openapi/v3`: where the documents are, with their hashes (OA1).
@@ -54,6 +58,11 @@ impl OpenApi {
     /// `/openapi/v2` as JSON.
     pub fn swagger(&self) -> &Published {
         &self.swagger
+    }
+
+    /// `/openapi/v2` in protobuf: its definitions only.
+    pub fn swagger_protobuf(&self) -> &Published {
+        &self.swagger_protobuf
     }
 }
 

@@ -109,7 +109,7 @@ async fn oa1_oa3_openapi_is_indexed_by_hash_and_kept_by_clients() {
     assert_eq!(hashed.header("cache-control"), Some("public, immutable"));
     assert!(hashed.header("expires").unwrap().ends_with(" GMT"));
     let plain = admin.send(Method::GET, path, &[], "").await;
-    assert_eq!((plain.header("cache-control"), plain.body), (Some("public"), hashed.body));
+    assert_eq!((plain.header("cache-control"), &plain.body), (Some("public"), &hashed.body));
     let moved = admin.send(Method::GET, &format!("{path}?hash=OLD"), &[], "").await;
     assert_eq!((moved.code.as_u16(), moved.header("location")), (301, Some(url)));
     let html = admin.send(Method::GET, path, &[("accept", "text/html")], "").await;
@@ -117,6 +117,11 @@ async fn oa1_oa3_openapi_is_indexed_by_hash_and_kept_by_clients() {
     assert_eq!(admin.send(Method::GET, "/openapi/v3/apis/x.io/v1", &[], "").await.code, 404);
     let v2 = admin.send(Method::GET, "/openapi/v2", &[("accept", "application/json")], "").await;
     assert_eq!(v2.json()["swagger"], "2.0");
+    let old_name = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let binary = admin.send(Method::GET, "/openapi/v2", &[("accept", old_name)], "").await;
+    let new_name = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!((binary.code.as_u16(), binary.header("content-type")), (200, Some(new_name)));
+    assert!(binary.body.starts_with(b"\x0a\x032.0"));
     let etag = v2.header("etag").unwrap().to_owned();
     let known = admin.send(Method::GET, "/openapi/v2", &[("if-none-match", &etag)], "").await;
     assert_eq!(known.code, 304);

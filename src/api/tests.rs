@@ -461,6 +461,12 @@ fn clusters_are_refused_as_upstream_refuses_them() {
         );
     }
     accepted::<Cluster>(cluster(json!({"syncMode": "Pull", "apiEndpoint": "https://10.0.0.1:6443"})));
+    let mut object = cluster(json!({"syncMode": "Push"}));
+    object["status"] = json!({"resourceSummary": {"allocated": {"cpu": "lots"}}});
+    let faults = refused::<Cluster>(object);
+    assert!(
+        faults[0].starts_with("status.resourceSummary.allocated[cpu]: Invalid value: \"lots\": quantities must match")
+    );
     let spec = json!({"syncMode": "Push", "proxyURL": "ftp://p", "secretRef": {"name": "s"}});
     assert_eq!(
         refused::<Cluster>(cluster(spec)),

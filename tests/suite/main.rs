@@ -2,14 +2,16 @@
 
 mod api_fields;
 mod api_fields_fleet;
+mod api_round_trip;
 mod http;
 mod openapi;
 mod registry;
+mod seed_samples;
 mod store;
 mod stories;
 mod tidy;
+mod vectors;
+mod vectors_fleet;
 
 #[path = "../support/mod.rs"]
 mod support;
-mod vectors;
-mod vectors_fleet;

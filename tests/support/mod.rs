@@ -2,4 +2,5 @@
 
 pub mod objects;
 pub mod raw;
+pub mod registry;
 pub mod server;

@@ -72,6 +72,19 @@ pub fn check(cluster: &Cluster) -> FieldErrors {
     let mut errors = FieldErrors::default();
     check_name(cluster.metadata.name.as_deref().unwrap_or_default(), &mut errors);
     check_spec(&cluster.spec, &FieldPath::new("spec"), &mut errors);
+    if let Some(summary) = &cluster.status.resource_summary {
+        let path = FieldPath::new("status.resourceSummary");
+        let lists = [
+            ("allocatable", &summary.allocatable),
+            ("allocating", &summary.allocating),
+            ("allocated", &summary.allocated),
+        ];
+        for (name, amounts) in lists {
+            for (resource, quantity) in amounts {
+                amount(quantity, &path.child(name).key(resource), &mut errors);
+            }
+        }
+    }
     errors
 }
 

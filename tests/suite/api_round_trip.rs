@@ -1,0 +1,126 @@
+//! Every field of every stored kind survives POST, PUT /status and GET.
+//!
+//! The objects are made from the schemas, so a new field is covered by being there. Fields that exclude one
+//! another are set in turn: `variants` holds what makes an object admissible, and a check that all of them
+//! together still set everything.
+
+use std::collections::BTreeSet;
+
+use ballast::api;
+use ballast::k8s::FieldValidation;
+use ballast::resource::Lifetime;
+use serde_json::{Value, json};
+
+use super::api_fields::full_object;
+use crate::support::registry::Api;
+
+#[tokio::test]
+async fn an_object_with_every_field_set_survives_the_api() {
+    for kind in api::kinds().rows().iter().filter(|kind| kind.lifetime == Lifetime::Stored) {
+        if !kind.group.ends_with("karmada.io") {
+            continue;
+        }
+        let full = Value::Object(full_object(kind));
+        let variants = variants(kind.kind, &full);
+        let mut covered = BTreeSet::new();
+        for sent in &variants {
+            list_leaves(sent, "", &mut covered);
+            let api = Api::start().await;
+            let written = api.create(sent.clone(), FieldValidation::Strict).await;
+            let written = written.unwrap_or_else(|status| panic!("{} is refused: {status}", kind.kind));
+            assert_eq!(written.warnings, [""; 0]);
+            if kind.status_subresource {
+                let status = api.get(sent).await["status"].clone();
+                assert!(status.is_null() || status == json!({}), "ST1: {status}");
+                api.put_status(sent.clone()).await.unwrap();
+            }
+            let stored = api.get(sent).await;
+            assert_eq!(stored["spec"], sent["spec"], "{}", kind.kind);
+            assert_eq!(stored.get("status"), sent.get("status"), "{}", kind.kind);
+        }
+        let mut all = BTreeSet::new();
+        list_leaves(&full, "", &mut all);
+        let left_out: Vec<_> = all.difference(&covered).filter(|path| !path.starts_with(".metadata")).collect();
+        assert!(left_out.is_empty(), "{}: {left_out:#?}", kind.kind);
+    }
+}
+
+/// The object in forms that the kind's rules admit, which set every field between them.
+fn variants(kind: &str, full: &Value) -> Vec<Value> {
+    let mut object = full.clone();
+    object["metadata"] = json!({"name": "full"});
+    if object["spec"].get("placement").is_none() {
+        amend_cluster(&mut object);
+        return vec![object];
+    }
+    let placement = &mut object["spec"]["placement"];
+    for path in ["/clusterAffinity", "/clusterAffinities/0", "/clusterAffinities/0/overflowAffinities/0"] {
+        set(placement, &format!("{path}/fieldSelector/matchExpressions/0/key"), json!("region"));
+        set(placement, &format!("{path}/fieldSelector/matchExpressions/0/operator"), json!("In"));
+    }
+    let specified =
+        "/replicaScheduling/specifyPreference/staticSpecifyList/0/targetCluster/fieldSelector/matchExpressions/0";
+    set(placement, &format!("{specified}/key"), json!("zone"));
+    set(placement, &format!("{specified}/operator"), json!("NotIn"));
+    set(placement, "/clusterAffinities/0/overflowAffinities/0/affinityName", json!("overflow"));
+    set(placement, "/clusterTolerations/0/operator", json!("Exists"));
+    set(placement, "/replicaScheduling/replicaSchedulingType", json!("Divided"));
+    set(placement, "/workloadAffinity/antiAffinity/groupByLabelKey", json!("other"));
+    if kind.ends_with("PropagationPolicy") {
+        // Leaving gracefully is the only way with a grace period.
+        set(&mut object, "/spec/failover/application/purgeMode", json!("Gracefully"));
+    }
+
+    let (mut with_groups, mut with_one_group) = (object.clone(), object);
+    remove(&mut with_groups, "/spec/placement", "clusterAffinity");
+    remove(&mut with_one_group, "/spec/placement", "clusterAffinities");
+    remove(&mut with_groups, "/spec/placement/spreadConstraints/0", "spreadByField");
+    remove(&mut with_one_group, "/spec/placement/spreadConstraints/0", "spreadByLabel");
+    if kind.ends_with("PropagationPolicy") {
+        remove(&mut with_groups, "/spec/suspension", "dispatching");
+        remove(&mut with_one_group, "/spec/suspension", "dispatchingOnClusters");
+    }
+    vec![with_groups, with_one_group]
+}
+
+fn amend_cluster(object: &mut Value) {
+    if object["spec"].get("syncMode").is_none() {
+        return;
+    }
+    let spec = &mut object["spec"];
+    set(spec, "/syncMode", json!("Push"));
+    set(spec, "/apiEndpoint", json!("https://m1:6443"));
+    set(spec, "/proxyURL", json!("https://proxy"));
+    let all = json!({"name": "cpu", "min": "0", "max": i64::MAX.to_string()});
+    set(spec, "/resourceModels/0/ranges/0", all);
+    for amounts in ["allocatable", "allocating", "allocated"] {
+        set(object, &format!("/status/resourceSummary/{amounts}/key"), json!("500m"));
+    }
+}
+
+#[track_caller]
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    *object.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is there")) = value;
+}
+
+#[track_caller]
+fn remove(object: &mut Value, pointer: &str, name: &str) {
+    let holder = object.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is there"));
+    holder.as_object_mut().expect("an object").remove(name).unwrap_or_else(|| panic!("{pointer}/{name} is there"));
+}
+
+fn list_leaves(value: &Value, at: &str, paths: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                list_leaves(value, &format!("{at}.{name}"), paths);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                list_leaves(item, &format!("{at}[]"), paths);
+            }
+        }
+        _ => drop(paths.insert(at.to_owned())),
+    }
+}

@@ -1,0 +1,149 @@
+//! The YAML that the seed documents show, as people copy it: accepted as it is, read as it was meant with a
+//! warning, or refused (mission C3, C15, R125).
+
+use ballast::k8s::{Body, FieldValidation};
+use serde_json::{Value, json};
+
+use crate::support::registry::{Api, tree};
+
+macro_rules! sample {
+    ($name:literal) => {
+        read(include_str!(concat!("../data/seeds/", $name, ".yaml")))
+    };
+}
+
+#[tokio::test]
+async fn samples_without_a_flaw_are_taken_as_they_are() {
+    for sample in [
+        sample!("reschedule-task-binding-marked"),
+        sample!("reschedule-task-binding-unmarked"),
+        sample!("scheduling-groups-one"),
+        sample!("scheduling-groups-several"),
+        sample!("workload-rebalancer"),
+        sample!("workload-rebalancer-binding-scheduled"),
+    ] {
+        let api = Api::start().await;
+        let written = api.create(sample.clone(), FieldValidation::Strict).await.unwrap();
+        assert_eq!(written.warnings, [""; 0], "{sample}");
+        let stored = api.get(&sample).await;
+        assert_contains(&stored["spec"], &sample["spec"]);
+        if sample.get("status").is_some() {
+            api.put_status(sample.clone()).await.unwrap();
+            assert_eq!(api.get(&sample).await["status"], sample["status"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_finished_rebalancer_reads_back_as_the_seed_shows_it() {
+    let sample = sample!("workload-rebalancer-finished");
+    let api = Api::start().await;
+    api.create(sample.clone(), FieldValidation::Strict).await.unwrap();
+    api.put_status(sample.clone()).await.unwrap();
+    assert_eq!(api.get(&sample).await["status"], sample["status"]);
+}
+
+#[tokio::test]
+async fn c14_c15_all_ways_to_specify_replicas_come_to_the_same() {
+    let by = |target: Value, replicas: i64| json!({"targetCluster": target, "replicas": replicas});
+    let regions = |names: &[&str]| json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": names}]}});
+    let per_cluster = [by(json!({"clusterNames": ["member1"]}), 2), by(json!({"clusterNames": ["member2"]}), 2)];
+    let per_region = [by(regions(&["RegionA"]), 2), by(regions(&["RegionB"]), 2)];
+    let together = [by(regions(&["RegionA", "RegionB"]), 4)];
+    for (sample, expected, warnings) in [
+        (sample!("specify-replicas-solution-1-clusters"), &per_cluster[..], 2),
+        (sample!("specify-replicas-solution-1-regions"), &per_region[..], 2),
+        (sample!("specify-replicas-solution-1-region-list"), &together[..], 1),
+        (sample!("specify-replicas-solution-2-clusters"), &per_cluster[..], 3),
+        (sample!("specify-replicas-solution-2-regions"), &per_region[..], 3),
+        (sample!("specify-replicas-solution-2-region-list"), &together[..], 1),
+        (sample!("specify-replicas-solution-3-clusters"), &per_cluster[..], 1),
+        (sample!("specify-replicas-solution-3-regions"), &per_region[..], 1),
+        (sample!("specify-replicas-solution-3-region-list"), &together[..], 2),
+    ] {
+        let api = Api::start().await;
+        let written = api.create(sample.clone(), FieldValidation::Warn).await.unwrap();
+        assert_eq!(written.warnings.len(), warnings, "{:#?}", written.warnings);
+        assert!(written.warnings.iter().all(|warning| warning.contains("was read as")), "{:#?}", written.warnings);
+        let strategy = &tree(&written)["spec"]["placement"]["replicaScheduling"];
+        assert_eq!(strategy["replicaSchedulingType"], "Divided");
+        assert_eq!(strategy["replicaDivisionPreference"], "Specified");
+        assert_eq!(strategy["specifyPreference"], json!({"staticSpecifyList": expected}));
+
+        let refused = Api::start().await.create(sample, FieldValidation::Strict).await.unwrap_err();
+        assert_eq!(refused.code, 400, "{refused}");
+        assert!(refused.message.contains("strict decoding error: "), "{refused}");
+        assert!(refused.message.contains(&written.warnings[0]), "what to write is part of the message: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_mended_needs_no_mending_again() {
+    let api = Api::start().await;
+    let written = api.create(sample!("specify-replicas-solution-1-clusters"), FieldValidation::Warn).await.unwrap();
+    let mut again = tree(&written);
+    again["metadata"] = json!({"name": "again"});
+    let written = api.create(again, FieldValidation::Strict).await.unwrap();
+    assert_eq!(written.warnings, [""; 0]);
+}
+
+#[tokio::test]
+async fn r154_an_annotation_that_cannot_be_read_is_refused() {
+    let annotation = "metadata.annotations[scheduling.karmada.io/specified-replicas]: Invalid value: ";
+    for (text, fault) in [
+        ("{", "cannot be read: EOF while parsing an object at line 1 column 1"),
+        ("{}", "must have exactly one of specifiedClusters, specifiedIdcs and idcs"),
+        (r#"{"specifiedClusters": [{"name": "member1"}]}"#, "cannot be read: missing field `replicas`"),
+    ] {
+        let mut sample = sample!("specify-replicas-solution-3-clusters");
+        sample["metadata"]["annotation"] = json!(text);
+        let refused = Api::start().await.create(sample, FieldValidation::Warn).await.unwrap_err();
+        assert_eq!(refused.code, 422);
+        assert!(refused.message.contains(annotation) && refused.message.contains(fault), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn r125_the_rejected_alternative_is_an_unknown_field() {
+    let sample = sample!("scheduling-groups-rejected-alternative");
+    let fault = "unknown field \"spec.placement.clusterAffinity.propagatePriority\"";
+    let written = Api::start().await.create(sample.clone(), FieldValidation::Warn).await.unwrap();
+    assert_eq!(written.warnings, [fault]);
+    let refused = Api::start().await.create(sample, FieldValidation::Strict).await.unwrap_err();
+    assert!(refused.code == 400 && refused.message.ends_with(fault), "{refused}");
+}
+
+#[tokio::test]
+async fn c3_the_samples_name_of_the_observed_group_is_an_unknown_field() {
+    let sample = sample!("scheduling-groups-status");
+    let api = Api::start().await;
+    api.create(sample.clone(), FieldValidation::Ignore).await.unwrap();
+    let written = api.put_status(sample).await.unwrap();
+    assert_eq!(written.warnings, ["unknown field \"status.SchedulerObservedAffinityName\""]);
+    let status = &tree(&written)["status"];
+    assert_eq!(status["aggregatedStatus"][0]["status"]["updatedReplicas"], 2);
+    assert_eq!(status["conditions"][1]["reason"], "BindingScheduled", "old reasons are kept (C4)");
+}
+
+fn read(yaml: &str) -> Value {
+    Value::Object(Body::from_yaml(yaml.as_bytes()).expect("the sample is YAML").value)
+}
+
+/// Everything that `part` says is in `whole`; defaults may be there beside it.
+#[track_caller]
+fn assert_contains(whole: &Value, part: &Value) {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            for (name, part) in part {
+                assert_contains(whole.get(name).unwrap_or(&Value::Null), part);
+            }
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            assert_eq!(whole.len(), part.len());
+            for (whole, part) in whole.iter().zip(part) {
+                assert_contains(whole, part);
+            }
+        }
+        _ => assert_eq!(whole, part),
+    }
+}

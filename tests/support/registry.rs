@@ -1,0 +1,68 @@
+//! A registry of the served kinds over the memory store, without HTTP.
+
+use std::sync::Arc;
+
+use ballast::clock::ManualClock;
+use ballast::k8s::{Body, FieldValidation, GetOptions, Status, User, WriteOptions};
+use ballast::registry::{Registry, Target, Written};
+use ballast::store::MemoryStore;
+use ballast::{api, watch};
+use serde_json::{Map, Value};
+
+/// In tests there is one namespace.
+pub const NAMESPACE: &str = "default";
+
+pub struct Api {
+    registry: Registry,
+    _writer: watch::Task,
+}
+
+impl Api {
+    pub async fn start() -> Api {
+        let clock = ManualClock::at("2024-04-17T15:04:05Z".parse().expect("a time"));
+        let store = Arc::new(MemoryStore::new());
+        let limits = watch::Limits::default();
+        let (cache, writer, task) = watch::open(store, clock.clone(), limits).await.expect("an empty store opens");
+        Api { registry: Registry::new(Arc::new(api::kinds()), cache, writer, clock), _writer: task }
+    }
+
+    pub async fn create(&self, object: Value, validation: FieldValidation) -> Result<Written, Status> {
+        let target = self.target(&object, None);
+        let options = WriteOptions { field_validation: validation, ..WriteOptions::default() };
+        self.registry.create(&User::default(), &target, body(object), &options).await
+    }
+
+    /// PUT to `/status`, onto whatever version is stored.
+    pub async fn put_status(&self, mut object: Value) -> Result<Written, Status> {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let target = Target { status: true, ..self.target(&object, Some(name)) };
+        let stored = self.get(&object).await;
+        object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        self.registry.update(&User::default(), &target, body(object), &WriteOptions::default()).await
+    }
+
+    pub async fn get(&self, object: &Value) -> Value {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let target = self.target(object, Some(name));
+        let found = self.registry.get(&target, &GetOptions::default()).await.expect("it is there");
+        serde_json::from_slice(&found.json).expect("JSON")
+    }
+
+    fn target(&self, object: &Value, name: Option<String>) -> Target {
+        let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+        let rows = self.registry.kinds().rows();
+        let served = rows.iter().find(|row| Some(row.kind) == kind && Some(&*row.api_version()) == api_version);
+        let row = served.unwrap_or_else(|| panic!("{api_version:?} {kind:?} is served")).clone();
+        let namespace = row.is_namespaced().then(|| NAMESPACE.to_owned());
+        Target { row, namespace, name, status: false }
+    }
+}
+
+pub fn tree(written: &Written) -> Value {
+    serde_json::from_slice(&written.object.json).expect("JSON")
+}
+
+fn body(object: Value) -> Body {
+    let Value::Object(object) = object else { panic!("an object") };
+    Body::of(object as Map<String, Value>)
+}

@@ -164,11 +164,11 @@ pub struct NodeSelector {
 #[schema(as = io::k8s::api::core::v1::NodeSelectorTerm)]
 pub struct NodeSelectorTerm {
     /// Requirements on the node's labels.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<NodeSelectorRequirement>)]
     pub match_expressions: Vec<NodeSelectorRequirement>,
     /// Requirements on the node's fields.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<NodeSelectorRequirement>)]
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
@@ -182,7 +182,7 @@ pub struct NodeSelectorRequirement {
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as upstream's does.
     pub operator: String,
     /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`, one integer for `Gt` and `Lt`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,
 }

@@ -3,14 +3,13 @@
 //! They are data: nothing here knows a rule. `registry::metadata` keeps the rules of `metadata`, the
 //! engine evaluates selectors. `ObjectMeta` is complete, so that a typed round trip loses nothing.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::free_form::FreeForm;
+use super::lean::Pairs;
 use crate::k8s::Time;
 use crate::resource::schema::mark::{AtomicList, DateTime, SetList};
 
@@ -63,20 +62,20 @@ pub struct ObjectMeta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     /// Pairs that selectors match.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub labels: Pairs<String>,
     /// Pairs that selectors do not match.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub annotations: Pairs<String>,
     /// Objects this one depends on: when all of them are gone, it is collected.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Names of those who must agree before the object goes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = SetList<String>)]
     pub finalizers: Vec<String>,
     /// Who last set which field. Written by the server.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<ManagedFieldsEntry>)]
     pub managed_fields: Vec<ManagedFieldsEntry>,
 }
@@ -173,12 +172,12 @@ pub enum ConditionStatus {
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::LabelSelector)]
 pub struct LabelSelector {
     /// Requirements that must all hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<LabelSelectorRequirement>)]
     pub match_expressions: Vec<LabelSelectorRequirement>,
     /// Labels that must be there with these values.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub match_labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub match_labels: Pairs<String>,
 }
 
 /// One requirement on a label.
@@ -191,7 +190,7 @@ pub struct LabelSelectorRequirement {
     /// selector with another operator selects nothing.
     pub operator: String,
     /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,
 }

@@ -9,6 +9,7 @@ pub mod core;
 pub mod fleet;
 mod free_form;
 pub mod karmada;
+mod lean;
 pub mod meta;
 mod permanent_id;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tree;
 mod type_meta;
 
 pub use free_form::FreeForm;
+pub use lean::Pairs;
 pub use type_meta::{ApiVersion, Kind};
 
 use karmada::{apps, cluster, policy, task, work};

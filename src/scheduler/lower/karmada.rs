@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::api::Pairs;
 use crate::api::core::{NodeSelectorRequirement, Quantity as WireQuantity};
 use crate::api::karmada::cluster::v1alpha1 as cluster_api;
 use crate::api::karmada::policy::v1alpha1 as policy_api;
@@ -79,7 +80,7 @@ fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary,
     let mut pods = 0;
     for (name, allocatable) in &summary.allocatable {
         let field = |list: &str| format!("status.resourceSummary.{list}[{name}]");
-        let taken = |list: &'static str, amounts: &BTreeMap<String, WireQuantity>| match amounts.get(name) {
+        let taken = |list: &'static str, amounts: &Pairs<WireQuantity>| match amounts.get(name) {
             Some(amount) => quantity(amount, || field(list)),
             None => Ok(Quantity::ZERO),
         };
@@ -212,7 +213,7 @@ fn resource(reference: &work_api::ObjectReference) -> Resource {
     }
 }
 
-fn needs(amounts: &BTreeMap<String, WireQuantity>, field: &str, faults: &mut Vec<Fault>) -> Requirements {
+fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) -> Requirements {
     let mut needed = Vec::with_capacity(amounts.len());
     for (name, amount) in amounts {
         match quantity(amount, || format!("{field}[{name}]")) {

@@ -94,7 +94,7 @@ pub struct ObjectReference {
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancerStatus {
     /// One entry for each workload seen, sorted by `apiVersion/kind/namespace/name`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub observed_workloads: Vec<ObservedWorkload>,
     /// The generation that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

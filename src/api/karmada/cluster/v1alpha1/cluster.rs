@@ -1,7 +1,5 @@
 //! Cluster: one member of the fleet, what it offers and how it is.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -9,6 +7,7 @@ use utoipa::ToSchema;
 use super::cluster_rules;
 use super::cluster_status::ClusterStatus;
 use crate::api::core::{Quantity, Taint};
+use crate::api::lean::Pairs;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
@@ -142,8 +141,8 @@ pub struct ClusterSpec {
     #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
     /// Headers for that proxy.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub proxy_header: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub proxy_header: Pairs<String>,
     /// Cloud provider of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
@@ -154,13 +153,13 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Zones that the cluster spans.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
     /// Keep away workloads that do not tolerate them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// Classes that nodes are counted in, by the resources they have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resource_models: Vec<ResourceModel>,
 }
 

@@ -1,11 +1,10 @@
 //! What a member cluster reports: the APIs it has, its nodes, the room on them.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::core::Quantity;
+use crate::api::lean::Pairs;
 use crate::api::meta::Condition;
 use crate::k8s::Time;
 
@@ -17,10 +16,10 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
     /// The APIs that the cluster serves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub api_enablements: Vec<APIEnablement>,
     /// Aspects of its state, `Ready` among them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<ClusterCondition>)]
     pub conditions: Vec<Condition>,
     /// Its nodes, counted.
@@ -30,7 +29,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_summary: Option<ResourceSummary>,
     /// What remedies ask for, for example that traffic stays away.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub remedy_actions: Vec<String>,
 }
 
@@ -42,7 +41,7 @@ pub struct APIEnablement {
     #[schema(default = "")]
     pub group_version: String,
     /// The kinds in it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<APIResource>,
 }
 
@@ -74,19 +73,19 @@ pub struct NodeSummary {
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
     /// What the nodes have for workloads.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
-    pub allocatable: BTreeMap<String, Quantity>,
+    pub allocatable: Pairs<Quantity>,
     /// What is asked for by pods that wait for a node.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
-    pub allocating: BTreeMap<String, Quantity>,
+    pub allocating: Pairs<Quantity>,
     /// What is asked for by pods that have a node.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
-    pub allocated: BTreeMap<String, Quantity>,
+    pub allocated: Pairs<Quantity>,
     /// The nodes that still have room, counted by class.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub allocatable_modelings: Vec<AllocatableModeling>,
 }
 

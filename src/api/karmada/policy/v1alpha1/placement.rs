@@ -17,13 +17,13 @@ pub struct Placement {
     pub cluster_affinity: Option<ClusterAffinity>,
     /// Groups of clusters, tried in this order: the first that satisfies the other rules is taken, and
     /// none of the rest. Not together with `clusterAffinity`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_affinities: Vec<ClusterAffinityTerm>,
     /// Taints of clusters that are tolerated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_tolerations: Vec<Toleration>,
     /// How far the chosen clusters are spread.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub spread_constraints: Vec<SpreadConstraint>,
     /// How replicas are divided among the chosen clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,10 +45,15 @@ pub struct ClusterAffinity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
     /// By their names; empty admits all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_names: Vec<String>,
     /// Names of clusters that are left out.
-    #[serde(default, rename = "exclude", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "exclude",
+        deserialize_with = "crate::api::lean::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub exclude_clusters: Vec<String>,
 }
 
@@ -57,7 +62,7 @@ pub struct ClusterAffinity {
 #[serde(rename_all = "camelCase")]
 pub struct FieldSelector {
     /// Requirements on `provider`, `region` and `zone` that must all hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<NodeSelectorRequirement>,
 }
 
@@ -71,7 +76,7 @@ pub struct ClusterAffinityTerm {
     #[serde(flatten)]
     pub affinity: ClusterAffinity,
     /// Groups that take, in this order, the replicas that do not fit into this one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub overflow_affinities: Vec<OverflowAffinityTerm>,
 }
 

@@ -47,7 +47,7 @@ pub struct PropagationSpec {
     #[schema(default = "Never")]
     pub preemption: Option<Preemption>,
     /// Override policies that must be there before anything is placed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub dependent_overrides: Vec<String>,
     /// Who places the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct Suspension {
 #[serde(rename_all = "camelCase")]
 pub struct SuspendClusters {
     /// Their names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_names: Vec<String>,
 }
 

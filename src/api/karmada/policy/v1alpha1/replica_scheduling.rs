@@ -1,12 +1,11 @@
 //! How replicas are divided among the chosen clusters: upstream's strategies, and those that the proposal
 //! "Specify replicas to schedule" adds (R140-R152).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::placement::ClusterAffinity;
+use crate::api::lean::Pairs;
 
 /// How replicas are divided among the chosen clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -59,7 +58,7 @@ pub enum ReplicaDivisionPreference {
 #[serde(rename_all = "camelCase")]
 pub struct WeightPreference {
     /// Fixed weights.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub static_weight_list: Vec<StaticClusterWeight>,
     /// What the weights are taken from, instead of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +88,7 @@ pub enum DynamicWeightFactor {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPreferences {
     /// Fixed numbers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub static_specify_list: Vec<StaticClusterSpecified>,
 }
 
@@ -109,7 +108,7 @@ pub struct StaticClusterSpecified {
 #[serde(rename_all = "camelCase")]
 pub struct ExtendClusterPreferences {
     /// One entry for each selector.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub extend_static_list: Vec<ExtendStaticCluster>,
 }
 
@@ -120,5 +119,5 @@ pub struct ExtendStaticCluster {
     /// The clusters.
     pub target_cluster: ClusterAffinity,
     /// The numbers, by the names that the strategy gives them.
-    pub extend_fields: BTreeMap<String, i64>,
+    pub extend_fields: Pairs<i64>,
 }

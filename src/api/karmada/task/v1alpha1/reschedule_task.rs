@@ -69,10 +69,10 @@ impl Resource for RescheduleTask {
 #[serde(rename_all = "camelCase")]
 pub struct RescheduleTaskSpec {
     /// Everything that these policies manage.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub target_ref_policy: Vec<PolicySelector>,
     /// These resources.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub target_ref_resource: Vec<ResourceSelector>,
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Typed bindings are held in memory by the hundred thousand, so what few bindings carry is boxed.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -11,6 +9,7 @@ use crate::api::core::{NodeSelector, Quantity, Toleration};
 use crate::api::karmada::policy::v1alpha1::{
     ConflictResolution, FailoverBehavior, Placement, PurgeMode, SuspendClusters,
 };
+use crate::api::lean::Pairs;
 use crate::k8s::Time;
 use crate::resource::schema::mark::Atomic;
 
@@ -30,19 +29,19 @@ pub struct ResourceBindingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The parts of an object that has several pod templates. Each has its own replicas.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
     /// Where it is placed. Written by the scheduler.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
     /// The rules by which it is placed, copied from its policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
     /// Clusters that it is leaving, and how.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
     /// The bindings that need this one: it follows them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<BindingSnapshot>,
     /// Who places it. Empty is the default scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,8 +104,8 @@ pub struct ReplicaRequirements {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
     /// The resources it asks for.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub resource_request: BTreeMap<String, Quantity>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub resource_request: Pairs<Quantity>,
     /// Namespace that it runs in, for quotas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -124,10 +123,10 @@ pub struct NodeClaim {
     #[schema(value_type = Option<Atomic<NodeSelector>>)]
     pub hard_node_affinity: Option<NodeSelector>,
     /// Labels that its node must have.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub node_selector: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub node_selector: Pairs<String>,
     /// Taints of nodes that it tolerates.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }
 
@@ -153,8 +152,8 @@ pub struct ComponentReplicaRequirements {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
     /// The resources it asks for.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub resource_request: BTreeMap<String, Quantity>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub resource_request: Pairs<Quantity>,
     /// Its priority class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
@@ -169,7 +168,7 @@ pub struct TargetCluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Replicas there of each part.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<TargetComponent>,
 }
 
@@ -210,13 +209,13 @@ pub struct GracefulEvictionTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
     /// State that goes along to the next cluster, as labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub preserved_label_state: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub preserved_label_state: Pairs<String>,
     /// When it began to leave. Written by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
     /// Where it was placed when it failed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters_before_failover: Vec<String>,
 }
 
@@ -229,7 +228,7 @@ pub struct BindingSnapshot {
     /// Name of the binding.
     pub name: String,
     /// Where it is placed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
 }
 

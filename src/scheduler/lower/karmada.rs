@@ -172,7 +172,7 @@ pub fn request(
         name: name(metadata).into(),
         generation: metadata.generation.unwrap_or_default(),
         deleting: metadata.deletion_timestamp.is_some(),
-        managed: MANAGED_LABELS.iter().any(|label| metadata.labels.contains_key(*label)),
+        managed: MANAGED_LABELS.iter().any(|label| metadata.labels.contains_key(label)),
         scheduler_name: spec.scheduler_name.as_deref().unwrap_or_default().into(),
         suspended: spec.suspension.as_deref().and_then(|suspension| suspension.scheduling).unwrap_or_default(),
         resource: resource(&spec.resource),

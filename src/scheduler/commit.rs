@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::karmada::work::v1alpha2::Trigger;
-use crate::engine::karmada::{Condition, Decision, Target};
+use crate::engine::karmada::{Condition, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::Time;
 
 const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
@@ -37,7 +37,7 @@ pub fn written(
     if let Some(term) = decision.term() {
         changes.other |= put(status, "schedulerObservingAffinityName", Some(Value::from(term)));
     }
-    if let Some(condition) = decision.condition() {
+    if let Some(condition) = decision.condition().or_else(|| settled(decision, status)) {
         changes.other |= put_condition(status, "Scheduled", condition, now);
     }
     if decision.observes_generation() {
@@ -51,6 +51,15 @@ pub fn written(
     // are decided at every chance, and a restart would rewrite them all.
     let is_worth_it = changes.spec || changes.other || (moved && trigger.is_pending());
     is_worth_it.then_some(binding)
+}
+
+/// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to what is
+/// there) does not go on saying that it cannot be placed.
+fn settled(decision: &Decision, status: &Map<String, Value>) -> Option<Condition<'static>> {
+    let conditions = status.get("conditions")?.as_array()?;
+    let complains = conditions.iter().any(|known| known["type"] == "Scheduled" && known["status"] == "False");
+    let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
+    is_settled.then_some(Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
 }
 
 #[derive(Default)]

@@ -146,6 +146,12 @@ impl Work for Scheduler {
     fn batch(&self) -> usize {
         BINDINGS_PER_PASS_MAX
     }
+
+    /// While one pass commits, the next decides. Not where workloads seek or shun each other: a pass must
+    /// know what the one before it did.
+    fn concurrency(&self) -> usize {
+        if self.groups.is_empty() { 2 } else { 1 }
+    }
 }
 
 async fn work(client: Client, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worked {

@@ -7,6 +7,7 @@ mod promise;
 mod rebalancer;
 mod scheduling;
 mod seeds;
+mod simulation;
 mod task;
 mod ttl;
 mod world;

@@ -3,7 +3,9 @@
 use ballast::engine::karmada::Profile;
 use serde_json::{Value, json};
 
-use super::fleet::{binding, by_room, cluster, deployment, nginx, nginx_on_member2, primary_and_backup, rebalancer};
+use super::fleet::{
+    binding, by_room, cluster, deployment, nginx, nginx_on_member2, primary_and_backup, rebalancer, small_cluster,
+};
 use super::world::{World, condition, placed};
 
 #[tokio::test]
@@ -262,4 +264,18 @@ async fn the_scheduler_s_own_write_does_not_make_it_look_again() {
     world.crash().await;
     world.settle().await;
     assert_eq!(world.revision(&key), before, "a restart writes nothing");
+}
+
+#[tokio::test]
+async fn a_binding_that_is_scaled_back_to_what_fits_stops_complaining() {
+    let mut world = World::new().await;
+    world.given(small_cluster("member1", 4)).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(9)).await;
+    world.settle().await;
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "Unschedulable");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(4)).await;
+    world.settle().await;
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "Success");
 }

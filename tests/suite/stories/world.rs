@@ -165,14 +165,18 @@ impl World {
 
     /// Creates an object, with its status if it has one.
     pub async fn given(&self, object: Value) -> Key {
+        self.try_given(object).await.unwrap()
+    }
+
+    pub async fn try_given(&self, object: Value) -> Result<Key, Status> {
         let resource = resource_of(&object);
         let Value::Object(tree) = object else { panic!("an object") };
         let status = tree.get("status").cloned();
-        let created = self.write(resource, Change::Create(tree)).await.unwrap();
+        let created = self.write(resource, Change::Create(tree)).await?;
         if let Some(status) = status {
-            self.edit(&created.key, |object| object["status"] = status.clone()).await;
+            self.try_edit(&created.key, |object| object["status"] = status.clone()).await?;
         }
-        created.key.clone()
+        Ok(created.key.clone())
     }
 
     /// Creates many objects of one kind at once.
@@ -188,14 +192,22 @@ impl World {
 
     /// Changes an object as somebody who has the newest version of it does, status and all.
     pub async fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> Arc<Object> {
+        self.try_edit(key, change).await.unwrap()
+    }
+
+    pub async fn try_edit(&self, key: &Key, change: impl Fn(&mut Value)) -> Result<Arc<Object>, Status> {
         let mut object = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
         change(&mut object);
         let Value::Object(object) = object else { panic!("an object") };
-        self.write(key.resource, Change::Update { part: Part::Whole, object }).await.unwrap()
+        self.write(key.resource, Change::Update { part: Part::Whole, object }).await
     }
 
     pub async fn delete(&self, key: &Key) {
-        self.write(key.resource, Change::Delete { key: key.clone(), revision: None }).await.unwrap();
+        self.try_delete(key).await.unwrap();
+    }
+
+    pub async fn try_delete(&self, key: &Key) -> Result<(), Status> {
+        self.write(key.resource, Change::Delete { key: key.clone(), revision: None }).await.map(drop)
     }
 
     pub async fn delete_at(&self, key: &Key, revision: Revision) -> Result<(), Status> {

@@ -267,6 +267,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn li4_at_the_limit_masters_wait_and_others_are_sent_away() {
+        let uri = "/apis/g/v1/things".parse().unwrap();
+        let info = RequestInfo::read(&Method::POST, &uri).unwrap();
+        let in_flight = InFlight::new(0, 1);
+        let (master, other) = (User::component("test"), User::default());
+        let place = in_flight.enter(&info, &other).await.unwrap();
+        let status = in_flight.enter(&info, &other).await.unwrap_err();
+        assert_eq!((status.code, status.retry_after_seconds()), (429, Some(1)));
+        let mut waiting = std::pin::pin!(in_flight.enter(&info, &master));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(place);
+        assert!(waiting.now_or_never().unwrap().is_ok());
+    }
+
+    #[tokio::test]
     async fn li3_a_body_may_have_3_mib_and_not_one_byte_more() {
         let fits = Body::from(vec![0; BODY_BYTES_MAX]);
         assert_eq!(read_body(fits).await.unwrap().len(), BODY_BYTES_MAX);

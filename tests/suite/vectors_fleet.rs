@@ -32,6 +32,38 @@ fn the_order_of_the_input_does_not_matter() {
     });
 }
 
+/// What the cycles led to must not lead to any other.
+#[test]
+fn a_placement_that_is_settled_stays_as_it_is() {
+    use ballast::api::fleet::placement::v1beta1::{ClusterResourceBinding, ClusterSchedulingPolicySnapshot};
+    use ballast::scheduler::lower::fleet::{BindingParts, PlacementObjects, SnapshotParts, cluster, settle};
+    for (_, text) in groups() {
+        for line in text.lines() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            let list = |field: &str| case[field].as_array().unwrap().clone().into_iter();
+            let ClusterSchedulingPolicySnapshot { metadata, spec, status, .. } =
+                serde_json::from_value(case["policySnapshot"].clone()).unwrap();
+            let bindings = list("bindings").map(|binding| {
+                let ClusterResourceBinding { metadata, spec, .. } = serde_json::from_value(binding).unwrap();
+                BindingParts { metadata, spec }
+            });
+            let objects =
+                PlacementObjects { snapshot: SnapshotParts { metadata, spec, status }, bindings: bindings.collect() };
+            let fleet =
+                list("memberClusters").map(|object| cluster(&serde_json::from_value(object).unwrap())).collect();
+            let now = case["now"].as_str().unwrap().parse().unwrap();
+            let mut name = |cluster: &str| format!("new-{cluster}");
+            let settled = settle(&fleet, objects, now, &mut name);
+            if settled.cycles.iter().any(|decision| decision.fault.is_some()) {
+                continue;
+            }
+            let again = settle(&fleet, settled.objects, now, &mut name);
+            let [decision] = again.cycles.as_slice() else { panic!("{}: {} cycles", case["id"], again.cycles.len()) };
+            assert!(decision.writes.is_empty(), "{}: {:?}", case["id"], decision.writes);
+        }
+    }
+}
+
 #[track_caller]
 fn check(prepare: impl Fn(&mut Value)) {
     let mut seen = 0;

@@ -23,6 +23,8 @@ mod pipeline;
 mod report;
 mod request;
 mod scorers;
+#[cfg(test)]
+mod tests;
 mod topology_spread;
 
 pub use affinity::{Comparison, Condition, Direction, Preference, Property, Sorter, Term, Usage};

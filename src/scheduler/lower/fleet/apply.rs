@@ -16,7 +16,7 @@ pub struct BindingParts {
 }
 
 /// A new binding of the placement that `snapshot` belongs to. `name` is the shell's to choose.
-pub fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDecision) -> BindingParts {
+pub(super) fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDecision) -> BindingParts {
     let parent = snapshot.labels.get_key_value(PARENT_LABEL);
     let metadata = ObjectMeta {
         name: Some(name),
@@ -36,25 +36,25 @@ pub fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDec
 }
 
 /// Moves a binding to the snapshot named `snapshot`. The annotation with its former state stays, as it does upstream.
-pub fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State, decision: &engine::ClusterDecision) {
+pub(super) fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State, decision: &engine::ClusterDecision) {
     spec.state = binding_state(state);
     snapshot.clone_into(&mut spec.scheduling_policy_snapshot_name);
     spec.cluster_decision = cluster_decision(decision);
 }
 
 /// Differs from KubeFleet, which drops every other annotation on the way.
-pub fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSpec, from: State) {
+pub(super) fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSpec, from: State) {
     metadata.annotations.insert(PREVIOUS_STATE.to_owned(), state_name(from).to_owned());
     spec.state = BindingState::Unscheduled;
 }
 
 /// Lets a binding go that is being deleted, as far as the scheduler is concerned.
-pub fn release(metadata: &mut ObjectMeta) {
+pub(super) fn release(metadata: &mut ObjectMeta) {
     metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
 }
 
 /// The condition keeps its transition time while its status stays the same.
-pub fn report(status: &mut SchedulingPolicySnapshotStatus, report: &Report, now: Time) {
+pub(super) fn report(status: &mut SchedulingPolicySnapshotStatus, report: &Report, now: Time) {
     let (value, reason) = if report.fulfilled { ("True", FULFILLED) } else { ("False", UNFULFILLED) };
     let known = status.conditions.iter().position(|condition| condition.type_ == SCHEDULED);
     let unchanged_since = known

@@ -5,11 +5,13 @@
 
 mod apply;
 mod policy;
+mod settle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use apply::{BindingParts, create, patch, release, report, unschedule};
+pub use apply::BindingParts;
+pub use settle::{PlacementObjects, Settled, SnapshotParts, settle};
 
 use crate::api::core::Quantity as QuantityText;
 use crate::api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};

@@ -58,7 +58,7 @@ fn now() -> Time {
 /// Every fourth cluster is not in production.
 fn cluster(index: usize) -> Cluster {
     let pairs = [
-        ("env", if index % 4 == 0 { "test" } else { "prod" }.to_owned()),
+        ("env", if index.is_multiple_of(4) { "test" } else { "prod" }.to_owned()),
         ("region", format!("r{}", index % 10)),
         ("tier", ["gold", "silver", "bronze"][index % 3].to_owned()),
     ];

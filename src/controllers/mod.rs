@@ -6,8 +6,11 @@
 //! the plan was made from; on conflict the plan is thrown away and made again.
 
 mod failover;
+mod placement;
+mod placement_objects;
 mod policy;
 mod rebalancer;
+mod rollout;
 mod ttl;
 
 use std::sync::Arc;
@@ -18,8 +21,10 @@ use crate::registry::{Atomicity, Change, Client, Registry};
 use crate::worker::Work;
 
 pub use failover::Failover;
+pub use placement::Placement;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
+pub use rollout::Rollout;
 pub use ttl::Ttl;
 
 const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");

@@ -13,11 +13,14 @@
 //! has every placement tried on it, each distinct one once.
 
 mod commit;
+mod fleet;
 pub mod lower;
 mod members;
 mod pass;
 mod trigger;
 mod wake;
+
+pub use self::fleet::FleetScheduler;
 
 use std::collections::HashMap;
 use std::sync::Arc;

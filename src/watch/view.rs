@@ -60,6 +60,16 @@ impl View {
         self.range(resource, start, namespace)
     }
 
+    /// Cluster-scoped objects whose names begin with `prefix`, in key order: what is kept under an owner's name.
+    pub fn list_prefixed<'a>(
+        &'a self,
+        resource: GroupResource,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let from = Bound::Included(Seek::At("", prefix));
+        self.range(resource, from, Some("")).take_while(move |object| object.key.name.starts_with(prefix))
+    }
+
     /// Without a namespace this costs nothing; with one it walks the namespace.
     pub fn count(&self, resource: GroupResource, namespace: Option<&str>) -> usize {
         match namespace {

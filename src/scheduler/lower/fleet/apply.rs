@@ -1,6 +1,7 @@
 //! Decisions back onto API objects: what each write changes, and nothing else.
 
-use super::{FULFILLED, PARENT_LABEL, PREVIOUS_STATE, SCHEDULED, SCHEDULER_FINALIZER, UNFULFILLED};
+use super::{FULFILLED, SCHEDULED, UNFULFILLED};
+use crate::api::fleet::placement::v1beta1::names::{PARENT_LABEL, PREVIOUS_STATE, SCHEDULER_FINALIZER};
 use crate::api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterScore, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
 };

@@ -13,8 +13,11 @@ use std::sync::Arc;
 pub use apply::BindingParts;
 pub use settle::{PlacementObjects, Settled, SnapshotParts, settle};
 
+pub use crate::api::fleet::placement::v1beta1::names::{PARENT_LABEL, PREVIOUS_STATE};
+
 use crate::api::core::Quantity as QuantityText;
 use crate::api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
+use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, SCHEDULER_FINALIZER};
 use crate::api::fleet::placement::v1beta1::{
     self as api, BindingState, ResourceBindingSpec, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus,
 };
@@ -24,17 +27,6 @@ use crate::engine::fleet::{
 };
 use crate::k8s::taint::Effect;
 use crate::k8s::{Quantity, Taint, quantity};
-
-/// On bindings and snapshots: name of the placement they belong to, whatever its scope.
-pub const PARENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
-/// On a policy snapshot: how many clusters its placement wants now.
-pub const NUMBER_OF_CLUSTERS: &str = "kubernetes-fleet.io/number-of-clusters";
-/// On a policy snapshot: the generation of its placement that it stands for.
-pub const PLACEMENT_GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
-/// On an Unscheduled binding: the state it had.
-pub const PREVIOUS_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
-/// On a binding: the scheduler wants to see it go.
-pub const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
 
 const MEMBER_AGENT: &str = "MemberAgent";
 const SCHEDULED: &str = "Scheduled";

@@ -5,6 +5,7 @@ mod cluster_resource_binding;
 mod cluster_resource_placement;
 mod cluster_resource_snapshot;
 mod cluster_scheduling_policy_snapshot;
+pub mod names;
 mod per_resource;
 mod placement;
 mod policy;

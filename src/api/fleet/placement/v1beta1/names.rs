@@ -1,0 +1,70 @@
+//! Labels, annotations and finalizers by which the objects of a placement find each other, and the kinds they are of.
+
+use crate::k8s::GroupResource;
+
+pub const PLACEMENTS: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
+pub const POLICY_SNAPSHOTS: GroupResource =
+    GroupResource::new("clusterschedulingpolicysnapshots.placement.kubernetes-fleet.io");
+pub const RESOURCE_SNAPSHOTS: GroupResource =
+    GroupResource::new("clusterresourcesnapshots.placement.kubernetes-fleet.io");
+pub const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
+
+/// On bindings and snapshots: name of the placement they belong to, whatever its scope.
+pub const PARENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
+/// On snapshots: `true` on the one that is in force.
+pub const IS_LATEST_LABEL: &str = "kubernetes-fleet.io/is-latest-snapshot";
+/// On policy snapshots: counts up from 0.
+pub const POLICY_INDEX_LABEL: &str = "kubernetes-fleet.io/policy-index";
+/// On resource snapshots: counts up from 0.
+pub const RESOURCE_INDEX_LABEL: &str = "kubernetes-fleet.io/resource-index";
+
+/// On a policy snapshot: how many clusters its placement wants now.
+pub const NUMBER_OF_CLUSTERS: &str = "kubernetes-fleet.io/number-of-clusters";
+/// On a policy snapshot: the generation of its placement that it stands for.
+pub const PLACEMENT_GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
+/// On an Unscheduled binding: the state it had.
+pub const PREVIOUS_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+
+/// On a placement: the scheduler has bindings to clear away.
+pub const SCHEDULER_CLEANUP: &str = "kubernetes-fleet.io/scheduler-cleanup";
+/// On a placement: its controller has snapshots to clear away.
+pub const PLACEMENT_CLEANUP: &str = "kubernetes-fleet.io/crp-cleanup";
+/// On a binding: the scheduler wants to see it go.
+pub const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
+
+pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
+
+/// Longest part of a binding's name that comes from its placement, and from its cluster.
+const PLACEMENT_PART_MAX: usize = 26;
+const CLUSTER_PART_MAX: usize = 27;
+
+/// What the names of all bindings of a placement begin with. Other placements' may, too: the label decides.
+pub fn binding_prefix(placement: &str) -> &str {
+    part(placement, PLACEMENT_PART_MAX)
+}
+
+/// `<placement>-<cluster>-<8 hex digits>`, at most 63 characters (R168).
+pub fn binding_name(placement: &str, cluster: &str, chance: u64) -> String {
+    let suffix = chance & u64::from(u32::MAX);
+    format!("{}-{}-{suffix:08x}", part(placement, PLACEMENT_PART_MAX), part(cluster, CLUSTER_PART_MAX))
+}
+
+/// Cut off, and never at a dash or a dot: a label of a name must not end with one.
+fn part(name: &str, max: usize) -> &str {
+    let end = name.char_indices().map(|(index, _)| index).nth(max).unwrap_or(name.len());
+    name[..end].trim_end_matches(['-', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r168_names_fit_into_a_label_and_keep_their_prefix() {
+        assert_eq!(binding_name("crp-1", "aks-member-1", 0x2f8f_e606), "crp-1-aks-member-1-2f8fe606");
+        let (placement, cluster) = ("p".repeat(25) + "-more", "c".repeat(63));
+        let name = binding_name(&placement, &cluster, u64::MAX);
+        assert_eq!(name, format!("{}-{}-ffffffff", "p".repeat(25), "c".repeat(27)));
+        assert!(name.len() <= 63 && name.starts_with(binding_prefix(&placement)));
+    }
+}

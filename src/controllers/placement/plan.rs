@@ -1,0 +1,310 @@
+//! The snapshots that a placement should have: the policy that is in force, and the resources it places. Pure.
+//!
+//! A policy that differs in more than its number of clusters is a new snapshot; a number alone changes an annotation of
+//! the one that is there, so that nothing moves that need not (R176). Old snapshots are kept up to the placement's
+//! limit.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::api::fleet::placement::v1beta1::names::{
+    IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PARENT_LABEL, PLACEMENT_CLEANUP, PLACEMENT_GENERATION, POLICY_INDEX_LABEL,
+    RESOURCE_INDEX_LABEL,
+};
+use crate::api::fleet::placement::v1beta1::{
+    ClusterResourcePlacement, ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, PlacementPolicy, PlacementType,
+    ResourceSnapshotSpec, SchedulingPolicySnapshotSpec,
+};
+use crate::api::meta::ObjectMeta;
+
+const REVISION_HISTORY_LIMIT: usize = 10;
+const RESOURCE_HASH: &str = "kubernetes-fleet.io/resource-hash";
+const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resource-snapshots";
+
+/// A placement and its snapshots, in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    pub placement: &'a ClusterResourcePlacement,
+    pub policies: &'a [ClusterSchedulingPolicySnapshot],
+    pub resources: &'a [ClusterResourceSnapshot],
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write<T> {
+    Create(T),
+    Update(T),
+    /// By name.
+    Delete(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The placement's finalizers, if they change.
+    pub finalizers: Option<Vec<String>>,
+    pub policies: Vec<Write<ClusterSchedulingPolicySnapshot>>,
+    pub resources: Vec<Write<ClusterResourceSnapshot>>,
+}
+
+pub fn plan(observed: &Observed<'_>) -> Plan {
+    let placement = observed.placement;
+    let finalizers = &placement.metadata.finalizers;
+    let is_held = finalizers.iter().any(|finalizer| finalizer == PLACEMENT_CLEANUP);
+    if placement.metadata.deletion_timestamp.is_some() {
+        return clear_away(observed, is_held);
+    }
+    let mut plan = Plan {
+        policies: policies(placement, observed.policies),
+        resources: resources(placement, observed.resources),
+        ..Plan::default()
+    };
+    if !is_held {
+        plan.finalizers = Some([finalizers.as_slice(), &[PLACEMENT_CLEANUP.to_owned()]].concat());
+    }
+    plan
+}
+
+/// Snapshots first, then the finalizer that stands for them.
+fn clear_away(observed: &Observed<'_>, is_held: bool) -> Plan {
+    let mut plan = Plan::default();
+    plan.policies.extend(observed.policies.iter().map(|snapshot| Write::Delete(name(&snapshot.metadata))));
+    plan.resources.extend(observed.resources.iter().map(|snapshot| Write::Delete(name(&snapshot.metadata))));
+    if is_held && plan.policies.is_empty() && plan.resources.is_empty() {
+        let mut finalizers = observed.placement.metadata.finalizers.clone();
+        finalizers.retain(|finalizer| finalizer != PLACEMENT_CLEANUP);
+        plan.finalizers = Some(finalizers);
+    }
+    plan
+}
+
+fn policies(
+    placement: &ClusterResourcePlacement,
+    known: &[ClusterSchedulingPolicySnapshot],
+) -> Vec<Write<ClusterSchedulingPolicySnapshot>> {
+    let policy = placement.spec.policy.as_ref();
+    let hash = policy_hash(policy);
+    let mut by_index: Vec<&ClusterSchedulingPolicySnapshot> = known.iter().collect();
+    by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
+    let mut writes = Vec::new();
+    // The newest one with this policy is in force; a crash may have left two that claim to be.
+    let current =
+        by_index.iter().rposition(|snapshot| is_latest(&snapshot.metadata) && snapshot.spec.policy_hash == hash);
+    for (position, snapshot) in by_index.iter().enumerate() {
+        let mut mended = ClusterSchedulingPolicySnapshot::clone(snapshot);
+        if Some(position) == current {
+            annotate(&mut mended.metadata, placement);
+        } else if is_latest(&snapshot.metadata) {
+            mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
+        }
+        if mended != **snapshot {
+            writes.push(Write::Update(mended));
+        }
+    }
+    if current.is_some() {
+        return writes;
+    }
+    // Room for the new one: the oldest go, whose labels need no mending then.
+    let limit = placement.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok());
+    let surplus = (by_index.len() + 1).saturating_sub(limit.unwrap_or(REVISION_HISTORY_LIMIT));
+    for snapshot in &by_index[..surplus.min(by_index.len())] {
+        let name = name(&snapshot.metadata);
+        writes.retain(|write| !matches!(write, Write::Update(mended) if mended.metadata.name.as_ref() == Some(&name)));
+        writes.push(Write::Delete(name));
+    }
+    let next = by_index.last().map_or(0, |snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL) + 1);
+    let mut created = ClusterSchedulingPolicySnapshot {
+        metadata: child(placement, format!("{}-{next}", name(&placement.metadata)), POLICY_INDEX_LABEL, next),
+        spec: SchedulingPolicySnapshotSpec { policy: policy.cloned(), policy_hash: hash },
+        ..ClusterSchedulingPolicySnapshot::default()
+    };
+    annotate(&mut created.metadata, placement);
+    writes.push(Write::Create(created));
+    writes
+}
+
+/// The generation that the snapshot stands for, and how many clusters are wanted.
+fn annotate(metadata: &mut ObjectMeta, placement: &ClusterResourcePlacement) {
+    let generation = placement.metadata.generation.unwrap_or_default();
+    metadata.annotations.insert(PLACEMENT_GENERATION.to_owned(), generation.to_string());
+    let policy = placement.spec.policy.as_ref();
+    let number = policy.filter(|policy| policy.placement_type == Some(PlacementType::PickN));
+    if let Some(number) = number.and_then(|policy| policy.number_of_clusters) {
+        metadata.annotations.insert(NUMBER_OF_CLUSTERS.to_owned(), number.to_string());
+    }
+}
+
+/// The resources themselves live elsewhere; whoever has them gives snapshots of them to the server. Until somebody does,
+/// an empty one stands in, so that bindings can be rolled out.
+fn resources(
+    placement: &ClusterResourcePlacement,
+    known: &[ClusterResourceSnapshot],
+) -> Vec<Write<ClusterResourceSnapshot>> {
+    let mut by_index: Vec<&ClusterResourceSnapshot> = known.iter().collect();
+    by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
+    let Some(newest) = by_index.last() else {
+        let name = format!("{}-0-snapshot", name(&placement.metadata));
+        let mut metadata = child(placement, name, RESOURCE_INDEX_LABEL, 0);
+        metadata.annotations = BTreeMap::from([
+            (RESOURCE_HASH.to_owned(), hex(b"[]")),
+            (NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), "1".to_owned()),
+        ]);
+        let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
+        return vec![Write::Create(ClusterResourceSnapshot { metadata, spec, ..ClusterResourceSnapshot::default() })];
+    };
+    // Parts of one snapshot share its index, and only the first claims to be the latest.
+    let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
+    let is_stale = |snapshot: &&&ClusterResourceSnapshot| {
+        is_latest(&snapshot.metadata) && index(&snapshot.metadata, RESOURCE_INDEX_LABEL) != newest
+    };
+    let stale = by_index.iter().filter(is_stale).map(|snapshot| {
+        let mut mended = ClusterResourceSnapshot::clone(snapshot);
+        mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
+        Write::Update(mended)
+    });
+    stale.collect()
+}
+
+fn child(placement: &ClusterResourcePlacement, name: String, index_label: &str, index: u64) -> ObjectMeta {
+    let parent = placement.metadata.name.clone().unwrap_or_default();
+    let labels = [(PARENT_LABEL, parent), (IS_LATEST_LABEL, "true".to_owned()), (index_label, index.to_string())];
+    ObjectMeta {
+        name: Some(name),
+        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// SHA-256 of the policy without its number of clusters, in hexadecimal, in base64.
+pub fn policy_hash(policy: Option<&PlacementPolicy>) -> String {
+    let policy = policy.map(|policy| PlacementPolicy { number_of_clusters: None, ..policy.clone() });
+    let text = serde_json::to_vec(&policy).expect("a policy can be written as JSON");
+    STANDARD.encode(hex(&text))
+}
+
+fn hex(text: &[u8]) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn is_latest(metadata: &ObjectMeta) -> bool {
+    metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true")
+}
+
+fn index(metadata: &ObjectMeta, label: &str) -> u64 {
+    metadata.labels.get(label).and_then(|index| index.parse().ok()).unwrap_or_default()
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    metadata.name.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn placement(generation: i64, policy: Value) -> ClusterResourcePlacement {
+        serde_json::from_value(json!({
+            "metadata": {"name": "crp", "generation": generation, "finalizers": [PLACEMENT_CLEANUP]},
+            "spec": {"resourceSelectors": [], "policy": policy, "revisionHistoryLimit": 2},
+        }))
+        .unwrap()
+    }
+
+    fn pick_n(number: i32, key: &str) -> Value {
+        json!({"placementType": "PickN", "numberOfClusters": number,
+               "topologySpreadConstraints": [{"topologyKey": key}]})
+    }
+
+    /// The policy snapshots after the plan was carried out.
+    fn run(
+        placement: &ClusterResourcePlacement,
+        known: &[ClusterSchedulingPolicySnapshot],
+    ) -> Vec<ClusterSchedulingPolicySnapshot> {
+        let mut snapshots = known.to_vec();
+        let plan = plan(&Observed { placement, policies: known, resources: &[] });
+        for write in plan.policies {
+            match write {
+                Write::Create(snapshot) => snapshots.push(snapshot),
+                Write::Update(mended) => {
+                    let known = snapshots.iter_mut().find(|known| known.metadata.name == mended.metadata.name);
+                    *known.unwrap() = mended;
+                }
+                Write::Delete(gone) => snapshots.retain(|known| known.metadata.name.as_ref() != Some(&gone)),
+            }
+        }
+        snapshots
+    }
+
+    fn names(snapshots: &[ClusterSchedulingPolicySnapshot]) -> Vec<String> {
+        let text = |metadata: &ObjectMeta| name(metadata) + if is_latest(metadata) { "!" } else { "" };
+        snapshots.iter().map(|snapshot| text(&snapshot.metadata)).collect()
+    }
+
+    #[test]
+    fn r176_another_number_is_an_annotation_and_another_policy_a_snapshot() {
+        let first = run(&placement(1, pick_n(2, "region")), &[]);
+        assert_eq!(names(&first), ["crp-0!"]);
+        let scaled = run(&placement(2, pick_n(3, "region")), &first);
+        assert_eq!(names(&scaled), ["crp-0!"]);
+        let annotations = &scaled[0].metadata.annotations;
+        assert_eq!((annotations[NUMBER_OF_CLUSTERS].as_str(), annotations[PLACEMENT_GENERATION].as_str()), ("3", "2"));
+        let changed = run(&placement(3, pick_n(3, "zone")), &scaled);
+        assert_eq!(names(&changed), ["crp-0", "crp-1!"]);
+        assert_eq!(names(&run(&placement(3, pick_n(3, "zone")), &changed)), names(&changed));
+    }
+
+    #[test]
+    fn old_snapshots_go_beyond_the_limit() {
+        let mut snapshots = Vec::new();
+        for (generation, key) in (1..).zip(["a", "b", "c", "d"]) {
+            snapshots = run(&placement(generation, pick_n(1, key)), &snapshots);
+        }
+        assert_eq!(names(&snapshots), ["crp-2", "crp-3!"]);
+    }
+
+    #[test]
+    fn a_policy_that_comes_back_is_a_new_snapshot() {
+        let mut snapshots = Vec::new();
+        for (generation, key) in (1..).zip(["a", "b", "a"]) {
+            snapshots = run(&placement(generation, pick_n(1, key)), &snapshots);
+        }
+        assert_eq!(names(&snapshots), ["crp-1", "crp-2!"]);
+    }
+
+    #[test]
+    fn of_two_snapshots_in_force_the_newest_stays() {
+        let first = run(&placement(1, pick_n(1, "a")), &[]);
+        let mut second = first[0].clone();
+        second.metadata.name = Some("crp-1".to_owned());
+        second.metadata.labels.insert(POLICY_INDEX_LABEL.to_owned(), "1".to_owned());
+        let mended = run(&placement(1, pick_n(1, "a")), &[first[0].clone(), second]);
+        assert_eq!(names(&mended), ["crp-0", "crp-1!"]);
+    }
+
+    #[test]
+    fn a_placement_lets_go_when_its_snapshots_are_gone() {
+        let mut placement = placement(1, Value::Null);
+        let policies = run(&placement, &[]);
+        placement.metadata.deletion_timestamp = Some("2026-03-01T12:00:00Z".parse().unwrap());
+        let plan_with = |policies: &[_]| plan(&Observed { placement: &placement, policies, resources: &[] });
+        let first = plan_with(&policies);
+        assert_eq!((first.policies, first.finalizers), (vec![Write::Delete("crp-0".to_owned())], None));
+        assert_eq!(plan_with(&[]), Plan { finalizers: Some(Vec::new()), ..Plan::default() });
+    }
+
+    #[test]
+    fn resources_stand_in_until_somebody_gives_them() {
+        let placement = placement(1, Value::Null);
+        let first = plan(&Observed { placement: &placement, policies: &[], resources: &[] }).resources;
+        let [Write::Create(empty)] = first.as_slice() else { panic!("{first:?}") };
+        let mut given = empty.clone();
+        given.metadata.labels.insert(RESOURCE_INDEX_LABEL.to_owned(), "1".to_owned());
+        let known = [empty.clone(), given];
+        let then = plan(&Observed { placement: &placement, policies: &[], resources: &known }).resources;
+        let [Write::Update(stale)] = then.as_slice() else { panic!("{then:?}") };
+        assert!(!is_latest(&stale.metadata) && index(&stale.metadata, RESOURCE_INDEX_LABEL) == 0);
+    }
+}

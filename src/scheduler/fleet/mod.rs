@@ -1,0 +1,319 @@
+//! The Fleet family's scheduler: placements are its keys, and what a placement's cycles come to is one commit.
+//!
+//! *Invariants:* bindings of a placement are made here only, and by one cycle at a time, so a placement never has two
+//! live ones on a cluster; a commit names the revision of everything it read and changes, all or nothing; a placement
+//! that is being deleted keeps its finalizer until no binding of it is held by the scheduler.
+
+mod trigger;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use self::trigger::Reach;
+use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
+use crate::api::fleet::cluster::v1beta1::MemberCluster;
+use crate::api::fleet::placement::v1beta1::names::{
+    BINDINGS, IS_LATEST_LABEL, MEMBER_CLUSTERS, PLACEMENTS, POLICY_SNAPSHOTS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER,
+    binding_name, binding_prefix,
+};
+use crate::api::fleet::placement::v1beta1::{
+    ClusterResourceBinding, ClusterResourcePlacement, ClusterSchedulingPolicySnapshot,
+};
+use crate::clock::Clock;
+use crate::engine::fleet::Fleet;
+use crate::k8s::{GroupResource, Key, Object, Revision};
+use crate::registry::{Atomicity, Change, Client, Part};
+use crate::watch::{Event, EventKind, View};
+use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+
+/// Placements decided at once (R164): each is a commit of its own, and the writer groups them.
+const CONCURRENCY: usize = 8;
+/// Clusters go first: what they changed decides what becomes of the placements.
+const CLUSTER_PRIORITY: i32 = i32::MAX;
+
+pub struct FleetScheduler {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    fleet: Fleet,
+    /// The revision at which each cluster of the fleet was read.
+    known: BTreeMap<Arc<str>, Revision>,
+    /// Clusters that changed, and whom that may matter to.
+    changed: BTreeMap<Arc<str>, Reach>,
+}
+
+impl FleetScheduler {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> FleetScheduler {
+        let (known, changed) = (BTreeMap::new(), BTreeMap::new());
+        FleetScheduler { client, clock, fleet: Fleet::default(), known, changed }
+    }
+
+    /// Brings the fleet to the state of a view.
+    fn sync(&mut self, view: &View) {
+        let mut there = HashSet::new();
+        for object in view.list(MEMBER_CLUSTERS, None) {
+            let name = &object.key.name;
+            there.insert(Arc::clone(name));
+            if self.known.get(name) == Some(&object.revision) {
+                continue;
+            }
+            self.known.insert(Arc::clone(name), object.revision);
+            // The last state that could be read stands.
+            if let Some(cluster) = read::<MemberCluster>(object) {
+                self.fleet.upsert(lower::cluster(&cluster));
+            }
+        }
+        self.known.retain(|name, _| {
+            let stays = there.contains(name);
+            if !stays {
+                self.fleet.remove(name);
+            }
+            stays
+        });
+    }
+
+    fn notice_cluster(&mut self, event: &Event, queue: &mut Queue) {
+        let name = &event.object.key.name;
+        let previous = event.previous.as_ref().and_then(read::<MemberCluster>);
+        let reach = match (event.kind, previous, read::<MemberCluster>(&event.object)) {
+            (EventKind::Deleted, ..) => Some(Reach::All),
+            (_, Some(previous), Some(current)) => trigger::reach(&previous, &current, self.clock.now()),
+            // Upstream waits for the first report of a new cluster. So do we, unless it comes with one.
+            (_, None, Some(current)) => {
+                let is_eligible = lower::cluster(&current).eligibility(self.clock.now()).is_ok();
+                is_eligible.then_some(Reach::Unsatisfied)
+            }
+            (_, _, None) => None,
+        };
+        if let Some(reach) = reach {
+            let known = self.changed.entry(Arc::clone(name)).or_insert(reach);
+            *known = reach.max(*known);
+            queue.mark(event.object.key.clone(), CLUSTER_PRIORITY);
+        }
+    }
+}
+
+impl Work for FleetScheduler {
+    fn name(&self) -> &'static str {
+        "fleet-scheduler"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![MEMBER_CLUSTERS, PLACEMENTS, POLICY_SNAPSHOTS, BINDINGS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        self.changed.clear();
+        for object in view.list(PLACEMENTS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let (object, previous) = (&event.object, event.previous.as_ref());
+        let placement = |object: &Object| trigger::parent(object).map(|name| Key::cluster(PLACEMENTS, name));
+        let dirty = match object.key.resource {
+            MEMBER_CLUSTERS => return self.notice_cluster(event, queue),
+            _ if event.kind == EventKind::Deleted => None,
+            PLACEMENTS => trigger::began_to_go(previous, object).then(|| object.key.clone()),
+            POLICY_SNAPSHOTS => {
+                let previous = previous.and_then(read::<ClusterSchedulingPolicySnapshot>);
+                let is_news = read::<ClusterSchedulingPolicySnapshot>(object).is_some_and(|current| {
+                    trigger::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
+                });
+                is_news.then(|| placement(object)).flatten()
+            }
+            _ => trigger::began_to_go(previous, object).then(|| placement(object)).flatten(),
+        };
+        if let Some(key) = dirty {
+            queue.mark(key, 0);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let view = self.client.view();
+        self.sync(&view);
+        let (client, clock, fleet) = (self.client.clone(), Arc::clone(&self.clock), self.fleet.clone());
+        let reaches: Vec<Option<Reach>> = keys.iter().map(|key| self.changed.remove(&key.name)).collect();
+        async move {
+            let mut worked = Worked::default();
+            for (key, reach) in keys.into_iter().zip(reaches) {
+                let next = if key.resource == MEMBER_CLUSTERS {
+                    worked.found.extend(reached(&view, reach));
+                    Next::Done
+                } else {
+                    schedule(&client, &*clock, &fleet, &view, &key).await
+                };
+                worked.outcomes.push(Outcome::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}
+
+fn reached(view: &View, reach: Option<Reach>) -> Vec<(Key, i32)> {
+    let Some(reach) = reach else { return Vec::new() };
+    let is_reached = |object: &&Arc<Object>| {
+        let is_unsatisfied = |placement: Arc<_>| trigger::is_unsatisfied(&placement, object.generation);
+        reach == Reach::All || read::<ClusterResourcePlacement>(object).is_some_and(is_unsatisfied)
+    };
+    view.list(PLACEMENTS, None).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
+}
+
+async fn schedule(client: &Client, clock: &dyn Clock, fleet: &Fleet, view: &View, key: &Key) -> Next {
+    let Some(object) = view.get(key) else { return Next::Done };
+    let Some(placement) = read::<ClusterResourcePlacement>(object) else { return Next::Done };
+    let bindings: Vec<ClusterResourceBinding> = children(view, BINDINGS, &key.name)
+        .filter_map(read::<ClusterResourceBinding>)
+        .map(|binding| ClusterResourceBinding::clone(&binding))
+        .collect();
+    if object.deleting {
+        let (changes, next) = clear_away(&placement, &bindings);
+        return commit(client, key, changes, next).await;
+    }
+    let mut active = children(view, POLICY_SNAPSHOTS, &key.name)
+        .filter(|snapshot| snapshot.label(IS_LATEST_LABEL) == Some("true"))
+        .filter_map(read::<ClusterSchedulingPolicySnapshot>);
+    let Some(snapshot) = active.next() else { return Next::Done };
+    if active.next().is_some() {
+        tracing::warn!(%key, "two policy snapshots are in force; waiting until one is");
+        return Next::Done;
+    }
+    let ClusterSchedulingPolicySnapshot { metadata, spec, status, .. } =
+        ClusterSchedulingPolicySnapshot::clone(&snapshot);
+    let parts = |binding: &ClusterResourceBinding| BindingParts {
+        metadata: binding.metadata.clone(),
+        spec: binding.spec.clone(),
+    };
+    let objects = PlacementObjects {
+        snapshot: SnapshotParts { metadata, spec, status },
+        bindings: bindings.iter().map(parts).collect(),
+    };
+    let mut name = |cluster: &str| binding_name(&key.name, cluster, clock.random());
+    let settled = settle(fleet, objects, clock.now(), &mut name);
+    for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
+        tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
+    }
+    commit(client, key, changes(&placement, &snapshot, &bindings, &settled), Next::Done).await
+}
+
+type Changes = Vec<(GroupResource, Change)>;
+
+/// Everything that the cycles changed, and the placement's finalizer.
+fn changes(
+    placement: &ClusterResourcePlacement,
+    snapshot: &ClusterSchedulingPolicySnapshot,
+    before: &[ClusterResourceBinding],
+    settled: &Settled,
+) -> Changes {
+    let mut changes = Changes::new();
+    if !placement.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_CLEANUP) {
+        let mut held = placement.clone();
+        held.metadata.finalizers.push(SCHEDULER_CLEANUP.to_owned());
+        changes.push((PLACEMENTS, update(Part::Main, &held)));
+    }
+    let after: BTreeMap<Option<&String>, &BindingParts> =
+        settled.objects.bindings.iter().map(|parts| (parts.metadata.name.as_ref(), parts)).collect();
+    for binding in before {
+        match after.get(&binding.metadata.name.as_ref()) {
+            Some(parts) if parts.metadata == binding.metadata && parts.spec == binding.spec => {}
+            Some(BindingParts { metadata, spec }) => {
+                let (metadata, spec) = (metadata.clone(), spec.clone());
+                let changed = ClusterResourceBinding { metadata, spec, ..binding.clone() };
+                changes.push((BINDINGS, update(Part::Main, &changed)));
+            }
+            // Nobody holds it any more: without finalizers it goes.
+            None => changes.push((BINDINGS, released(binding))),
+        }
+    }
+    for BindingParts { metadata, spec } in &settled.objects.bindings {
+        if metadata.uid.is_none() {
+            let created =
+                ClusterResourceBinding { metadata: metadata.clone(), spec: spec.clone(), ..Default::default() };
+            changes.push((BINDINGS, Change::Create(tree(&created))));
+        }
+    }
+    if settled.objects.snapshot.status != snapshot.status {
+        let status = settled.objects.snapshot.status.clone();
+        let reported = ClusterSchedulingPolicySnapshot { status, ..snapshot.clone() };
+        changes.push((POLICY_SNAPSHOTS, update(Part::Status, &reported)));
+    }
+    changes
+}
+
+/// Bindings are deleted, then let go; the placement itself is let go when the scheduler holds none of them.
+fn clear_away(placement: &ClusterResourcePlacement, bindings: &[ClusterResourceBinding]) -> (Changes, Next) {
+    let mut changes = Changes::new();
+    for binding in bindings {
+        if binding.metadata.deletion_timestamp.is_none() {
+            let key = Key::cluster(BINDINGS, binding.metadata.name.as_deref().unwrap_or_default());
+            changes.push((BINDINGS, Change::Delete { key, revision: None }));
+        } else if binding.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_FINALIZER) {
+            changes.push((BINDINGS, released(binding)));
+        }
+    }
+    if !changes.is_empty() {
+        return (changes, Next::Again);
+    }
+    if placement.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_CLEANUP) {
+        let mut released = placement.clone();
+        released.metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_CLEANUP);
+        changes.push((PLACEMENTS, update(Part::Main, &released)));
+    }
+    (changes, Next::Done)
+}
+
+fn released(binding: &ClusterResourceBinding) -> Change {
+    let mut released = binding.clone();
+    released.metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
+    update(Part::Main, &released)
+}
+
+async fn commit(client: &Client, key: &Key, changes: Changes, next: Next) -> Next {
+    if changes.is_empty() {
+        return Next::Done;
+    }
+    tracing::info!(%key, writes = changes.len(), "committing a placement");
+    let refused = match client.batch(changes, Atomicity::All).await {
+        Ok(outcomes) => outcomes.into_iter().find_map(Result::err),
+        Err(status) => Some(status),
+    };
+    let Some(status) = refused else { return next };
+    tracing::debug!(%key, %status, "not committed, deciding again");
+    Failure::of(&status).into()
+}
+
+fn update(part: Part, object: &impl Serialize) -> Change {
+    Change::Update { part, object: tree(object) }
+}
+
+fn tree(object: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(object) {
+        Ok(Value::Object(tree)) => tree,
+        _ => unreachable!("a kind is written as a JSON object"),
+    }
+}
+
+/// Snapshots and bindings of a placement, by name. All are named after it, so only a part of the kind is walked.
+fn children<'a>(view: &'a View, resource: GroupResource, placement: &'a str) -> impl Iterator<Item = &'a Arc<Object>> {
+    let of_placement = move |object: &&Arc<Object>| trigger::parent(object) == Some(placement);
+    view.list_prefixed(resource, binding_prefix(placement)).filter(of_placement)
+}
+
+/// An object that its kind's type cannot hold is left alone, and said so in the log.
+fn read<T: serde::de::DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
+    object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,157 @@
+//! Which changes make a placement worth a cycle (R174-R182). Pure.
+//!
+//! IgnoreDuringExecution is kept by what is absent here: nothing that happens to a cluster that was picked, other than
+//! that it leaves, and nothing that happens to the resources or the rollout strategy.
+
+use std::sync::Arc;
+
+use crate::api::fleet::cluster::v1beta1::MemberCluster;
+use crate::api::fleet::placement::v1beta1::names::{
+    IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PARENT_LABEL, PLACEMENT_GENERATION,
+};
+use crate::api::fleet::placement::v1beta1::{ClusterResourcePlacement, PlacementType};
+use crate::api::meta::ObjectMeta;
+use crate::k8s::{Object, Time};
+use crate::scheduler::lower;
+
+/// Which placements a change of a member cluster may matter to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// Those that could take another cluster: PickAll, and the others while something is missing.
+    Unsatisfied,
+    All,
+}
+
+/// A snapshot that is new, in force again, or wants another number of clusters.
+pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
+    let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
+    let Some(previous) = previous else { return true };
+    let differs = |key: &str| previous.annotations.get(key) != current.annotations.get(key);
+    differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || (is_latest(current) && !is_latest(previous))
+}
+
+/// Placements and bindings matter when they begin to go.
+pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> bool {
+    current.deleting && previous.is_none_or(|previous| !previous.deleting)
+}
+
+pub(super) fn parent(object: &Object) -> Option<&str> {
+    object.label(PARENT_LABEL)
+}
+
+/// None when no placement has to be looked at again. A cluster that joins becomes eligible later, by its first report.
+pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time) -> Option<Reach> {
+    if current.metadata.deletion_timestamp.is_some() {
+        let is_new = previous.metadata.deletion_timestamp.is_none();
+        return is_new.then_some(Reach::All);
+    }
+    let usage = |cluster: &MemberCluster| {
+        let usage = cluster.status.resource_usage.clone();
+        (usage.capacity, usage.allocatable, usage.available)
+    };
+    let values = |cluster: &MemberCluster| -> Vec<(String, String)> {
+        cluster.status.properties.iter().map(|(name, property)| (name.clone(), property.value.clone())).collect()
+    };
+    let lost_a_taint = previous.spec.taints.iter().any(|taint| !current.spec.taints.contains(taint));
+    let is_eligible = |cluster: &MemberCluster| lower::fleet::cluster(cluster).eligibility(now).is_ok();
+    let may_fit_now = previous.metadata.labels != current.metadata.labels
+        || lost_a_taint
+        || values(previous) != values(current)
+        || usage(previous) != usage(current)
+        || previous.status.namespaces != current.status.namespaces
+        // Judged by the agent's own words: time alone makes a cluster ineligible, never eligible.
+        || (is_eligible(current) && !was_eligible(previous));
+    may_fit_now.then_some(Reach::Unsatisfied)
+}
+
+/// As of its own last heartbeat: a report is old by the time the next one comes.
+fn was_eligible(cluster: &MemberCluster) -> bool {
+    let heartbeat = cluster.status.agent_status.iter().find_map(|agent| agent.last_received_heartbeat);
+    heartbeat.is_some_and(|heartbeat| lower::fleet::cluster(cluster).eligibility(heartbeat).is_ok())
+}
+
+/// Whether a placement may gain from a cluster that fits now.
+pub(super) fn is_unsatisfied(placement: &ClusterResourcePlacement, generation: i64) -> bool {
+    let policy = placement.spec.policy.as_ref();
+    if policy.and_then(|policy| policy.placement_type).unwrap_or_default() == PlacementType::PickAll {
+        return true;
+    }
+    let scheduled =
+        placement.status.conditions.iter().find(|condition| condition.type_ == "ClusterResourcePlacementScheduled");
+    !scheduled.is_some_and(|condition| condition.status == "True" && condition.observed_generation == Some(generation))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: i64 = 1_772_366_400;
+
+    fn cluster(edit: impl Fn(&mut Value)) -> MemberCluster {
+        let now = Time::from_seconds(NOW).to_string();
+        let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
+        let mut object = json!({
+            "metadata": {"name": "a", "labels": {"env": "prod"}},
+            "spec": {"identity": {"kind": "User", "name": "a"},
+                     "taints": [{"key": "t", "effect": "NoSchedule"}]},
+            "status": {
+                "agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": now,
+                                 "conditions": [condition("Joined"), condition("Healthy")]}],
+                "resourceUsage": {"available": {"cpu": "4"}},
+            },
+        });
+        edit(&mut object);
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[track_caller]
+    fn check(edit: impl Fn(&mut Value), expected: Option<Reach>) {
+        assert_eq!(reach(&cluster(|_| {}), &cluster(edit), Time::from_seconds(NOW)), expected);
+    }
+
+    #[test]
+    fn r177_what_may_make_a_cluster_fit_reaches_those_that_could_take_it() {
+        check(|object| object["metadata"]["labels"]["env"] = json!("test"), Some(Reach::Unsatisfied));
+        check(|object| object["spec"]["taints"] = json!([]), Some(Reach::Unsatisfied));
+        check(|object| object["status"]["resourceUsage"]["available"]["cpu"] = json!("8"), Some(Reach::Unsatisfied));
+        check(|object| object["status"]["namespaces"] = json!({"team-a": "rp"}), Some(Reach::Unsatisfied));
+    }
+
+    #[test]
+    fn r174_what_can_only_make_it_unfit_reaches_nobody() {
+        check(|_| {}, None);
+        check(
+            |object| object["spec"]["taints"].as_array_mut().unwrap().push(json!({"key": "u", "effect": "NoSchedule"})),
+            None,
+        );
+        check(|object| object["status"]["agentStatus"][0]["conditions"] = json!([]), None);
+        check(|object| object["status"]["agentStatus"] = json!([]), None);
+    }
+
+    #[test]
+    fn r178_an_agent_that_is_heard_again_reaches_those_that_could_take_it() {
+        let silent = cluster(|object| object["status"]["agentStatus"] = json!([]));
+        let now = Time::from_seconds(NOW);
+        assert_eq!(reach(&silent, &cluster(|_| {}), now), Some(Reach::Unsatisfied));
+    }
+
+    #[test]
+    fn r179_a_cluster_that_leaves_reaches_all() {
+        check(|object| object["metadata"]["deletionTimestamp"] = json!("2026-03-01T12:00:00Z"), Some(Reach::All));
+        let leaving = || cluster(|object| object["metadata"]["deletionTimestamp"] = json!("2026-03-01T12:00:00Z"));
+        assert_eq!(reach(&leaving(), &leaving(), Time::from_seconds(NOW)), None);
+    }
+
+    #[test]
+    fn r176_another_number_of_clusters_is_news_and_a_status_is_not() {
+        let with = |number: &str| ObjectMeta {
+            annotations: [(NUMBER_OF_CLUSTERS.to_owned(), number.to_owned())].into(),
+            ..ObjectMeta::default()
+        };
+        assert!(is_policy_news(None, &with("2")));
+        assert!(is_policy_news(Some(&with("2")), &with("3")));
+        assert!(!is_policy_news(Some(&with("2")), &with("2")));
+    }
+}

@@ -41,6 +41,15 @@ pub fn all(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work
     ]
 }
 
+/// The controllers of the Fleet family.
+pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
+    let client = |name: &str| -> Client { registry.client(User::component(name)) };
+    vec![
+        Box::new(Placement::new(client("placement"), Arc::clone(clock))),
+        Box::new(Rollout::new(client("rollout"), Arc::clone(clock))),
+    ]
+}
+
 /// A batch of one.
 async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
     let outcomes = client.batch(vec![change], Atomicity::Each).await?;

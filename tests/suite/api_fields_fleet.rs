@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ballast::api::fleet::{cluster, placement};
 use ballast::k8s::FieldErrors;
-use ballast::resource::{Kinds, ResourceKind};
+use ballast::resource::Kinds;
 use serde_json::Value;
 
 use super::api_fields::{check_names, differences, find, full_object, list_paths, rows, through};
@@ -15,13 +15,7 @@ const TABLE: &str = include_str!("../data/fleet.tsv");
 const CEDED_SHORT_NAMES: &[&str] = &["shortNames=crb", "shortNames=cluster"];
 
 fn kinds() -> Kinds {
-    Kinds::new(vec![
-        ResourceKind::of::<cluster::v1beta1::MemberCluster>(),
-        ResourceKind::of::<placement::v1beta1::ClusterResourceBinding>(),
-        ResourceKind::of::<placement::v1beta1::ClusterResourcePlacement>(),
-        ResourceKind::of::<placement::v1beta1::ClusterResourceSnapshot>(),
-        ResourceKind::of::<placement::v1beta1::ClusterSchedulingPolicySnapshot>(),
-    ])
+    Kinds::new(ballast::api::fleet::rows())
 }
 
 #[test]

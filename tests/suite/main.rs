@@ -9,6 +9,7 @@ mod registry;
 mod seed_samples;
 mod store;
 mod stories;
+mod stories_fleet;
 mod tidy;
 mod vectors;
 mod vectors_fleet;

@@ -5,7 +5,19 @@ pub mod cluster;
 pub mod placement;
 
 use crate::api::meta::Condition;
+use crate::resource::ResourceKind;
 use crate::resource::schema::mark::Keyed;
+
+/// The family's kinds, in the order of discovery.
+pub fn rows() -> Vec<ResourceKind> {
+    vec![
+        ResourceKind::of::<cluster::v1beta1::MemberCluster>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourceBinding>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourcePlacement>(),
+        ResourceKind::of::<placement::v1beta1::ClusterResourceSnapshot>(),
+        ResourceKind::of::<placement::v1beta1::ClusterSchedulingPolicySnapshot>(),
+    ]
+}
 
 /// Fleet's kinds keep one condition of each type; Karmada's lists of conditions are plain.
 impl Keyed for Condition {

@@ -4,8 +4,6 @@
 //! the one that is there, so that nothing moves that need not (R176). Old snapshots are kept up to the placement's
 //! limit.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -146,10 +144,8 @@ fn resources(
     let Some(newest) = by_index.last() else {
         let name = format!("{}-0-snapshot", name(&placement.metadata));
         let mut metadata = child(placement, name, RESOURCE_INDEX_LABEL, 0);
-        metadata.annotations = BTreeMap::from([
-            (RESOURCE_HASH.to_owned(), hex(b"[]")),
-            (NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), "1".to_owned()),
-        ]);
+        metadata.annotations =
+            [(RESOURCE_HASH.to_owned(), hex(b"[]")), (NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), "1".to_owned())].into();
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         return vec![Write::Create(ClusterResourceSnapshot { metadata, spec, ..ClusterResourceSnapshot::default() })];
     };
@@ -249,8 +245,12 @@ mod tests {
         assert_eq!(names(&first), ["crp-0!"]);
         let scaled = run(&placement(2, pick_n(3, "region")), &first);
         assert_eq!(names(&scaled), ["crp-0!"]);
+        let (three, two) = ("3".to_owned(), "2".to_owned());
         let annotations = &scaled[0].metadata.annotations;
-        assert_eq!((annotations[NUMBER_OF_CLUSTERS].as_str(), annotations[PLACEMENT_GENERATION].as_str()), ("3", "2"));
+        assert_eq!(
+            (annotations.get(NUMBER_OF_CLUSTERS), annotations.get(PLACEMENT_GENERATION)),
+            (Some(&three), Some(&two))
+        );
         let changed = run(&placement(3, pick_n(3, "zone")), &scaled);
         assert_eq!(names(&changed), ["crp-0", "crp-1!"]);
         assert_eq!(names(&run(&placement(3, pick_n(3, "zone")), &changed)), names(&changed));

@@ -1,0 +1,298 @@
+//! A Fleet placement from its creation to its end: memory store, registry, the family's workers, a clock that only the
+//! test moves. What runs on the clusters is played by `agents`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ballast::clock::{Clock, ManualClock};
+use ballast::controllers;
+use ballast::k8s::{GroupResource, Key, Revision, User};
+use ballast::registry::{Atomicity, Change, Client, Part, Registry};
+use ballast::resource::Kinds;
+use ballast::scheduler::FleetScheduler;
+use ballast::store::{MemoryStore, Store};
+use ballast::watch::{self, Limits};
+use ballast::worker::{Runner, Work};
+use serde_json::{Value, json};
+
+const PLACEMENTS: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
+const POLICIES: GroupResource = GroupResource::new("clusterschedulingpolicysnapshots.placement.kubernetes-fleet.io");
+const RESOURCES: GroupResource = GroupResource::new("clusterresourcesnapshots.placement.kubernetes-fleet.io");
+const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
+const CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
+
+/// A world that has not settled after so many turns never will.
+const TURNS_MAX: usize = 2_000;
+
+struct World {
+    clock: Arc<ManualClock>,
+    client: Client,
+    runners: Vec<Runner>,
+    store: Arc<MemoryStore>,
+    _writer: watch::Task,
+}
+
+impl World {
+    async fn new() -> World {
+        let manual = ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
+        let clock: Arc<dyn Clock> = manual.clone();
+        let store = Arc::new(MemoryStore::default());
+        let (cache, writer, task) = watch::open(store.clone(), Arc::clone(&clock), Limits::default()).await.unwrap();
+        let kinds = Arc::new(Kinds::new(ballast::api::fleet::rows()));
+        let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
+        let client = registry.client(User::component("story"));
+        let mut work: Vec<Box<dyn Work>> = controllers::fleet(&registry, &clock);
+        work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
+        let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
+        World { clock: manual, client, runners, store, _writer: task }
+    }
+
+    /// Runs the workers and the agents on the clusters until nothing happens any more.
+    async fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let mut busy = false;
+            for runner in &mut self.runners {
+                busy |= runner.turn().await;
+            }
+            if !busy && !self.agents().await {
+                return;
+            }
+        }
+        panic!("does not settle");
+    }
+
+    /// On each cluster that has them, the resources are applied and become available.
+    async fn agents(&self) -> bool {
+        let mut busy = false;
+        for (key, binding) in self.all(BINDINGS) {
+            let generation = &binding["metadata"]["generation"];
+            let is_done = condition(&binding, "Available").is_some_and(|c| c["observedGeneration"] == *generation);
+            if binding["spec"]["state"] != "Bound" || is_done {
+                continue;
+            }
+            let now = self.clock.now().to_string();
+            self.edit(&key, |binding| {
+                for type_ in ["WorkSynchronized", "Applied", "Available"] {
+                    let generation = binding["metadata"]["generation"].clone();
+                    let conditions = binding["status"]["conditions"].as_array_mut().unwrap();
+                    conditions.retain(|condition| condition["type"] != type_);
+                    conditions.push(json!({"type": type_, "status": "True", "reason": type_, "message": "",
+                                           "observedGeneration": generation, "lastTransitionTime": now}));
+                }
+            })
+            .await;
+            busy = true;
+        }
+        busy
+    }
+
+    async fn given(&self, resource: GroupResource, object: Value) -> Key {
+        let status = object.get("status").cloned();
+        let Value::Object(tree) = object else { panic!("an object") };
+        let key = self.write(resource, Change::Create(tree)).await;
+        if let Some(status) = status {
+            self.edit(&key, |object| object["status"] = status.clone()).await;
+        }
+        key
+    }
+
+    async fn edit(&self, key: &Key, change: impl Fn(&mut Value)) {
+        let mut object = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
+        change(&mut object);
+        let Value::Object(object) = object else { panic!("an object") };
+        self.write(key.resource, Change::Update { part: Part::Whole, object }).await;
+    }
+
+    async fn delete(&self, key: &Key) {
+        self.write(key.resource, Change::Delete { key: key.clone(), revision: None }).await;
+    }
+
+    async fn write(&self, resource: GroupResource, change: Change) -> Key {
+        let outcomes = self.client.batch(vec![(resource, change)], Atomicity::Each).await.unwrap();
+        outcomes.into_iter().next().unwrap().unwrap().key.clone()
+    }
+
+    fn get(&self, key: &Key) -> Option<Value> {
+        self.client.view().get(key).map(|object| serde_json::from_slice(&object.json).unwrap())
+    }
+
+    fn all(&self, resource: GroupResource) -> Vec<(Key, Value)> {
+        let view = self.client.view();
+        let read =
+            |object: &Arc<ballast::k8s::Object>| (object.key.clone(), serde_json::from_slice(&object.json).unwrap());
+        view.list(resource, None).map(read).collect()
+    }
+
+    /// `a:Bound b:Bound`, sorted.
+    fn placed(&self) -> String {
+        let mut places: Vec<String> = self
+            .all(BINDINGS)
+            .into_iter()
+            .map(|(_, binding)| {
+                let text = |field: &str| binding["spec"][field].as_str().unwrap().to_owned();
+                format!("{}:{}", text("targetCluster"), text("state"))
+            })
+            .collect();
+        places.sort();
+        places.join(" ")
+    }
+
+    fn versions(&self) -> BTreeMap<Key, Value> {
+        let version = |object: Value| object["metadata"]["resourceVersion"].clone();
+        self.all(BINDINGS).into_iter().map(|(key, binding)| (key, version(binding))).collect()
+    }
+
+    async fn cluster(&self, name: &str, region: &str, tier: &str) -> Key {
+        let now = self.clock.now().to_string();
+        let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
+        let object = json!({
+            "apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+            "metadata": {"name": name, "labels": {"region": region, "tier": tier}},
+            "spec": {"identity": {"kind": "User", "name": name}},
+            "status": {"agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": now,
+                                        "conditions": [condition("Joined"), condition("Healthy")]}]},
+        });
+        self.given(CLUSTERS, object).await
+    }
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+fn placement(policy: Value) -> Value {
+    json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "shop"},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": policy,
+        },
+    })
+}
+
+/// Two of four clusters: gold ones rather than others, never two more in one region than in another.
+async fn two_of_four() -> (World, Key) {
+    let mut world = World::new().await;
+    for (name, region, tier) in
+        [("a", "east", "gold"), ("b", "east", "gold"), ("c", "west", "tin"), ("d", "west", "tin")]
+    {
+        world.cluster(name, region, tier).await;
+    }
+    let gold = json!([{"weight": 20, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]);
+    let policy = json!({
+        "placementType": "PickN", "numberOfClusters": 2,
+        "affinity": {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": gold}},
+        "topologySpreadConstraints": [{"topologyKey": "region"}],
+    });
+    let key = world.given(PLACEMENTS, placement(policy)).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "b:Bound d:Bound");
+    (world, key)
+}
+
+#[tokio::test]
+async fn r167_a_placement_is_scheduled_rolled_out_and_reported() {
+    let (world, key) = two_of_four().await;
+    let placement = world.get(&key).unwrap();
+    let lines: Vec<String> = placement["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| format!("{}={}", c["type"].as_str().unwrap(), c["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        lines,
+        ["Scheduled", "RolloutStarted", "Overridden", "WorkSynchronized", "Applied", "Available"]
+            .map(|type_| format!("ClusterResourcePlacement{type_}=True"))
+    );
+    let names: Vec<&Value> =
+        placement["status"]["placementStatuses"].as_array().unwrap().iter().map(|s| &s["clusterName"]).collect();
+    assert_eq!(names.len(), 2);
+    let (binding, _) = world.all(BINDINGS).remove(0);
+    assert!(binding.name.starts_with("shop-b-") && binding.name.len() == "shop-b-".len() + 8, "{}", binding.name);
+}
+
+#[tokio::test]
+async fn r161_a_cycle_is_one_commit() {
+    let (world, _) = two_of_four().await;
+    let changes = world.store.changes(Revision::ZERO, usize::MAX).await.unwrap();
+    let written: Vec<GroupResource> = changes.iter().map(|change| change.key.resource).collect();
+    let first = written.iter().position(|resource| *resource == BINDINGS).unwrap();
+    // The topology constraint made it two cycles; their bindings and the status that reports them are one batch.
+    assert_eq!(written[first..first + 3], [BINDINGS, BINDINGS, POLICIES]);
+    assert_eq!(condition(&world.all(POLICIES)[0].1, "Scheduled").unwrap()["status"], "True");
+}
+
+#[tokio::test]
+async fn r176_a_larger_number_adds_clusters_and_touches_no_other() {
+    let (mut world, key) = two_of_four().await;
+    let before = world.versions();
+    world.edit(&key, |placement| placement["spec"]["policy"]["numberOfClusters"] = json!(3)).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound b:Bound d:Bound");
+    assert_eq!(world.all(POLICIES).len(), 1);
+    let after = world.versions();
+    assert!(before.iter().all(|(key, version)| after.get(key) == Some(version)));
+}
+
+#[tokio::test]
+async fn r174_a_label_that_changes_moves_nothing() {
+    let (mut world, _) = two_of_four().await;
+    let before = world.versions();
+    world.edit(&Key::cluster(CLUSTERS, "b"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("tin")).await;
+    world.edit(&Key::cluster(CLUSTERS, "c"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("gold")).await;
+    world.settle().await;
+    assert_eq!(world.versions(), before);
+}
+
+#[tokio::test]
+async fn r179_a_cluster_that_leaves_is_replaced() {
+    let (mut world, _) = two_of_four().await;
+    world.delete(&Key::cluster(CLUSTERS, "b")).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound d:Bound");
+}
+
+#[tokio::test]
+async fn r175_another_policy_moves_things_by_the_rollout_strategy() {
+    let (mut world, key) = two_of_four().await;
+    world
+        .edit(&key, |placement| {
+            let policy = json!({"placementType": "PickN", "numberOfClusters": 2, "affinity": {"clusterAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [
+                    {"labelSelector": {"matchLabels": {"region": "west"}}}]}}}});
+            placement["spec"]["policy"] = policy;
+        })
+        .await;
+    world.settle().await;
+    assert_eq!(world.placed(), "c:Bound d:Bound");
+    assert_eq!(world.all(POLICIES).len(), 2);
+}
+
+#[tokio::test]
+async fn r177_pick_all_gains_a_cluster_that_joins() {
+    let mut world = World::new().await;
+    world.cluster("a", "east", "gold").await;
+    world.given(PLACEMENTS, placement(json!({"placementType": "PickAll"}))).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound");
+    world.cluster("b", "east", "gold").await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound b:Bound");
+}
+
+#[tokio::test]
+async fn a_scale_to_zero_and_a_deletion_leave_nothing_behind() {
+    let (mut world, key) = two_of_four().await;
+    world.edit(&key, |placement| placement["spec"]["policy"]["numberOfClusters"] = json!(0)).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "");
+
+    let (mut world, key) = two_of_four().await;
+    world.delete(&key).await;
+    world.settle().await;
+    for resource in [PLACEMENTS, POLICIES, RESOURCES, BINDINGS] {
+        assert_eq!(world.all(resource).len(), 0, "{resource}");
+    }
+}

@@ -39,7 +39,9 @@ const PURE: &[&str] = &[
     "src/k8s/",
     "src/engine/",
     "/plan.rs",
+    "src/controllers/placement/status.rs",
     "src/scheduler/trigger.rs",
+    "src/scheduler/fleet/trigger.rs",
     "src/scheduler/explain.rs",
     "src/scheduler/lower/",
 ];

@@ -9,6 +9,7 @@ mod status;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -24,7 +25,6 @@ use crate::api::meta::ObjectMeta;
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Time};
 use crate::registry::{Atomicity, Change, Client, Part};
-use crate::resource::Resource;
 use crate::watch::{Event, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
 
@@ -114,7 +114,7 @@ fn snapshots(placement: &ClusterResourcePlacement, plan: plan::Plan) -> Changes 
     changes
 }
 
-fn change<T: Resource>(resource: GroupResource, write: Write<T>) -> (GroupResource, Change) {
+fn change<T: Serialize>(resource: GroupResource, write: Write<T>) -> (GroupResource, Change) {
     let change = match write {
         Write::Create(object) => {
             let mut object = objects::tree(&object);

@@ -150,7 +150,7 @@ impl Assigner<'_, '_> {
             self.scratch.parties.clear();
             return Ok(self.collect(&there));
         }
-        let free = |candidate: &Candidate| candidate.free;
+        let free = |candidate: &Candidate| i64::from(candidate.free);
         self.fill(candidates, replicas - assigned, free, aggregated, &there)
             .map_err(|room| short("failed to scale up", room))
     }

@@ -60,6 +60,9 @@ pub(super) struct Traits {
     pub providers: Values,
     pub regions: Values,
     pub zones: Values,
+    /// Providers and regions again, the other way around.
+    pub provider_of: Places,
+    pub region_of: Places,
     /// By group version and kind.
     pub apis: HashMap<Box<str>, HashMap<Box<str>, Bits>>,
 }
@@ -70,6 +73,41 @@ pub(super) struct Values {
     /// Has any value.
     pub any: Bits,
     pub by_value: HashMap<Box<str>, Bits>,
+}
+
+/// The place that each cluster is in, as a number. Names keep their number for ever: there are few.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    numbers: HashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+    by_slot: Vec<u32>,
+}
+
+impl Places {
+    /// Number of the place of a slot that is taken.
+    pub fn number(&self, slot: Slot) -> u32 {
+        self.by_slot[slot]
+    }
+
+    pub fn name(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    fn put(&mut self, slot: Slot, name: &str) {
+        let number = self.numbers.get(name).copied().unwrap_or_else(|| {
+            self.numbers.insert(name.into(), self.names.len() as u32);
+            self.names.push(name.into());
+            self.names.len() as u32 - 1
+        });
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, 0);
+        }
+        self.by_slot[slot] = number;
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -290,6 +328,8 @@ impl Traits {
         for (key, value) in &cluster.labels {
             entry(&mut self.labels, key).add(slot, value);
         }
+        self.provider_of.put(slot, &cluster.provider);
+        self.region_of.put(slot, &cluster.region);
         self.providers.add_place(slot, &cluster.provider);
         self.regions.add_place(slot, &cluster.region);
         cluster.zones.iter().for_each(|zone| self.zones.add_place(slot, zone));

@@ -336,21 +336,21 @@ impl Plan {
         own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(case, feasible));
     }
 
-    fn tier(&self, slot: usize) -> u32 {
-        self.tiers.iter().position(|members| members.contains(slot)).unwrap_or(0) as u32
+    fn tier(&self, slot: usize) -> u16 {
+        let tier = self.tiers.iter().position(|members| members.contains(slot)).unwrap_or(0);
+        u16::try_from(tier).unwrap_or(u16::MAX)
     }
 }
 
 /// Score of a cluster that the workload is on already.
-const LOCALITY: u32 = 100;
+const LOCALITY: u16 = 100;
 
 /// The feasible clusters with all that selection and division ask about them.
 fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates, candidates: &mut Vec<Candidate>) {
     let Case { fleet, request, placement, .. } = *case;
     candidates.clear();
-    let replicas = i64::from(request.replicas);
     let mut add = |slot: usize, fits: i32| {
-        let free = if fits == UNLIMITED { replicas } else { i64::from(fits) };
+        let free = if fits == UNLIMITED { request.replicas } else { fits };
         let (rank, tier) = (fleet.rank(slot), plan.tier(slot));
         candidates.push(Candidate { slot: slot as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
     };
@@ -364,11 +364,14 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     for target in &request.targets {
         let Some(slot) = fleet.slot(&target.name) else { continue };
         if let Ok(position) = candidates.binary_search_by_key(&slot, Candidate::slot) {
-            candidates[position].own += i64::from(target.replicas);
+            candidates[position].own = target.replicas;
             candidates[position].score = if case.remembers_targets() { LOCALITY } else { 0 };
         }
     }
-    candidates.iter_mut().for_each(Candidate::rate);
+    // Only a choice among clusters needs their order.
+    if placement.division == Division::Aggregated || !placement.spread.is_empty() {
+        candidates.iter_mut().for_each(Candidate::rate);
+    }
 }
 
 /// Whether the result depends on how much fits where.

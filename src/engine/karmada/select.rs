@@ -6,22 +6,28 @@ use super::fleet::Slot;
 use super::placement::{By, Division, Spread};
 use super::spread;
 
-/// A cluster that passed the filters.
+/// A cluster that passed the filters. Kept small: a pass touches hundreds for each binding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub slot: u32,
     /// Position by name among all clusters.
     pub rank: u32,
-    pub score: u32,
-    /// 0: the group itself; more: the tiers that take what does not fit there.
-    pub tier: u32,
     /// Replicas that fit beside those already there.
-    pub free: i64,
+    pub free: i32,
     /// Replicas of this workload that are there.
-    pub own: i64,
+    pub own: i32,
+    pub score: u16,
+    /// 0: the group itself; more: the tiers that take what does not fit there.
+    pub tier: u16,
     /// Larger is preferred. Unique among candidates.
-    pub standing: u128,
+    pub standing: u64,
 }
+
+/// Bits of a standing, from the most significant on.
+const TIER_BITS: u32 = 6;
+const SCORE_BITS: u32 = 1;
+const AVAILABLE_BITS: u32 = 33;
+const RANK_BITS: u32 = 24;
 
 impl Candidate {
     pub fn slot(&self) -> Slot {
@@ -30,15 +36,18 @@ impl Candidate {
 
     /// Replicas of this workload that the cluster can hold altogether.
     pub fn available(&self) -> i64 {
-        self.free + self.own
+        i64::from(self.free) + i64::from(self.own)
     }
 
     /// By tier, score, what is available, and name.
     pub fn rate(&mut self) {
-        let tier = u128::from(u16::MAX - self.tier.min(u32::from(u16::MAX)) as u16);
-        let available = self.available().clamp(0, (1 << 40) - 1) as u128;
-        let rank = u128::from(u32::MAX - self.rank);
-        self.standing = tier << 104 | u128::from(self.score.min(0xff_ffff)) << 80 | available << 32 | rank;
+        const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + RANK_BITS == u64::BITS) };
+        let largest = |bits: u32| (1_u64 << bits) - 1;
+        let tier = largest(TIER_BITS) - u64::from(self.tier).min(largest(TIER_BITS));
+        let available = (self.available().max(0) as u64).min(largest(AVAILABLE_BITS));
+        let rank = largest(RANK_BITS) - u64::from(self.rank).min(largest(RANK_BITS));
+        let score = u64::from(self.score > 0);
+        self.standing = ((tier << SCORE_BITS | score) << AVAILABLE_BITS | available) << RANK_BITS | rank;
     }
 }
 
@@ -52,7 +61,6 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     if placement.spread.is_empty() || placement.ignores_spread() {
         return Ok(());
     }
-    candidates.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.standing));
     // Replicas that the selected clusters must hold between them.
     let needed = match placement.division {
         Division::Duplicated => None,
@@ -67,9 +75,9 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     } else {
         return Err("just support cluster and region spread constraint".to_owned());
     }
-    let count = candidates.len() as u128;
+    let count = candidates.len() as u64;
     for (position, candidate) in candidates.iter_mut().enumerate() {
-        candidate.standing = count - position as u128;
+        candidate.standing = count - position as u64;
     }
     Ok(())
 }
@@ -90,6 +98,7 @@ fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Ve
         return Err("the number of feasible clusters is less than spreadConstraint.MinGroups".to_owned());
     }
     let count = constraint.max.clamp(0, total) as usize;
+    lead(candidates, count);
     if let Some(needed) = needed
         && !make_room(needed, count, candidates)
     {
@@ -97,6 +106,16 @@ fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Ve
     }
     candidates.truncate(count);
     Ok(())
+}
+
+/// Brings the `count` preferred candidates to the front, best first.
+pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
+    let by_standing = |candidate: &Candidate| std::cmp::Reverse(candidate.standing);
+    let count = count.min(candidates.len());
+    if count > 0 && count < candidates.len() {
+        candidates.select_nth_unstable_by_key(count - 1, by_standing);
+    }
+    candidates[..count].sort_unstable_by_key(by_standing);
 }
 
 /// Exchanges clusters among the first `count` for others until there is room for `needed`. False: there is none.

@@ -32,7 +32,7 @@ pub(super) fn divide(entries: &[(Bits, i64)], candidates: &[Candidate], mode: Mo
         for candidate in candidates {
             if selected.contains(candidate.slot()) && !taken.contains(candidate.slot()) {
                 taken.insert(candidate.slot());
-                let held = if mode == Mode::Fresh { 0 } else { candidate.own };
+                let held = if mode == Mode::Fresh { 0 } else { i64::from(candidate.own) };
                 members.push(Member { rank: candidate.rank, held, gets: held });
             }
         }

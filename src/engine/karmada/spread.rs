@@ -3,11 +3,10 @@
 //! First the groups are chosen, best first, so that they have enough clusters between them; then the best cluster
 //! of each, then the best of the rest up to the number of clusters that is allowed.
 
-use std::collections::BTreeMap;
-
 use super::filters::Case;
+use super::fleet::Places;
 use super::placement::{By, Division, Spread};
-use super::select::{Candidate, Refusal, bounded};
+use super::select::{Candidate, Refusal, bounded, lead};
 
 /// Whether any constraint is about groups that can be selected by.
 pub(super) fn applies(case: &Case<'_>) -> bool {
@@ -24,38 +23,46 @@ fn constraint<'a>(case: &Case<'a>) -> Option<&'a Spread> {
     by_place.or_else(|| case.placement.spread.iter().find(|spread| matches!(spread.by, By::Label(_))))
 }
 
-/// A group of candidates, best first.
+/// Candidates of one place: a stretch of the list.
 struct Group<'a> {
     name: &'a str,
-    /// Positions in the list of candidates.
-    members: Vec<usize>,
+    start: usize,
+    size: usize,
     weight: i64,
 }
 
-/// `candidates` are sorted by preference.
 pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
     let constraint = bounded(case, constraint(case).expect("asked before"));
     let clusters = case.placement.spread_by(&By::Cluster).map(|spread| bounded(case, spread));
-    let groups = group(case, &constraint, clusters.as_ref(), candidates);
+    let mut groups = group(case, &constraint.by, candidates);
+    let clusters_min = clusters.as_ref().map_or(0, |spread| spread.min);
+    for group in &mut groups {
+        let members = &mut candidates[group.start..group.start + group.size];
+        group.weight = weight(case, constraint.min, clusters_min, members);
+    }
     if (groups.len() as i64) < constraint.min {
         return Err(format!("the number of feasible {} is less than spreadConstraint.MinGroups", noun(&constraint.by)));
     }
-    let clusters_min = clusters.as_ref().map_or(0, |spread| spread.min);
     let chosen = choose_groups(&groups, constraint.min, constraint.max, clusters_min);
     if chosen.is_empty() {
         return Err("the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned());
     }
-    let first: Vec<usize> = chosen.iter().map(|group| groups[*group].members[0]).collect();
-    let mut rest: Vec<usize> = chosen.iter().flat_map(|group| &groups[*group].members[1..]).copied().collect();
-    rest.sort_unstable();
+    // The best of each group, then the best of the rest.
+    let mut picked: Vec<Candidate> = chosen.iter().map(|group| candidates[groups[*group].start]).collect();
+    let first = picked.len();
+    for group in &chosen {
+        let Group { start, size, .. } = groups[*group];
+        picked.extend(&candidates[start + 1..start + size]);
+    }
     // Without a constraint on clusters upstream takes one cluster of each group.
     let clusters_max = match &clusters {
         Some(spread) => spread.max,
         None if case.profile.deviates() => i64::MAX,
         None => 0,
     };
-    let more = (clusters_max - first.len() as i64).clamp(0, rest.len() as i64) as usize;
-    let picked: Vec<Candidate> = first.iter().chain(&rest[..more]).map(|position| candidates[*position]).collect();
+    let more = (clusters_max.saturating_sub(first as i64)).clamp(0, (picked.len() - first) as i64) as usize;
+    lead(&mut picked[first..], more);
+    picked.truncate(first + more);
     *candidates = picked;
     Ok(())
 }
@@ -70,59 +77,92 @@ fn noun(by: &By) -> &str {
     }
 }
 
-fn group<'a>(
-    case: &Case<'a>,
-    constraint: &Spread,
-    clusters: Option<&Spread>,
-    candidates: &[Candidate],
-) -> Vec<Group<'a>> {
-    let mut members: BTreeMap<&'a str, Vec<usize>> = BTreeMap::new();
-    for (position, candidate) in candidates.iter().enumerate() {
-        let cluster = case.fleet.cluster(candidate.slot());
-        let mut join = |name: &'a str| members.entry(name).or_default().push(position);
-        match &constraint.by {
-            By::Region => join(&cluster.region),
-            By::Provider => join(&cluster.provider),
-            // A cluster over several zones counts for the first, so that no cluster is taken twice.
-            By::Zone => cluster.zones.iter().take(1).for_each(|zone| join(zone)),
-            By::Label(key) => cluster.label(key).into_iter().for_each(join),
-            By::Cluster => join(&cluster.name),
-        }
+/// Brings candidates of the same place together. Those of no place are left out.
+fn group<'a>(case: &Case<'a>, by: &By, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
+    let traits = case.fleet.traits();
+    let cluster = |candidate: &Candidate| case.fleet.cluster(candidate.slot());
+    match by {
+        By::Region => by_number(&traits.region_of, candidates),
+        By::Provider => by_number(&traits.provider_of, candidates),
+        // A cluster over several zones counts for the first, so that no cluster is taken twice.
+        By::Zone => by_name(candidates, |candidate| cluster(candidate).zones.first().map(|zone| &**zone)),
+        By::Label(key) => by_name(candidates, |candidate| cluster(candidate).label(key)),
+        By::Cluster => by_name(candidates, |candidate| Some(&*cluster(candidate).name)),
     }
-    let weigh = |members: &[usize]| weight(case, constraint, clusters, candidates, members);
-    members.into_iter().map(|(name, members)| Group { name, weight: weigh(&members), members }).collect()
+}
+
+fn by_number<'a>(places: &'a Places, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
+    let mut sizes = vec![0_usize; places.count()];
+    candidates.iter().for_each(|candidate| sizes[places.number(candidate.slot()) as usize] += 1);
+    let mut next = Vec::with_capacity(sizes.len());
+    let mut groups = Vec::new();
+    let mut start = 0;
+    for (number, size) in (0..).zip(&sizes) {
+        next.push(start);
+        if *size > 0 {
+            groups.push(Group { name: places.name(number), start, size: *size, weight: 0 });
+        }
+        start += size;
+    }
+    let mut sorted = candidates.clone();
+    for candidate in candidates.iter() {
+        let next = &mut next[places.number(candidate.slot()) as usize];
+        sorted[*next] = *candidate;
+        *next += 1;
+    }
+    *candidates = sorted;
+    groups
+}
+
+fn by_name<'a>(candidates: &mut Vec<Candidate>, name: impl Fn(&Candidate) -> Option<&'a str>) -> Vec<Group<'a>> {
+    candidates.retain(|candidate| name(candidate).is_some());
+    candidates.sort_by_cached_key(|candidate| name(candidate));
+    let mut groups = Vec::new();
+    let mut start = 0;
+    for members in candidates.chunk_by(|a, b| name(a) == name(b)) {
+        groups.extend(name(&members[0]).map(|name| Group { name, start, size: members.len(), weight: 0 }));
+        start += members.len();
+    }
+    groups
 }
 
 /// Room counts a thousand times more than preference.
 const ROOM_UNIT: i64 = 1000;
 
-fn weight(
-    case: &Case<'_>,
-    constraint: &Spread,
-    clusters: Option<&Spread>,
-    candidates: &[Candidate],
-    members: &[usize],
-) -> i64 {
+/// Best members first, as far as they are looked at.
+fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Candidate]) -> i64 {
     let replicas = i64::from(case.request.replicas);
-    let of = |position: &usize| (candidates[*position].available(), i64::from(candidates[*position].score));
+    let of = |candidate: &Candidate| (candidate.available(), i64::from(candidate.score));
     if case.placement.division == Division::Duplicated {
+        lead(members, 1);
         let able = members.iter().map(of).filter(|(available, _)| *available >= replicas);
         let (count, score) = able.fold((0, 0), |(count, sum), (_, score)| (count + 1, sum + score));
         return if count == 0 { 0 } else { count * ROOM_UNIT + score / count };
     }
-    let target = replicas.max(0).unsigned_abs().div_ceil(constraint.min.max(1).unsigned_abs()) as i64;
-    let enough = constraint.min.max(clusters.map_or(0, |spread| spread.min));
-    let (mut room, mut scores, mut used) = (0, 0, 0);
-    for (available, score) in members.iter().map(of) {
-        room += available;
-        scores += score;
-        used += 1;
-        if used >= enough && room >= target {
-            break;
-        }
-    }
+    let target = replicas.max(0).unsigned_abs().div_ceil(groups_min.max(1).unsigned_abs()) as i64;
+    let enough = groups_min.max(clusters_min);
     // A short group was walked to its end.
-    room.min(target) * ROOM_UNIT + scores / used.max(1)
+    let rated = |(room, scores, used): (i64, i64, i64)| room.min(target) * ROOM_UNIT + scores / used.max(1);
+    let walk = |members: &[Candidate]| {
+        let (mut room, mut scores, mut used) = (0, 0, 0);
+        for (available, score) in members.iter().map(of) {
+            room += available;
+            scores += score;
+            used += 1;
+            if used >= enough && room >= target {
+                return (true, (room, scores, used));
+            }
+        }
+        (false, (room, scores, used))
+    };
+    // A few members usually tell.
+    let few = usize::try_from(enough).unwrap_or(usize::MAX).saturating_mul(2).max(8).min(members.len());
+    lead(members, few);
+    if let (true, seen) = walk(&members[..few]) {
+        return rated(seen);
+    }
+    lead(members, members.len());
+    rated(walk(members).1)
 }
 
 /// The best combination of `min` to `max` groups that have `clusters_min` clusters between them, as positions in
@@ -133,8 +173,8 @@ fn weight(
 fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_unstable_by_key(|group| {
-        let Group { name, members, weight } = &groups[*group];
-        (members.len(), std::cmp::Reverse(*weight), *name)
+        let Group { name, size, weight, .. } = &groups[*group];
+        (*size, std::cmp::Reverse(*weight), *name)
     });
     let min = min.clamp(0, groups.len() as i64) as usize;
     let max = max.clamp(0, groups.len() as i64) as usize;
@@ -167,7 +207,7 @@ const STATES_MAX: usize = 4_000_000;
 
 impl Search<'_> {
     fn size(&self, group: usize) -> usize {
-        self.groups[group].members.len()
+        self.groups[group].size
     }
 
     /// Enough clusters, a permitted number of groups, and not so without the largest of them.
@@ -231,7 +271,7 @@ impl Search<'_> {
 
     fn gain(&self, value: Value, position: usize) -> Value {
         let group = &self.groups[self.order[position]];
-        (value.0.saturating_add(group.weight), value.1 + group.members.len() as i64)
+        (value.0.saturating_add(group.weight), value.1 + group.size as i64)
     }
 
     fn heaviest(&self) -> Option<Vec<usize>> {

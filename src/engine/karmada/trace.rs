@@ -40,7 +40,7 @@ pub struct ClusterTrace {
     pub filters: Vec<Verdict>,
     pub scores: Vec<Score>,
     /// Tier among overflow affinities, 0 for the group itself.
-    pub tier: u32,
+    pub tier: u16,
     /// Replicas that fit beside those that are there. Absent where nobody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<i64>,
@@ -129,7 +129,7 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
             ]
         }),
         tier: candidate.map_or(0, |candidate| candidate.tier),
-        free: counted.map(|candidate| candidate.free),
+        free: counted.map(|candidate| i64::from(candidate.free)),
         free_from: counted.map(|_| source(case, slot)),
         selected,
         weight,
@@ -146,14 +146,14 @@ fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64
         applying.map(|(_, weight)| *weight).max().unwrap_or(0)
     };
     let replicas = i64::from(case.request.replicas);
-    let held: i64 = seen.selected.iter().map(|candidate| candidate.own).sum();
+    let held: i64 = seen.selected.iter().map(|candidate| i64::from(candidate.own)).sum();
     match &case.placement.division {
         Division::Duplicated | Division::Specified(_) | Division::Unsupported { .. } => None,
         Division::Static(None) => Some(1),
         Division::Static(Some(_)) => Some(given()),
         Division::Dynamic | Division::Aggregated if case.mode == Mode::Fresh => Some(candidate.available()),
-        Division::Dynamic | Division::Aggregated if held > replicas => Some(candidate.own),
-        Division::Dynamic | Division::Aggregated => Some(candidate.free),
+        Division::Dynamic | Division::Aggregated if held > replicas => Some(i64::from(candidate.own)),
+        Division::Dynamic | Division::Aggregated => Some(i64::from(candidate.free)),
     }
 }
 

@@ -1,0 +1,141 @@
+//! What a scheduling pass costs: microseconds and allocations for each binding, one thread.
+//!
+//! `cargo bench --bench engine_pass` (or `-- 1000` for one size of fleet). Reads the clusters and 200 mixed bindings of
+//! benches/data/schedule-*.json.gz, on which Karmada's own algorithm was timed on the same machine.
+//!
+//! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one pass. Each binding is
+//! timed in several rounds, of which the median counts, so that a busy machine does not show; long batches are timed
+//! as a whole, the best of some rounds.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use ballast::api::karmada::cluster::v1alpha1::Cluster;
+use ballast::api::karmada::work::v1alpha2::ResourceBinding;
+use ballast::engine::karmada::{Decision, Fleet, Pass, Profile, Request, Workloads, decide, decide_all};
+use ballast::scheduler::lower::karmada as lower;
+use serde::Deserialize;
+
+/// Clusters, and Karmada's mean for each binding in microseconds.
+const SIZES: [(usize, f64); 3] = [(100, 720.0), (1000, 9070.0), (5000, 63600.0)];
+
+#[derive(Deserialize)]
+struct Input {
+    clusters: Vec<Cluster>,
+    bindings: Vec<ResourceBinding>,
+}
+
+fn main() {
+    let only: Option<usize> = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    println!("| clusters | way | mean | p50 | p99 | allocations | faster than Karmada |");
+    println!("|---|---|---|---|---|---|---|");
+    for (size, karmada) in SIZES.into_iter().filter(|(size, _)| only.is_none_or(|only| only == *size)) {
+        measure(size, karmada);
+    }
+}
+
+fn measure(size: usize, karmada_us: f64) {
+    let input = read(size);
+    let profile = Profile::karmada();
+    let workloads = Workloads::default();
+    let fleet = Fleet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
+    let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
+
+    let cold = |request: &Request| decide(&fleet, &workloads, request, &profile);
+    let alone: Vec<Decision> = requests.iter().map(cold).collect();
+    let together = decide_all(&fleet, &workloads, &requests, &profile);
+    assert_eq!(alone, together, "a batch decides what single passes decide");
+    assert!(together.iter().all(Decision::is_success));
+
+    let mut times = vec![Vec::new(); requests.len()];
+    for _ in 0..ROUNDS {
+        for (request, times) in requests.iter().zip(&mut times) {
+            let start = Instant::now();
+            black_box(cold(request));
+            times.push(start.elapsed());
+        }
+    }
+    let allocations = counted(|| requests.iter().for_each(|request| drop(black_box(cold(request)))));
+    row(size, "cold", &mut medians(times), allocations / requests.len() as f64, karmada_us);
+
+    let mut times = vec![Vec::new(); requests.len()];
+    for _ in 0..ROUNDS {
+        let mut pass = Pass::new(&fleet, &workloads, &profile);
+        for (request, times) in requests.iter().zip(&mut times) {
+            let start = Instant::now();
+            black_box(pass.decide(request));
+            times.push(start.elapsed());
+        }
+    }
+    let batch = || drop(black_box(decide_all(&fleet, &workloads, &requests, &profile)));
+    row(size, "batch of 200", &mut medians(times), counted(batch) / requests.len() as f64, karmada_us);
+
+    for (count, rounds) in [(1_000, 15), (10_000, 5), (100_000, 2)] {
+        let run = || {
+            let mut pass = Pass::new(&fleet, &workloads, &profile);
+            requests.iter().cycle().take(count).for_each(|request| drop(black_box(pass.decide(request))));
+        };
+        let time = || {
+            let start = Instant::now();
+            run();
+            start.elapsed() / count as u32
+        };
+        let best = (0..rounds).map(|_| time()).min().expect("there is a round");
+        row(size, &format!("batch of {count}"), &mut [best], counted(run) / count as f64, karmada_us);
+    }
+
+    let mut changed = fleet.clone();
+    let mut times = Vec::new();
+    for (turn, cluster) in input.clusters.iter().cycle().take(2000).enumerate() {
+        let mut cluster = cluster.clone();
+        let summary = cluster.status.resource_summary.get_or_insert_default();
+        summary.allocated.insert("pods".to_owned(), (turn as i64 % 90).into());
+        cluster.metadata.labels.insert("turn".to_owned(), (turn % 7).to_string());
+        let start = Instant::now();
+        changed.upsert(lower::cluster(&cluster).0);
+        times.push(start.elapsed());
+    }
+    row(size, "one cluster changed", &mut times, f64::NAN, f64::NAN);
+
+    let mut times = Vec::new();
+    for binding in &input.bindings {
+        let start = Instant::now();
+        black_box(lower::resource_binding(binding));
+        times.push(start.elapsed());
+    }
+    let lowering = || input.bindings.iter().for_each(|binding| drop(black_box(lower::resource_binding(binding))));
+    row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
+}
+
+/// Of each binding.
+const ROUNDS: usize = 15;
+
+fn medians(times: Vec<Vec<Duration>>) -> Vec<Duration> {
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    times.into_iter().map(median).collect()
+}
+
+fn read(size: usize) -> Input {
+    let path = format!("{}/benches/data/schedule-{size}.json.gz", env!("CARGO_MANIFEST_DIR"));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(File::open(path).expect("it is in the repository")).read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+fn counted(run: impl FnOnce()) -> f64 {
+    allocation_counter::measure(run).count_total as f64
+}
+
+fn row(size: usize, way: &str, times: &mut [Duration], allocations: f64, karmada_us: f64) {
+    let us = |time: Duration| time.as_nanos() as f64 / 1000.0;
+    let mean = us(times.iter().sum::<Duration>()) / times.len() as f64;
+    times.sort_unstable();
+    let at = |share: f64| us(times[((times.len() - 1) as f64 * share) as usize]);
+    let (p50, p99, faster) = (at(0.5), at(0.99), karmada_us / mean);
+    println!("| {size} | {way} | {mean:.2} us | {p50:.2} us | {p99:.2} us | {allocations:.1} | {faster:.0} times |");
+}

@@ -4,8 +4,8 @@
 //! benches/data/schedule-*.json.gz, on which Karmada's own algorithm was timed on the same machine.
 //!
 //! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one pass. Each binding is
-//! timed in several rounds, of which the median counts, so that a busy machine does not show; long batches are timed
-//! as a whole, the best of some rounds.
+//! timed in several rounds, of which the median counts, so that a busy machine does not show; of a long
+//! batch, the median of its stretches of 200 bindings.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -72,18 +72,18 @@ fn measure(size: usize, karmada_us: f64) {
     let batch = || drop(black_box(decide_all(&fleet, &workloads, &requests, &profile)));
     row(size, "batch of 200", &mut medians(times), counted(batch) / requests.len() as f64, karmada_us);
 
-    for (count, rounds) in [(1_000, 15), (10_000, 5), (100_000, 2)] {
-        let run = || {
-            let mut pass = Pass::new(&fleet, &workloads, &profile);
-            requests.iter().cycle().take(count).for_each(|request| drop(black_box(pass.decide(request))));
-        };
-        let time = || {
+    for count in [1_000, 10_000, 100_000] {
+        let mut pass = Pass::new(&fleet, &workloads, &profile);
+        let mut decide_each = || requests.iter().for_each(|request| drop(black_box(pass.decide(request))));
+        let rounds = count / requests.len();
+        let mut times = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
             let start = Instant::now();
-            run();
-            start.elapsed() / count as u32
-        };
-        let best = (0..rounds).map(|_| time()).min().expect("there is a round");
-        row(size, &format!("batch of {count}"), &mut [best], counted(run) / count as f64, karmada_us);
+            decide_each();
+            times.push(start.elapsed() / requests.len() as u32);
+        }
+        let allocations = counted(decide_each) / requests.len() as f64;
+        row(size, &format!("batch of {count}"), &mut medians(vec![times]), allocations, karmada_us);
     }
 
     let mut changed = fleet.clone();
@@ -137,5 +137,7 @@ fn row(size: usize, way: &str, times: &mut [Duration], allocations: f64, karmada
     times.sort_unstable();
     let at = |share: f64| us(times[((times.len() - 1) as f64 * share) as usize]);
     let (p50, p99, faster) = (at(0.5), at(0.99), karmada_us / mean);
-    println!("| {size} | {way} | {mean:.2} us | {p50:.2} us | {p99:.2} us | {allocations:.1} | {faster:.0} times |");
+    let faster = if faster.is_nan() { "-".to_owned() } else { format!("{faster:.0} times") };
+    let allocations = if allocations.is_nan() { "-".to_owned() } else { format!("{allocations:.1}") };
+    println!("| {size} | {way} | {mean:.2} us | {p50:.2} us | {p99:.2} us | {allocations} | {faster} |");
 }

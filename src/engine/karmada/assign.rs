@@ -39,8 +39,7 @@ impl Assigner<'_, '_> {
     /// Targets sorted by name, without those that get nothing.
     pub fn assign(&mut self, candidates: &mut [Candidate]) -> Result<Vec<Target>, Shortage> {
         let request = self.case.request;
-        let divisible = (request.replicas > 0 || request.requirements.is_some()) && request.components.len() <= 1;
-        if !divisible {
+        if !request.is_divisible() {
             // Nothing to count: each cluster gets the whole.
             return Ok(self.everywhere(candidates, 0));
         }

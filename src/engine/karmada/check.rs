@@ -106,7 +106,7 @@ fn check_clusters(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) 
 }
 
 fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, faults: &mut Vec<Fault>) {
-    let divisible = (request.replicas > 0 || request.requirements.is_some()) && request.components.len() <= 1;
+    let divisible = request.is_divisible();
     let wanted = if divisible { i64::from(request.replicas.max(0)) } else { 0 };
     let sum: i64 = placed.targets.iter().map(|target| i64::from(target.replicas)).sum();
     let each = divisible && placement.division == Division::Duplicated;

@@ -30,6 +30,8 @@ mod request;
 mod select;
 mod specified;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod workloads;
 

@@ -283,9 +283,8 @@ impl<'a> Pass<'a> {
 /// Specified replicas that do not add up are not scheduled at all (R139).
 fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     let Division::Specified(Some(shares)) = &placement.division else { return None };
-    let (specified, wanted) = (specified::total(shares), i64::from(request.replicas));
-    let divisible = request.replicas > 0 && request.components.len() <= 1;
-    (divisible && specified != wanted).then(|| {
+    let (specified, wanted) = (specified::total(shares), i64::from(request.replicas.max(0)));
+    (request.is_divisible() && specified != wanted).then(|| {
         format!("the specified replicas sum up to {specified}, the workload has {wanted}: it is not scheduled until they are equal")
     })
 }

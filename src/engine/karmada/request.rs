@@ -160,6 +160,12 @@ impl Request {
         self.replicas > 0 || self.requirements.is_some() || !self.components.is_empty()
     }
 
+    /// Its replicas can be divided among clusters. Several pod templates are placed as a whole, like objects without
+    /// replicas.
+    pub(super) fn is_divisible(&self) -> bool {
+        (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
+    }
+
     /// Replicas now on `cluster`, 0 if none.
     pub fn replicas_on(&self, cluster: &str) -> i64 {
         self.targets.iter().filter(|target| *target.name == *cluster).map(|target| i64::from(target.replicas)).sum()

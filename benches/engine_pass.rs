@@ -7,6 +7,8 @@
 //! timed in several rounds, of which the median counts, so that a busy machine does not show; of a long
 //! batch, the median of its stretches of 200 bindings.
 
+#![expect(clippy::print_stdout, reason = "its output is a table")]
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read;

@@ -11,6 +11,7 @@ mod store;
 mod stories;
 mod stories_fleet;
 mod tidy;
+mod malformed;
 mod vectors;
 mod vectors_fleet;
 

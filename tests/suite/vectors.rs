@@ -21,7 +21,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("gated-multi-template-013", "as gated-multi-template-004"),
 ];
 
-fn group(name: &str) -> String {
+pub fn group(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/vectors/karmada/{name}.jsonl.gz"));
     let mut text = String::new();
     flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
@@ -64,7 +64,7 @@ fn differences(expect: &Value, got: &Value) -> Vec<String> {
     differences
 }
 
-fn groups() -> Vec<String> {
+pub fn groups() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/karmada"))
         .unwrap()
         .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".jsonl.gz")?.to_owned()))

@@ -176,7 +176,7 @@ fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) ->
         let Group { name, size, weight, .. } = &groups[*group];
         (*size, std::cmp::Reverse(*weight), *name)
     });
-    let min = min.clamp(0, groups.len() as i64) as usize;
+    let min = usize::try_from(min.max(0)).unwrap_or(usize::MAX);
     let max = max.clamp(0, groups.len() as i64) as usize;
     if max == 0 || min > max {
         return Vec::new();
@@ -301,5 +301,73 @@ impl Search<'_> {
             chosen[smallest] = largest;
         }
         Some(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every combination in the order in which upstream finds them, and its way to choose among them.
+    fn one_by_one(groups: &[Group<'_>], min: usize, max: usize, needed: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_key(|group| (groups[*group].size, std::cmp::Reverse(groups[*group].weight), groups[*group].name));
+        let mut found = Vec::new();
+        walk(groups, &order, (min, max, needed), 0, &mut Vec::new(), &mut found);
+        let value = |path: &Vec<usize>| {
+            let sum = |of: fn(&Group<'_>) -> i64| path.iter().map(|group| of(&groups[*group])).sum::<i64>();
+            (sum(|group| group.weight), sum(|group| group.size as i64))
+        };
+        for path in &mut found {
+            path.sort_by_key(|group: &usize| (std::cmp::Reverse(groups[*group].weight), groups[*group].name));
+        }
+        found.sort_by_key(|path| std::cmp::Reverse(value(path)));
+        let shorter = |best: Vec<usize>, path: &Vec<usize>| {
+            if path.len() < best.len() && best.starts_with(path) { path.clone() } else { best }
+        };
+        let Some((first, rest)) = found.split_first() else { return Vec::new() };
+        rest.iter().fold(first.clone(), shorter)
+    }
+
+    fn walk(
+        groups: &[Group<'_>],
+        order: &[usize],
+        bounds: (usize, usize, usize),
+        from: usize,
+        path: &mut Vec<usize>,
+        found: &mut Vec<Vec<usize>>,
+    ) {
+        let (min, max, needed) = bounds;
+        let total: usize = path.iter().map(|group| groups[*group].size).sum();
+        if total >= needed && (min..=max).contains(&path.len()) {
+            found.push(path.clone());
+            return;
+        }
+        if path.len() >= max {
+            return;
+        }
+        for position in from..order.len() {
+            path.push(order[position]);
+            walk(groups, order, bounds, position + 1, path, found);
+            path.pop();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_finds_what_trying_everything_finds(
+            sizes in prop::collection::vec((1_usize..6, 0_i64..5), 0..8),
+            min in 1_usize..5,
+            max in 0_usize..6,
+            needed in 0_usize..14,
+        ) {
+            const NAMES: [&str; 8] = ["h", "b", "e", "a", "g", "c", "f", "d"];
+            let group = |((size, weight), name): (&(usize, i64), _)| Group { name, start: 0, size: *size, weight: *weight };
+            let groups: Vec<Group<'_>> = sizes.iter().zip(NAMES).map(group).collect();
+            let expected = one_by_one(&groups, min, max, needed);
+            prop_assert_eq!(choose_groups(&groups, min as i64, max as i64, needed as i64), expected);
+        }
     }
 }

@@ -1,3 +1,7 @@
 //! The `ballast` binary. Everything is in the library; see `ballast::cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ballast::cli::main()
+}

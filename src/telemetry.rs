@@ -9,13 +9,22 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging for the whole process; later calls change nothing. `verbosity` is the number of
-/// Kubernetes' `-v`: 0 and 1 inform, 2 and 3 add requests and passes (debug), more traces.
-pub fn start(format: LogFormat, verbosity: u8) {
-    let level = match verbosity {
-        0 | 1 => "info",
-        2 | 3 => "debug",
-        _ => "trace",
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What somebody should look at, nothing else.
+    Warnings,
+    /// Kubernetes' `-v`: 0 and 1 inform, 2 and 3 add requests and passes (debug), more traces.
+    Verbosity(u8),
+}
+
+/// Starts logging for the whole process; later calls change nothing.
+pub fn start(format: LogFormat, detail: Detail) {
+    let (level, verbosity) = match detail {
+        Detail::Warnings => ("warn", 0),
+        Detail::Verbosity(verbosity @ (0 | 1)) => ("info", verbosity),
+        Detail::Verbosity(verbosity @ (2 | 3)) => ("debug", verbosity),
+        Detail::Verbosity(verbosity) => ("trace", verbosity),
     };
     // The libraries below us log per connection and per statement; ask for them with a high -v only.
     let others = if verbosity >= 6 { "debug" } else { "warn" };

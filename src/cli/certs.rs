@@ -22,6 +22,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::clock::{Clock, SystemClock};
 use crate::k8s::{Time, User};
 
 /// Names that the serving certificate always holds.
@@ -58,6 +59,31 @@ impl Files {
             admin_kubeconfig: dir.join("admin.kubeconfig"),
         }
     }
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folder of the certificates
+    #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
+    pub cert_dir: PathBuf,
+
+    /// Further DNS names and addresses that the serving certificate must hold
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// URL that the kubeconfig names
+    #[arg(long, default_value = "https://127.0.0.1:7443")]
+    pub server: String,
+}
+
+/// `ballast certs`: what `serve` does at its first start, without serving.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let files = ensure(&args.cert_dir, &args.names, SystemClock.now())?;
+    write_kubeconfig(&files, &args.server)?;
+    for path in [&files.ca_cert, &files.server_cert, &files.admin_cert, &files.admin_kubeconfig] {
+        writeln!(io::stdout(), "{}", path.display())?;
+    }
+    Ok(())
 }
 
 /// Makes what is missing below `dir` and checks what is there. `names` are further DNS names and

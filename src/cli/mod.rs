@@ -2,10 +2,59 @@
 //!
 //! Exit status: 0 done, 1 failed, 2 wrong usage. Results go to standard output, logs to standard error.
 
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
 pub mod certs;
 pub mod client;
-pub mod demo;
-pub mod tables;
 pub mod config;
+pub mod demo;
+pub mod openapi;
+pub mod serve;
 pub mod simulate;
 pub mod simulate_fleet;
+pub mod tables;
+
+/// Places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
+#[derive(Parser)]
+#[command(name = "ballast", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the placement APIs over HTTPS and run the scheduler
+    Serve(Box<config::ServeArgs>),
+    /// Play a story against a real server of its own: a cluster is lost, returns, and the replicas come home
+    Demo(demo::Args),
+    /// Decide offline what the scheduler would decide, from manifests or recorded cases
+    Simulate(simulate::Args),
+    /// Write the OpenAPI documents of what is served, or check the committed ones
+    Openapi(openapi::Args),
+    /// Make the development certificates and the admin's kubeconfig, or check those that are there
+    Certs(certs::Args),
+}
+
+/// The caller's fault, as opposed to ours or the machine's: exit status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Runs what the command line asks for.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(*args),
+        Command::Demo(args) => demo::run(args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
+        Command::Certs(args) => certs::run(&args),
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // Standard error may be closed; there is nobody left to tell then.
+    let _ = writeln!(std::io::stderr(), "ballast: {error:#}");
+    ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+}

@@ -53,7 +53,8 @@ async fn recent(
     while start > bounds.compacted && rows < limits.window_events_max && bytes < limits.window_bytes_max {
         let wanted = PAGE_ROWS.min(limits.window_events_max - rows);
         let after = bounds.compacted.max(Revision(start.0 - wanted as i64));
-        let page = store.changes(after, wanted).await?;
+        // The last page before the compacted part is shorter: what follows it was read already.
+        let page = store.changes(after, (start.0 - after.0) as usize).await?;
         // Above what is compacted every revision has its row.
         let there = page.iter().map(|change| change.revision.0);
         if !there.eq(after.0 + 1..=start.0) {

@@ -3,6 +3,7 @@
 mod api_fields;
 mod api_fields_fleet;
 mod api_round_trip;
+mod cli;
 mod http;
 mod openapi;
 mod registry;
@@ -15,5 +16,8 @@ mod malformed;
 mod vectors;
 mod vectors_fleet;
 
+#[path = "../support/process.rs"]
+#[allow(dead_code)]
+mod process;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,6 @@
 //! `ballast serve` as a process of its own: what a user starts, and what a test may kill.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ impl ServerProcess {
     /// Starts the built binary on a free port, with its database and certificates in `folder`, and
     /// returns when it says that it is ready.
     pub fn start(folder: &Path, flags: &[&str]) -> ServerProcess {
+        let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
         let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
             .args(["serve", "--secure-port", "0"])
             .arg("--database-url")
@@ -26,12 +28,17 @@ impl ServerProcess {
             .arg(folder.join("certs"))
             .args(flags)
             .stdout(Stdio::piped())
+            // What it logs is read after a failure; the test's own output stays readable.
+            .stderr(log)
             .spawn()
             .expect("the built binary starts");
         let mut ready = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut ready).expect("standard output is text");
         let url = ready.split_whitespace().find_map(|word| word.strip_prefix("https://"));
-        let url = url.unwrap_or_else(|| panic!("the ready line names the URL: {ready:?}"));
+        let url = url.unwrap_or_else(|| {
+            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+            panic!("the ready line names the URL: {ready:?}; {}", log.lines().last().unwrap_or_default())
+        });
         let address = url.parse().expect("an address");
         ServerProcess { process, folder: folder.to_owned(), address }
     }
@@ -72,7 +79,8 @@ impl ServerProcess {
     pub fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("Linux");
         let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
-        let ticks: u64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+        let ticks: u64 =
+            after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
     }
 }

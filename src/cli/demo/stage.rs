@@ -51,16 +51,18 @@ impl<W: Write> Stage<'_, W> {
         Ok(())
     }
 
-    /// `kubectl patch cluster NAME --type=merge --patch-file`, on the object or on its status.
-    pub async fn patch_cluster(&mut self, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
+    /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its status.
+    pub async fn patch(&mut self, singular: &str, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
         let (flag, suffix) = match part {
             Part::Main => ("", ""),
             Part::Status => (" --subresource=status", "/status"),
         };
-        writeln!(self.out, "$ kubectl patch cluster {name}{flag} --type=merge --patch-file {}", example.path)?;
+        writeln!(self.out, "$ kubectl patch {singular} {name}{flag} --type=merge --patch-file {}", example.path)?;
         let patch = documents(example)?.pop().context("a patch file holds one document")?;
-        self.client.merge_patch(&format!("{CLUSTERS}/{name}{suffix}"), &patch).await?;
-        Ok(writeln!(self.out, "cluster.cluster.karmada.io/{name} patched")?)
+        let row = self.kinds.rows().iter().find(|row| row.singular == singular).context("the resource is served")?;
+        let (path, group) = (object_path(row, None, Some(name)), row.group);
+        self.client.merge_patch(&format!("{path}{suffix}"), &patch).await?;
+        Ok(writeln!(self.out, "{singular}.{group}/{name} patched")?)
     }
 
     /// Waits until the object at `path` is as `wanted` says, and returns it.
@@ -107,7 +109,7 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    /// Looks on for a moment, and fails if any binding changes in it.
+    /// Looks on for a moment, and fails if any ResourceBinding changes in it.
     pub async fn expect_nothing_to_move(&mut self) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl get resourcebindings -A --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
         let list = self.client.get(BINDINGS).await?;

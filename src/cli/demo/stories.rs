@@ -26,7 +26,7 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
     stage.say("1. Two clusters join the fleet, and report what they serve and the room they have.")?;
     stage.create(&example!("rebalance/clusters.yaml")).await?;
     for cluster in ["member1", "member2"] {
-        stage.patch_cluster(cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
+        stage.patch("cluster", cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
     }
 
     stage.say("2. A Deployment with 4 replicas, divided by room, and a ClusterRole are to be placed.")?;
@@ -42,7 +42,7 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
     stage.show_table().await?;
 
     stage.say("3. member1 is lost: it gets the not-ready taint, and its replicas flee.")?;
-    stage.patch_cluster("member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
+    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
     let fled = replicas(&[("member2", 4)]);
     stage.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
     let role_fled = replicas(&[("member2", 0)]);
@@ -53,8 +53,8 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
         .await?;
     stage.show_table().await?;
 
-    stage.say("4. member1 recovers. Placements are inert by design: nothing moves.")?;
-    stage.patch_cluster("member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
+    stage.say("4. member1 recovers. Placements are inert by design: no replica moves. (The ClusterRole, which is\n   copied and not divided, reaches every cluster that fits.)")?;
+    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
     stage.expect_nothing_to_move().await?;
     stage.show_table().await?;
 
@@ -70,7 +70,13 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
     ensure!(replicas_of(&home) == replicas_of(&back), "the replicas did not come back to where they were");
     let done = stage.wait_for("the rebalancer's status", REBALANCERS, "demo", is_finished).await?;
     stage.show_table().await?;
-    show_status(stage, "workloadrebalancer demo", &done)
+    show_status(stage, "workloadrebalancer demo", &done)?;
+
+    stage.say("6. With a time to live, it cleans up after itself.")?;
+    stage.patch("workloadrebalancer", "demo", Part::Main, &example!("rebalance/clean-up.yaml")).await?;
+    stage.wait_gone(REBALANCERS, "demo").await?;
+    writeln!(stage.out, "$ kubectl get workloadrebalancers\nNo resources found")?;
+    Ok(())
 }
 
 /// RescheduleTask: nginx fled from the primary cluster to the backup; a task brings it back.
@@ -80,7 +86,7 @@ pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     stage.say("1. A primary cluster and its backup join the fleet.")?;
     stage.create(&example!("task/clusters.yaml")).await?;
     for cluster in ["primary", "backup"] {
-        stage.patch_cluster(cluster, Part::Status, &example!("task/cluster-status.yaml")).await?;
+        stage.patch("cluster", cluster, Part::Status, &example!("task/cluster-status.yaml")).await?;
     }
 
     stage.say("2. nginx belongs on the primary; the backup is the second of two groups.")?;
@@ -90,13 +96,13 @@ pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     stage.show_table().await?;
 
     stage.say("3. The primary is lost, and nginx flees to the backup.")?;
-    stage.patch_cluster("primary", Part::Main, &example!("task/primary-fails.yaml")).await?;
+    stage.patch("cluster", "primary", Part::Main, &example!("task/primary-fails.yaml")).await?;
     let on_backup = replicas(&[("backup", 3)]);
     stage.wait_for("the flight to the backup", BINDINGS, NGINX, |b| replicas_of(b) == on_backup).await?;
     stage.show_table().await?;
 
-    stage.say("4. The primary is restored. nothing moves, and the backup goes on costing money.")?;
-    stage.patch_cluster("primary", Part::Main, &example!("task/primary-recovers.yaml")).await?;
+    stage.say("4. The primary is restored. Nothing moves, and the backup goes on costing money.")?;
+    stage.patch("cluster", "primary", Part::Main, &example!("task/primary-recovers.yaml")).await?;
     stage.expect_nothing_to_move().await?;
 
     stage.say("5. A RescheduleTask starts the way back. It acts on create and is never stored.")?;
@@ -108,7 +114,7 @@ pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
 }
 
 fn show_status<W: Write>(stage: &mut Stage<'_, W>, what: &str, object: &Value) -> anyhow::Result<()> {
-    writeln!(stage.out, "\n$ kubectl get {what} -o jsonpath='{{.status}}' | yq -P")?;
+    writeln!(stage.out, "\n$ kubectl get {what} -o yaml   # its status:")?;
     let yaml = serde_saphyr::to_string(&object["status"])?;
     Ok(write!(stage.out, "{yaml}")?)
 }

@@ -4,6 +4,7 @@
 //! each case in input order. Needs no server, no clock and no network. A case that cannot be read is answered with
 //! an error and does not stop the others.
 
+mod command;
 mod input;
 mod karmada;
 mod table;
@@ -14,6 +15,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
+pub use command::{Args, run};
 pub use input::{Case, Input, Malformed, inputs};
 pub use karmada::{Binding, Report, read};
 

@@ -37,7 +37,9 @@ async fn fifty_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
         }
         let done = Arc::new(AtomicUsize::new(0));
         let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| tokio::spawn(write_until_killed(client.clone(), acknowledged.clone(), done.clone(), round, writer)))
+            .map(|writer| {
+                tokio::spawn(write_until_killed(client.clone(), acknowledged.clone(), done.clone(), round, writer))
+            })
             .collect();
         // A different moment in each round, so that the kill meets every step of a write.
         let enough = 20 + (round * 7) % 40;
@@ -58,7 +60,8 @@ async fn fifty_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
     let client = server.client().await;
     let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap());
     for (path, version) in &acknowledged {
-        let found = client.get(path).await.unwrap_or_else(|error| panic!("{path} was acknowledged and is gone: {error}"));
+        let found =
+            client.get(path).await.unwrap_or_else(|error| panic!("{path} was acknowledged and is gone: {error}"));
         assert!(version_of(&found) >= *version, "{path} is older than what was acknowledged");
     }
     for path in acknowledged.keys().filter(|path| path.starts_with(REBALANCERS)) {
@@ -91,7 +94,13 @@ async fn make_targets(client: &Client) {
 }
 
 /// Writes bindings, and now and then a rebalancer, until the connection breaks.
-async fn write_until_killed(client: Arc<Client>, acknowledged: Acknowledged, done: Arc<AtomicUsize>, round: usize, writer: usize) {
+async fn write_until_killed(
+    client: Arc<Client>,
+    acknowledged: Acknowledged,
+    done: Arc<AtomicUsize>,
+    round: usize,
+    writer: usize,
+) {
     for i in 0.. {
         let (collection, object) = if i % 5 == writer % 5 {
             (REBALANCERS, rebalancer(&format!("r{round}-{writer}-{i}")))
@@ -134,7 +143,10 @@ async fn await_state(client: &Client, collection: &str, name: &str, wanted: impl
 
 async fn assert_gapless(database: &std::path::Path) {
     let mut connection = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
-    let row = sqlx::query("select count(*), min(revision), max(revision) from log").fetch_one(&mut connection).await.unwrap();
+    let row = sqlx::query("select count(*), min(revision), max(revision) from changes")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
     let (count, first, last): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     assert_eq!(count, last - first + 1, "revisions {first} to {last} have gaps");
 }

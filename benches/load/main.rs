@@ -1,0 +1,28 @@
+//! The figures that need a whole server: `cargo bench --bench load -- create | rebalance | memory`.
+//! Without a name all of them run. Numbers go to standard output; nothing is asserted about time.
+
+#![allow(clippy::print_stdout)]
+
+mod create;
+mod memory;
+#[path = "../../tests/support/process.rs"]
+#[allow(dead_code)]
+mod process;
+mod rebalance;
+mod setup;
+
+#[tokio::main]
+async fn main() {
+    // Cargo adds `--bench`.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    if wanted("create") {
+        create::run().await;
+    }
+    if wanted("rebalance") {
+        rebalance::run().await;
+    }
+    if wanted("memory") {
+        memory::run().await;
+    }
+}

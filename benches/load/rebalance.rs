@@ -1,0 +1,131 @@
+//! One WorkloadRebalancer that names 10,000 scheduled bindings: from POST to the last binding
+//! rescheduled and durable, beside what SQLite alone needs for the same rows in the same batches.
+//! Run with `cargo bench --bench load -- rebalance`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::process::ServerProcess;
+use super::setup::{REBALANCERS, await_scheduled, make_bindings, make_fleet};
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
+
+const BINDINGS: usize = 10_000;
+const CLUSTERS: usize = 20;
+const ROUNDS: usize = 3;
+
+pub async fn run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = Arc::new(server.client().await);
+    make_fleet(&client, CLUSTERS).await;
+    make_bindings(&client, BINDINGS).await;
+    println!("{BINDINGS} bindings over {CLUSTERS} clusters are scheduled");
+    for round in 0..ROUNDS {
+        let workloads: Vec<Value> = (0..BINDINGS)
+            .map(|i| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("web-{i}"), "namespace": "default"}))
+            .collect();
+        let rebalancer = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
+            "metadata": {"name": format!("all-{round}")}, "spec": {"workloads": workloads}});
+        let size = serde_json::to_vec(&rebalancer).unwrap().len();
+        let cpu_before = server.cpu();
+        let begun = Instant::now();
+        let created = client.post(REBALANCERS, &rebalancer).await.expect("created");
+        let since: i64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        let accepted = begun.elapsed();
+        await_scheduled(&client, BINDINGS, |binding| {
+            let version: i64 = binding["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
+            version > since && triggered.is_some() && triggered <= binding["status"]["lastScheduledTime"].as_str()
+        })
+        .await;
+        let whole = begun.elapsed();
+        let cpu = server.cpu() - cpu_before;
+        let batches = rows_since(&server.database(), since).await;
+        let rows: usize = batches.iter().map(Vec::len).sum();
+        let bytes: usize = batches.iter().flatten().map(|row| row.object.len()).sum();
+        let alone = sqlite_alone(&batches).await;
+        println!(
+            "round {round}: body {:.2} MB, accepted after {accepted:.1?}, all rescheduled after {whole:.2?} (server CPU {cpu:.2?}); \
+             SQLite alone {alone:.2?} for {rows} rows of {} bytes in {} batches: ratio {:.2}",
+            size as f64 / 1e6,
+            bytes / rows.max(1),
+            batches.len(),
+            whole.as_secs_f64() / alone.as_secs_f64(),
+        );
+    }
+}
+
+struct LogRow {
+    revision: i64,
+    key: [String; 4],
+    numbers: [i64; 3],
+    object: String,
+}
+
+/// What the server wrote since a revision, batch by batch: the rows of a transaction share their time.
+async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
+    let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
+    let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object \
+               FROM changes WHERE revision > ? ORDER BY revision";
+    let mut batches: Vec<Vec<LogRow>> = Vec::new();
+    for row in sqlx::query(sql).bind(since).fetch_all(&mut reader).await.unwrap() {
+        let row = LogRow {
+            revision: row.get(0),
+            key: [row.get(1), row.get(2), row.get(3), row.get(4)],
+            numbers: [row.get(5), row.get(6), row.get(7)],
+            object: row.get(8),
+        };
+        match batches.last_mut() {
+            Some(batch) if batch[0].numbers[2] == row.numbers[2] => batch.push(row),
+            _ => batches.push(vec![row]),
+        }
+    }
+    batches
+}
+
+/// The same rows in the same transactions, through sqlx alone: one connection, multi-row inserts, the
+/// same durability, a table with the same columns and the same index.
+async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
+    const ROWS_PER_INSERT: usize = 256;
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteConnectOptions::new()
+        .filename(folder.path().join("alone.db"))
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full);
+    let mut connection = options.connect().await.unwrap();
+    let schema = "CREATE TABLE changes (revision INTEGER PRIMARY KEY, kind TEXT NOT NULL, namespace TEXT NOT NULL, \
+                  name TEXT NOT NULL, operation TEXT NOT NULL, created INTEGER NOT NULL, previous INTEGER NOT NULL, \
+                  time_ms INTEGER NOT NULL, object TEXT NOT NULL) STRICT; \
+                  CREATE UNIQUE INDEX by_key ON changes (kind, namespace, name, revision)";
+    sqlx::raw_sql(schema).execute(&mut connection).await.unwrap();
+    let begun = Instant::now();
+    for batch in batches {
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+        for chunk in batch.chunks(ROWS_PER_INSERT) {
+            insert(&mut connection, chunk).await;
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut connection).await.unwrap();
+    }
+    begun.elapsed()
+}
+
+async fn insert(connection: &mut SqliteConnection, rows: &[LogRow]) {
+    let values = vec!["(?,?,?,?,?,?,?,?,?)"; rows.len()].join(",");
+    let sql = format!("INSERT INTO changes VALUES {values}");
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for row in rows {
+        query = query.bind(row.revision);
+        for part in &row.key {
+            query = query.bind(part.as_str());
+        }
+        for number in row.numbers {
+            query = query.bind(number);
+        }
+        query = query.bind(row.object.as_str());
+    }
+    query.execute(connection).await.unwrap();
+}

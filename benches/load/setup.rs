@@ -1,0 +1,115 @@
+//! What the load benches share: a storm of requests, and a fleet with bindings to place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ballast::cli::client::Client;
+use serde_json::{Value, json};
+
+pub const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+pub const ALL_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
+pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+
+/// Runs `request` for 0..count with this many at the same time, and returns how long each took, sorted.
+pub async fn storm<F, Fut>(count: usize, concurrent: usize, request: F) -> (Duration, Vec<Duration>)
+where
+    F: Fn(usize) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    let (next, request) = (Arc::new(AtomicUsize::new(0)), Arc::new(request));
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..concurrent)
+        .map(|_| {
+            let (next, request) = (next.clone(), request.clone());
+            tokio::spawn(async move {
+                let mut took = Vec::new();
+                loop {
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    if turn >= count {
+                        return took;
+                    }
+                    let begun = Instant::now();
+                    request(turn).await;
+                    took.push(begun.elapsed());
+                }
+            })
+        })
+        .collect();
+    let mut took = Vec::with_capacity(count);
+    for task in tasks {
+        took.extend(task.await.expect("no request panics"));
+    }
+    let whole = begun.elapsed();
+    took.sort_unstable();
+    (whole, took)
+}
+
+pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+/// `count` clusters with room for everything.
+pub async fn make_fleet(client: &Client, count: usize) {
+    for i in 0..count {
+        let name = format!("member{i}");
+        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
+        client.post(CLUSTERS, &cluster).await.expect("a cluster");
+        let status = json!({"status": {
+            "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+            "resourceSummary": {"allocatable": {"cpu": "64000", "memory": "256Ti", "pods": "1100000"}, "allocated": {}}}});
+        client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.expect("its status");
+    }
+}
+
+/// A binding of about 1.5 KB as JSON, divided by room.
+pub fn binding(i: usize) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {
+            "name": format!("web-{i}-deployment"), "namespace": "default",
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "3d5f2a52-7f0e-4c7c-9a65-0c4be4f6f001", "app": "web"},
+            "annotations": {"propagationpolicy.karmada.io/namespace": "default", "propagationpolicy.karmada.io/name": "web",
+                "note": "x".repeat(420)},
+        },
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("web-{i}"), "namespace": "default",
+                "uid": format!("3d5f2a52-7f0e-4c7c-9a65-{i:012x}")},
+            "replicas": 2 + i % 9,
+            "replicaRequirements": {"resourceRequest": {"cpu": "250m", "memory": "256Mi"}},
+            "placement": {"clusterAffinity": {"clusterNames": []}, "replicaScheduling": {
+                "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"}}},
+        }
+    })
+}
+
+/// Creates bindings `from..to`, and waits until all of them are scheduled.
+pub async fn make_bindings(client: &Arc<Client>, count: usize) {
+    let sender = client.clone();
+    storm(count, 64, move |i| {
+        let client = sender.clone();
+        async move {
+            client.post(BINDINGS, &binding(i)).await.expect("a binding");
+        }
+    })
+    .await;
+    await_scheduled(client, count, |binding| binding["status"]["lastScheduledTime"].is_string()).await;
+}
+
+/// Waits until `count` different bindings are as wanted.
+pub async fn await_scheduled(client: &Client, count: usize, wanted: impl Fn(&Value) -> bool) {
+    let mut done = BTreeSet::new();
+    let all = client
+        .watch(ALL_BINDINGS, |event| {
+            if wanted(&event["object"]) {
+                done.insert(event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            }
+            done.len() == count
+        })
+        .await;
+    assert!(all.expect("the watch goes on"), "the watch ended early");
+}

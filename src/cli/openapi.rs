@@ -1,0 +1,44 @@
+//! `ballast openapi`: the documents that a server publishes, as files. The committed ones below openapi/
+//! are what SDKs are generated from, so they must say what the program does: `--check` tells.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use crate::api;
+use crate::registry::openapi;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folder to write the documents to
+    #[arg(long, default_value = "openapi")]
+    pub output_dir: PathBuf,
+
+    /// Write nothing; fail if a document in the folder differs from what would be written
+    #[arg(long)]
+    pub check: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut stale = Vec::new();
+    for (name, document) in openapi::documents(&api::kinds()) {
+        let path = args.output_dir.join(&name);
+        if args.check {
+            if fs::read(&path).ok().as_deref() != Some(&document[..]) {
+                stale.push(path.display().to_string());
+            }
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+        }
+        fs::write(&path, &document).with_context(|| format!("failed to write {}", path.display()))?;
+        writeln!(std::io::stdout(), "{}", path.display())?;
+    }
+    if !stale.is_empty() {
+        bail!("not what this program serves: {}; run `ballast openapi`", stale.join(", "));
+    }
+    Ok(())
+}

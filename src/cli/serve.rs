@@ -1,0 +1,205 @@
+//! `ballast serve`: puts the rooms together, and takes them apart in order.
+//!
+//! Start: certificates, store, cache and writer, registry, workers, server. Stop: the server first (no
+//! new requests, watches ended, requests finished), then the workers, then the writer, so that nothing is
+//! acknowledged that is not stored. A background task that ends by itself takes the process with it: a
+//! server that does half of its job is worse than one that is restarted.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::config::{SchedulingProfile, ServeArgs};
+use super::{UsageError, certs, tables};
+use crate::actions::RescheduleTasks;
+use crate::api::karmada::task::v1alpha1::RescheduleTask;
+use crate::auth::{Authorizer, ClientCa};
+use crate::clock::{Clock, SystemClock};
+use crate::engine::karmada::Profile;
+use crate::k8s::{GroupResource, User};
+use crate::registry::Registry;
+use crate::resource::Resource;
+use crate::scheduler::Scheduler;
+use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown, Tls};
+use crate::watch::{Limits, Task};
+use crate::worker::Workers;
+use crate::{api, controllers, store, telemetry, watch};
+
+/// For which requests are still taken after SIGTERM. A load balancer would want longer; nothing stands in
+/// front of a standalone server.
+const SHUTDOWN_DELAY: Duration = Duration::ZERO;
+
+/// A server that runs in this process.
+pub struct Running {
+    pub address: SocketAddr,
+    pub certificates: certs::Files,
+    shutdown: Shutdown,
+    ended: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Drains and stops. Returns when all is stored and every task has ended.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.shutdown.begin();
+        self.ended.await.context("the server panicked")?
+    }
+}
+
+/// The command: starts, says where, and ends on SIGTERM or Ctrl-C with everything stored.
+pub fn run(args: ServeArgs) -> anyhow::Result<()> {
+    if args.print_config {
+        let text = serde_saphyr::to_string(&args)?;
+        return Ok(write!(std::io::stdout(), "{text}")?);
+    }
+    telemetry::start(args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut running = start(args).await?;
+        let kubeconfig = running.certificates.admin_kubeconfig.display();
+        writeln!(std::io::stdout(), "ballast is ready at {} (kubeconfig: {kubeconfig})", running.url())?;
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("asked to end"),
+            done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
+            ended = &mut running.ended => return ended.context("the server panicked")?,
+        }
+        // A second signal ends the process at once.
+        tokio::select! {
+            stopped = running.stop() => stopped,
+            _ = terminate.recv() => Err(anyhow::anyhow!("asked to end twice; requests were cut off")),
+        }
+    })
+}
+
+/// Starts a server, and returns when it takes requests.
+pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    check_database_url(&args.database_url)?;
+    let certificates = certs::ensure(&args.cert_dir, &[], clock.now())?;
+    let tls = tls(&args, &certificates)?;
+    let listener = TcpListener::bind(args.listen_address())
+        .await
+        .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
+    let address = listener.local_addr()?;
+
+    let kinds = Arc::new(api::kinds());
+    let store = store::open(&args.database_url, &tables::tables(&kinds))
+        .await
+        .with_context(|| format!("failed to open {}", args.database_url))?;
+    let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
+    let documents = Documents::of(&kinds);
+    let registry = Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock));
+    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(&clock));
+    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
+    let registry = Arc::new(registry.with_action(task_kind, Arc::new(tasks)));
+
+    let stop_workers = CancellationToken::new();
+    let mut workers = Workers::new(stop_workers.clone());
+    let scheduler = Scheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock), profile(&args));
+    workers.spawn(Box::new(scheduler), &cache, &clock);
+    for controller in controllers::all(&registry, &clock) {
+        workers.spawn(controller, &cache, &clock);
+    }
+
+    let shutdown = Shutdown::default();
+    let writer_lives = writing.abort_handle();
+    let app = App {
+        documents,
+        registry,
+        authorizer: Authorizer,
+        clock: Arc::clone(&clock),
+        in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
+        checks: vec![Check::new("writer", Counts::Alive, move || {
+            if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
+        })],
+        shutdown: shutdown.clone(),
+    };
+    certs::write_kubeconfig(&certificates, &format!("https://{address}"))?;
+    let serving = server::run(listener, tls, server::router(app), clock, shutdown.clone(), SHUTDOWN_DELAY);
+    let parts = Parts { serving: tokio::spawn(serving), workers, stop_workers, writing, shutdown: shutdown.clone() };
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(parts.tend()) })
+}
+
+/// The tasks of a running server.
+struct Parts {
+    serving: JoinHandle<()>,
+    workers: Workers,
+    stop_workers: CancellationToken,
+    writing: Task,
+    shutdown: Shutdown,
+}
+
+impl Parts {
+    /// Waits for the end, wanted or not, and takes everything down in order.
+    async fn tend(mut self) -> anyhow::Result<()> {
+        let mut written = None;
+        let fault = tokio::select! {
+            served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
+            died = self.workers.died() => Some(died.into()),
+            ended = &mut self.writing => {
+                let fault = match &ended {
+                    Ok(Ok(())) => anyhow::anyhow!("the writer ended by itself"),
+                    Ok(Err(error)) => anyhow::anyhow!("the writer gave up: {error}"),
+                    Err(error) => anyhow::anyhow!("the writer panicked: {error}"),
+                };
+                written = Some(ended);
+                Some(fault)
+            }
+        };
+        if fault.is_some() {
+            // Requests in flight cannot be answered well any more, but clients should hear an end.
+            self.shutdown.begin();
+            let _already_reported = self.serving.await;
+        }
+        self.stop_workers.cancel();
+        self.workers.drain().await;
+        if written.is_none() {
+            // The last writers are gone with the server and the workers: the queue empties, the loop ends.
+            self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
+        }
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+fn profile(args: &ServeArgs) -> Profile {
+    let profile = match args.scheduling_profile {
+        SchedulingProfile::Default => Profile::ours(),
+        SchedulingProfile::Karmada => Profile::karmada(),
+    };
+    Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
+}
+
+fn tls(args: &ServeArgs, development: &certs::Files) -> anyhow::Result<Tls> {
+    let certificate = args.tls_cert_file.as_ref().unwrap_or(&development.server_cert);
+    let key = args.tls_private_key_file.as_ref().unwrap_or(&development.server_key);
+    let ca = args.client_ca_file.as_ref().unwrap_or(&development.ca_cert);
+    let client_ca = ClientCa::from_pem(&read(ca)?, server::signature_algorithms())
+        .with_context(|| format!("failed to use {} as client CA", ca.display()))?;
+    Tls::new(&read(certificate)?, &read(key)?, Some(client_ca)).with_context(|| {
+        format!("failed to serve with {} and {}: do they belong together?", certificate.display(), key.display())
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+fn check_database_url(url: &str) -> anyhow::Result<()> {
+    let known = url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty());
+    if known {
+        return Ok(());
+    }
+    Err(UsageError(format!("--database-url {url:?} is neither sqlite://PATH nor memory:")).into())
+}

@@ -1,0 +1,88 @@
+//! The command around `simulate`: flags in, files read, exit status out.
+
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+
+use super::{Options, Output, simulate};
+use crate::cli::config::SchedulingProfile;
+use crate::engine::karmada::Rules;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Files to read, one after the other; `-` is standard input, which is also what is read without any
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Decide as Karmada's scheduler does, or as Ballast does by default
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: SchedulingProfile,
+
+    /// How answers are written
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    pub output: Format,
+
+    /// With `-o json`: say why, too. Tables always do
+    #[arg(long)]
+    pub trace: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One JSON object on a line for each case
+    #[default]
+    Json,
+    /// For people
+    Table,
+}
+
+/// Fails at the end if a case could not be read; the others are answered all the same.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let options = Options {
+        rules: match args.profile {
+            SchedulingProfile::Default => Rules::Default,
+            SchedulingProfile::Karmada => Rules::Karmada,
+        },
+        output: match args.output {
+            Format::Json => Output::Json,
+            Format::Table => Output::Table,
+        },
+        trace: args.trace,
+    };
+    let standard_input = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
+    // A fleet's manifests may be spread over several files; recorded cases stand for themselves.
+    let mut text = String::new();
+    for file in files {
+        separate_documents(&mut text);
+        if file.as_os_str() == "-" {
+            io::stdin().read_to_string(&mut text).context("failed to read standard input")?;
+        } else {
+            let more = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+            text.push_str(&more);
+        }
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let malformed = simulate(&text, &options, &mut out)?;
+    out.flush()?;
+    if malformed > 0 {
+        bail!("{malformed} could not be read");
+    }
+    Ok(())
+}
+
+/// JSON lines need a line of their own; YAML manifests need a separator, which JSON lines must not have.
+fn separate_documents(text: &mut String) {
+    if text.is_empty() {
+        return;
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if !text.trim_start().starts_with('{') {
+        text.push_str("---\n");
+    }
+}

@@ -1,0 +1,137 @@
+//! The commands, by what they print and how they exit: 0 done, 1 failed, 2 wrong usage.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::process::ServerProcess;
+
+fn ballast(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ballast")).current_dir(folder).args(words).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Plays a story in an empty folder, and returns what it told.
+fn played(story: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let done = ballast(folder.path(), &["demo", "--story", story]);
+    let told = text(&done.stdout);
+    assert!(done.status.success(), "{told}\n{}", text(&done.stderr));
+    assert_eq!(text(&done.stderr), "", "nothing is worth a warning");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a demo leaves nothing behind");
+    told
+}
+
+#[test]
+fn r44_the_demo_brings_the_replicas_home_with_a_rebalancer() {
+    let told = played("rebalance");
+    for row in
+        ["default/demo-deploy-1-deployment         2         2", "default/demo-deploy-1-deployment         -         4"]
+    {
+        assert!(told.contains(row), "no row {row:?} in\n{told}");
+    }
+    assert!(told.contains("reason: ReferencedBindingNotFound"), "{told}");
+}
+
+#[test]
+fn r5_the_demo_brings_nginx_back_to_the_primary_with_a_task() {
+    let told = played("task");
+    assert!(told.contains("rescheduletask.task.karmada.io/demo-task created"), "{told}");
+    assert!(told.trim_end().ends_with("The replicas are home."), "{told}");
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in [
+        &["serve", "--no-such-flag"][..],
+        &["serve", "--secure-port", "70000"],
+        &["serve", "--database-url", "mysql://here"],
+        &["serve", "--tls-cert-file", "only.crt"],
+        &["serve", "--max-requests-inflight", "0"],
+        &["demo", "--story", "unknown"],
+        &["no-such-command"],
+    ] {
+        let done = ballast(folder.path(), words);
+        assert_eq!(done.status.code(), Some(2), "{words:?}: {}", text(&done.stderr));
+        assert!(!done.stderr.is_empty() && done.stdout.is_empty(), "{words:?}");
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "wrong usage makes no files");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letter.db");
+    std::fs::write(&file, "Dear reader, this is no database.\n".repeat(300)).unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let done = ballast(folder.path(), &["serve", "--secure-port", "0", "--database-url", "sqlite://letter.db"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(text(&done.stderr).contains("letter.db"), "{}", text(&done.stderr));
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn print_config_shows_what_flags_and_defaults_amount_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = ballast(folder.path(), &["serve", "--secure-port", "8443", "--print-config"]);
+    let shown = text(&done.stdout);
+    assert!(done.status.success());
+    assert!(shown.contains("secure-port: 8443") && shown.contains("scheduler-name: default-scheduler"), "{shown}");
+}
+
+#[test]
+fn the_committed_openapi_documents_are_what_is_served() {
+    let done = ballast(Path::new(env!("CARGO_MANIFEST_DIR")), &["openapi", "--check"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let empty = tempfile::tempdir().unwrap();
+    let done = ballast(empty.path(), &["openapi", "--check"]);
+    assert_eq!(done.status.code(), Some(1), "documents that are not there are not current");
+}
+
+#[test]
+fn certs_are_made_once_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(ballast(folder.path(), &["certs", "--name", "ballast.example"]).status.success());
+    let before = std::fs::read(folder.path().join("certs/admin.crt")).unwrap();
+    assert!(ballast(folder.path(), &["certs"]).status.success());
+    assert_eq!(std::fs::read(folder.path().join("certs/admin.crt")).unwrap(), before);
+}
+
+#[test]
+fn simulate_answers_each_line_and_fails_at_the_end_for_a_malformed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = r#"{"id":"one","clusters":[{"metadata":{"name":"m1"},"spec":{"syncMode":"Push"},"status":{"apiEnablements":[{"groupVersion":"apps/v1","resources":[{"kind":"Deployment","name":"deployments"}]}]}}],"binding":{"apiVersion":"work.karmada.io/v1alpha2","kind":"ResourceBinding","metadata":{"name":"web-deployment","namespace":"shop","generation":1},"spec":{"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web","namespace":"shop"},"replicas":2,"placement":{"clusterAffinity":{"clusterNames":["m1"]}}}}}"#;
+    std::fs::write(folder.path().join("cases.jsonl"), format!("{fleet}\n{{\"id\":\"two\",\"clusters\":7}}\n")).unwrap();
+    let done = ballast(folder.path(), &["simulate", "-f", "cases.jsonl"]);
+    let lines: Vec<serde_json::Value> =
+        text(&done.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!((lines[0]["id"].as_str(), &lines[0]["clusters"][0]["replicas"]), (Some("one"), &2.into()), "{lines:?}");
+    assert_eq!(lines[1]["id"], "two");
+    assert!(lines[1]["error"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_drains_and_exits_with_0_and_the_tables_are_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = serde_json::json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}});
+    client.post("/apis/cluster.karmada.io/v1alpha1/clusters", &cluster).await.unwrap();
+    let database = server.database();
+    drop(client);
+    assert!(server.terminate().success());
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database).read_only(true);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let name: String = sqlx::query_scalar("select name from clusters").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(name, "m1");
+    for view in ["resource_bindings", "cluster_resource_bindings", "workload_rebalancers", "propagation_policies"] {
+        let sql = format!("select count(*) from {view}");
+        let count: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap();
+        assert_eq!(count, 0, "{view}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Where log lines go: standard error, as text or as JSON lines. Standard output belongs to results.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,10 @@ pub fn start(format: LogFormat, detail: Detail) {
     // The libraries below us log per connection and per statement; ask for them with a high -v only.
     let others = if verbosity >= 6 { "debug" } else { "warn" };
     let filter = EnvFilter::new(format!("{others},ballast={level}"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     // A second start (several servers in one test process) finds the first one in place, which is fine.
     let _already_started = match format {
         LogFormat::Text => lines.with_target(false).try_init(),

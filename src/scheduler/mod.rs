@@ -199,7 +199,7 @@ async fn commit_all(client: &Client, verdicts: Vec<Verdict>, worked: &mut Worked
     if changes.is_empty() {
         return;
     }
-    tracing::info!(bindings = changes.len(), "committing a pass");
+    tracing::debug!(bindings = changes.len(), "committing a pass");
     let outcomes = match client.batch(changes, Atomicity::Each).await {
         Ok(outcomes) => outcomes,
         Err(status) => {

@@ -44,7 +44,9 @@ impl Assigner<'_, '_> {
             return Ok(self.everywhere(candidates, 0));
         }
         let replicas = i64::from(request.replicas.max(0));
-        if self.case.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
+        // Only a division that asks for room can overflow; admission lets nothing else have tiers.
+        let by_room = matches!(self.case.placement.division, Division::Dynamic | Division::Aggregated);
+        if by_room && self.case.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
             return self.tier_by_tier(candidates, replicas);
         }
         self.divide(candidates, replicas)

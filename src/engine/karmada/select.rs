@@ -65,6 +65,8 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
+        // Differs from Karmada: what is not divided does not need room for its replicas, which are not counted either.
+        _ if case.profile.deviates() && !case.request.is_divisible() => None,
         _ => Some(i64::from(case.request.replicas)),
     };
     let by_cluster = placement.spread_by(&By::Cluster);

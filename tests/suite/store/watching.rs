@@ -235,6 +235,27 @@ async fn every_past_state_in_the_window_is_told_exactly_also_after_a_restart() {
     }
 }
 
+#[tokio::test]
+async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
+    let store = store::open("memory:", &[]).await.unwrap();
+    let mut written = 0;
+    // Around the size of the pages that the log is read in, and beyond several of them.
+    for length in [1, 1023, 1024, 1025, 3000] {
+        let room = Room::open(store.clone(), Limits::default()).await;
+        room.all((written..length).map(|i| create(&binding(&format!("n{i}")), i)).collect()).await;
+        room.close().await;
+        written = length;
+        let room = Room::open(store.clone(), Limits::default()).await;
+        let mut events = 0;
+        let mut subscriber = room.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
+        while subscriber.position() < room.cache.view().revision {
+            events += subscriber.next().await.unwrap().len() as i64;
+        }
+        assert_eq!(events, length, "a log of {length} changes");
+        room.close().await;
+    }
+}
+
 fn check_past(cache: &Cache, states: &[State], chance: &ManualClock) {
     let mut told = 0;
     for _ in 0..300 {

@@ -360,10 +360,12 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
+    // Differs from Karmada: the set of components that is there needs no room for a second one.
+    let holds_set = case.profile.deviates() && components::counts_sets(request, placement, case.profile);
     for target in &request.targets {
         let Some(slot) = fleet.slot(&target.name) else { continue };
         if let Ok(position) = candidates.binary_search_by_key(&slot, Candidate::slot) {
-            candidates[position].own = target.replicas;
+            candidates[position].own = if holds_set { target.replicas.max(1) } else { target.replicas };
             candidates[position].score = if case.remembers_targets() { LOCALITY } else { 0 };
         }
     }

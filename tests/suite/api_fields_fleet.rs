@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use ballast::api::fleet::{cluster, placement};
-use ballast::k8s::FieldErrors;
 use ballast::resource::Kinds;
 use serde_json::Value;
 
-use super::api_fields::{check_names, differences, find, full_object, list_paths, rows, through};
+use super::api_fields::{check_full_objects, check_names, differences, find, list_paths, rows, through};
 
 const TABLE: &str = include_str!("../data/fleet.tsv");
 
@@ -65,15 +64,7 @@ fn names_scopes_and_columns_are_those_of_upstream() {
 
 #[test]
 fn an_object_with_every_field_set_survives_the_typed_form() {
-    for kind in kinds().rows() {
-        let mut full = full_object(kind);
-        let sent = full.clone();
-        assert_eq!(kind.schema.prune(&mut full), Vec::<String>::new(), "{}", kind.kind);
-        kind.schema.default(&mut full);
-        assert_eq!(full, sent, "{}: nothing is left to default", kind.kind);
-        assert_eq!(kind.schema.validate(&full), FieldErrors::default(), "{}", kind.kind);
-        assert_eq!(typed(kind.kind, &Value::Object(full)), Value::Object(sent), "{}", kind.kind);
-    }
+    check_full_objects(&kinds(), typed);
 }
 
 fn typed(kind: &str, object: &Value) -> Value {

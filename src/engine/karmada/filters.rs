@@ -78,7 +78,7 @@ pub(super) const FILTERS: &[Filter] = &[
             let missing = |by: &By| match by {
                 By::Provider if cluster.provider.is_empty() => Some("provider property".to_owned()),
                 By::Region if cluster.region.is_empty() => Some("region property".to_owned()),
-                By::Zone if cluster.zones.is_empty() => Some("zones property".to_owned()),
+                By::Zone if cluster.zones.iter().all(|zone| zone.is_empty()) => Some("zones property".to_owned()),
                 By::Label(key) if case.profile.deviates() && cluster.label(key).is_none() => {
                     Some(format!("label {key}"))
                 }

@@ -1,4 +1,4 @@
-//! Every kind that is served, one line each. A kind is a Rust type that implements `Resource`; its schema
+//! Every kind that is served, one line each in its family's `rows`. A kind is a Rust type that implements `Resource`; its schema
 //! is derived from the type, so a field exists on the wire exactly if it exists here.
 //!
 //! How a field is written says what it is on the wire: `Option` and lists and maps that are skipped when
@@ -21,21 +21,11 @@ pub use free_form::FreeForm;
 pub use lean::Pairs;
 pub use type_meta::{ApiVersion, Kind};
 
-use karmada::{apps, cluster, policy, task, work};
+use crate::resource::Kinds;
 
-use crate::resource::{Kinds, ResourceKind};
-
-/// All kinds, in the order of discovery.
+/// All kinds of both families, in the order of discovery: where a name could mean either, clients take the first.
 pub fn kinds() -> Kinds {
-    Kinds::new(vec![
-        ResourceKind::of::<apps::v1alpha1::WorkloadRebalancer>(),
-        ResourceKind::of::<cluster::v1alpha1::Cluster>(),
-        ResourceKind::of::<policy::v1alpha1::ClusterPropagationPolicy>(),
-        ResourceKind::of::<policy::v1alpha1::PropagationPolicy>(),
-        ResourceKind::of::<task::v1alpha1::RescheduleTask>(),
-        ResourceKind::of::<work::v1alpha2::ClusterResourceBinding>(),
-        ResourceKind::of::<work::v1alpha2::ResourceBinding>(),
-    ])
+    Kinds::new(karmada::rows().into_iter().chain(fleet::rows()).collect())
 }
 
 /// For parts that are left out when there is nothing in them.

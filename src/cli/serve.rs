@@ -27,7 +27,7 @@ use crate::engine::karmada::Profile;
 use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
 use crate::resource::Resource;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{FleetScheduler, Scheduler};
 use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown, Tls};
 use crate::watch::{Limits, Task};
 use crate::worker::Workers;
@@ -109,7 +109,9 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let mut workers = Workers::new(stop_workers.clone());
     let scheduler = Scheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock), profile(&args));
     workers.spawn(Box::new(scheduler), &cache, &clock);
-    for controller in controllers::all(&registry, &clock) {
+    let scheduler = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
+    workers.spawn(Box::new(scheduler), &cache, &clock);
+    for controller in controllers::karmada(&registry, &clock).into_iter().chain(controllers::fleet(&registry, &clock)) {
         workers.spawn(controller, &cache, &clock);
     }
 

@@ -6,13 +6,24 @@
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 use crate::store::{Column, Table};
 
-/// One table per stored kind.
+/// What the groups of the Fleet family end with.
+const FLEET: &str = ".kubernetes-fleet.io";
+
+/// One table per stored kind. Where both families have a kind of the same name, the table of Fleet's says so.
 pub fn tables(kinds: &Kinds) -> Vec<Table> {
-    let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored);
-    stored.map(|row| Table { name: table_name(row), resource: row.resource, columns: columns(row.kind) }).collect()
+    let mut tables: Vec<Table> = Vec::new();
+    for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
+        let is_fleet = row.group.ends_with(FLEET);
+        let name = table_name(row);
+        let is_shared = kinds.rows().iter().any(|other| other.kind == row.kind && other.group != row.group);
+        let name = if is_fleet && is_shared { format!("fleet_{name}") } else { name };
+        let columns = if is_fleet { fleet_columns(row.kind) } else { karmada_columns(row.kind) };
+        tables.push(Table { name, resource: row.resource, columns });
+    }
+    tables
 }
 
-fn columns(kind: &str) -> Vec<(&'static str, Column)> {
+fn karmada_columns(kind: &str) -> Vec<(&'static str, Column)> {
     let clusters = Column::Named { list: "$.spec.clusters", name: "$.name", count: "$.replicas" };
     match kind {
         "ResourceBinding" | "ClusterResourceBinding" => vec![
@@ -24,6 +35,40 @@ fn columns(kind: &str) -> Vec<(&'static str, Column)> {
         ],
         "Cluster" => vec![("ready", Column::Condition("Ready"))],
         "WorkloadRebalancer" => vec![("finished_at", Column::Field("$.status.finishTime"))],
+        _ => Vec::new(),
+    }
+}
+
+fn fleet_columns(kind: &str) -> Vec<(&'static str, Column)> {
+    let placement = Column::Field(r#"$.metadata.labels."kubernetes-fleet.io/parent-CRP""#);
+    match kind {
+        "ResourceBinding" | "ClusterResourceBinding" => vec![
+            ("placement", placement),
+            ("cluster", Column::Field("$.spec.targetCluster")),
+            ("state", Column::Field("$.spec.state")),
+            ("policy_snapshot", Column::Field("$.spec.schedulingPolicySnapshotName")),
+            ("available", Column::Condition("Available")),
+        ],
+        "ResourcePlacement" | "ClusterResourcePlacement" => vec![
+            ("policy", Column::Field("$.spec.policy.placementType")),
+            ("wanted", Column::Field("$.spec.policy.numberOfClusters")),
+            (
+                "scheduled",
+                Column::Condition(if kind == "ResourcePlacement" {
+                    "ResourcePlacementScheduled"
+                } else {
+                    "ClusterResourcePlacementScheduled"
+                }),
+            ),
+        ],
+        "SchedulingPolicySnapshot" | "ClusterSchedulingPolicySnapshot" => {
+            vec![("placement", placement), ("scheduled", Column::Condition("Scheduled"))]
+        }
+        "ResourceSnapshot" | "ClusterResourceSnapshot" => vec![("placement", placement)],
+        "MemberCluster" => vec![
+            ("joined", Column::Condition("Joined")),
+            ("heard_at", Column::Field("$.status.agentStatus[0].lastReceivedHeartbeat")),
+        ],
         _ => Vec::new(),
     }
 }
@@ -53,5 +98,8 @@ mod tests {
             assert!(names.iter().any(|name| name == expected), "{expected} is not among {names:?}");
         }
         assert!(!names.iter().any(|name| name.contains("task")), "an action has no table");
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert!(names.iter().any(|name| name == "fleet_cluster_resource_bindings"), "{names:?}");
     }
 }

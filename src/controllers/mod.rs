@@ -7,7 +7,7 @@
 
 mod failover;
 mod placement;
-mod placement_objects;
+mod placements;
 mod policy;
 mod rebalancer;
 mod rollout;
@@ -21,17 +21,16 @@ use crate::registry::{Atomicity, Change, Client, Registry};
 use crate::worker::Work;
 
 pub use failover::Failover;
-pub use placement::Placement;
+pub use placements::Placements;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
-pub use rollout::Rollout;
 pub use ttl::Ttl;
 
 const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
-/// All controllers, each under an identity of its own. Hand them to `worker::Workers::spawn`.
-pub fn all(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
+/// The controllers of the Karmada family, each under an identity of its own. Hand them to `worker::Workers::spawn`.
+pub fn karmada(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
     let client = |name: &str| -> Client { registry.client(User::component(name)) };
     vec![
         Box::new(Rebalancer::new(client("rebalancer"), Arc::clone(clock))),
@@ -43,11 +42,10 @@ pub fn all(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work
 
 /// The controllers of the Fleet family.
 pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
-    let client = |name: &str| -> Client { registry.client(User::component(name)) };
-    vec![
-        Box::new(Placement::new(client("placement"), Arc::clone(clock))),
-        Box::new(Rollout::new(client("rollout"), Arc::clone(clock))),
-    ]
+    let placements = |name, look| -> Box<dyn Work> {
+        Box::new(Placements::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))
+    };
+    vec![placements("placement", placement::look), placements("rollout", rollout::look)]
 }
 
 /// A batch of one.

@@ -6,15 +6,12 @@
 mod plan;
 mod status;
 
-use std::sync::Arc;
-
-use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use self::plan::Write;
-use super::placement_objects::{self as objects, Changes};
+use super::placements::{self as objects, Changes};
 use crate::api::fleet::placement::v1beta1::names::{
     BINDINGS, IS_LATEST_LABEL, PLACEMENTS, POLICY_SNAPSHOTS, RESOURCE_SNAPSHOTS,
 };
@@ -22,83 +19,21 @@ use crate::api::fleet::placement::v1beta1::{
     ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot,
 };
 use crate::api::meta::ObjectMeta;
-use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Time};
-use crate::registry::{Atomicity, Change, Client, Part};
-use crate::watch::{Event, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::registry::{Change, Part};
+use crate::watch::View;
+use crate::worker::Next;
 
-/// Placements in work at once.
-const CONCURRENCY: usize = 4;
-
-pub struct Placement {
-    client: Client,
-    clock: Arc<dyn Clock>,
-}
-
-impl Placement {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Placement {
-        Placement { client, clock }
-    }
-}
-
-impl Work for Placement {
-    fn name(&self) -> &'static str {
-        "placement"
-    }
-
-    fn interest(&self) -> Vec<GroupResource> {
-        vec![PLACEMENTS, POLICY_SNAPSHOTS, RESOURCE_SNAPSHOTS, BINDINGS]
-    }
-
-    fn list(&mut self, view: &View, queue: &mut Queue) {
-        for object in view.list(PLACEMENTS, None) {
-            queue.mark(object.key.clone(), 0);
-        }
-    }
-
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
-        if let Some(placement) = objects::placement_of(&event.object) {
-            queue.mark(placement, 0);
-        }
-    }
-
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
-        let (client, now) = (self.client.clone(), self.clock.now());
-        async move {
-            let mut worked = Worked::default();
-            for key in keys {
-                let next = keep(&client, &key, now).await;
-                worked.outcomes.push(Outcome::new(key, next));
-            }
-            worked
-        }
-        .boxed()
-    }
-
-    fn concurrency(&self) -> usize {
-        CONCURRENCY
-    }
-}
-
-async fn keep(client: &Client, key: &Key, now: Time) -> Next {
-    let view = client.view();
-    let Some(object) = view.get(key) else { return Next::Done };
-    let Some(placement) = objects::read::<ClusterResourcePlacement>(object) else { return Next::Done };
-    let policies: Vec<ClusterSchedulingPolicySnapshot> = all(&view, POLICY_SNAPSHOTS, &key.name);
-    let resources: Vec<ClusterResourceSnapshot> = all(&view, RESOURCE_SNAPSHOTS, &key.name);
+pub(super) fn look(view: &View, key: &Key, now: Time) -> Option<(Changes, Next)> {
+    let object = view.get(key)?;
+    let placement = objects::read::<ClusterResourcePlacement>(object)?;
+    let policies: Vec<ClusterSchedulingPolicySnapshot> = all(view, POLICY_SNAPSHOTS, &key.name);
+    let resources: Vec<ClusterResourceSnapshot> = all(view, RESOURCE_SNAPSHOTS, &key.name);
     let observed = plan::Observed { placement: &placement, policies: &policies, resources: &resources };
-    let (changes, next) = match snapshots(&placement, plan::plan(&observed)) {
-        changes if !changes.is_empty() => (changes, Next::Again),
-        _ if object.deleting => return Next::Done,
-        _ => (status_change(&view, &placement, &policies, &resources, now), Next::Done),
-    };
-    match objects::commit(client, changes, Atomicity::All).await {
-        Ok(()) => next,
-        Err(status) => {
-            tracing::debug!(%key, %status, "not written, looking again");
-            Failure::of(&status).into()
-        }
+    match snapshots(&placement, plan::plan(&observed)) {
+        changes if !changes.is_empty() => Some((changes, Next::Again)),
+        _ if object.deleting => None,
+        _ => Some((status_change(view, &placement, &policies, &resources, now), Next::Done)),
     }
 }
 

@@ -65,7 +65,7 @@ impl World {
         let kinds = Arc::new(ballast::api::kinds());
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
-        let mut work: Vec<Box<dyn Work>> = controllers::all(&registry, &clock);
+        let mut work: Vec<Box<dyn Work>> = controllers::karmada(&registry, &clock);
         let scheduler =
             Scheduler::new(registry.client(User::component("scheduler")), clock.clone(), self.profile.clone());
         work.push(Box::new(scheduler));

@@ -27,6 +27,8 @@ pub mod actions;
 pub mod auth;
 /// What every background loop shares: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
+/// What happened to objects, as Kubernetes events: the recorder, and the server's own events.
+pub mod events;
 /// The shell around the engine: what is dirty, what it reads, what a decision writes.
 pub mod scheduler;
 /// Loops that turn what users ask for into changes of other objects.

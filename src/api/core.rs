@@ -1,4 +1,9 @@
 //! The shapes of `core/v1` that placements use: quantities, taints, tolerations, node selectors. Data only.
+//! The one kind of the group that is served, Event, has a file of its own.
+
+mod event;
+
+pub use event::{EVENTS, Event, EventSource, NAMESPACE_OF_CLUSTER_SCOPED, ObjectReference};
 
 use std::borrow::Cow;
 use std::fmt;

@@ -21,11 +21,13 @@ pub use free_form::FreeForm;
 pub use lean::Pairs;
 pub use type_meta::{ApiVersion, Kind};
 
-use crate::resource::Kinds;
+use crate::resource::{Kinds, ResourceKind};
 
-/// All kinds of both families, in the order of discovery: where a name could mean either, clients take the first.
+/// All kinds: the one of the core group, and those of both families, in the order of discovery. Where a name could
+/// mean either, clients take the first.
 pub fn kinds() -> Kinds {
-    Kinds::new(karmada::rows().into_iter().chain(fleet::rows()).collect())
+    let core = [ResourceKind::of::<core::Event>()];
+    Kinds::new(core.into_iter().chain(karmada::rows()).chain(fleet::rows()).collect())
 }
 
 /// For parts that are left out when there is nothing in them.

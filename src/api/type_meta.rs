@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::resource::Resource;
 
-/// Writes `group/version` of `K`; reads anything, because the registry has checked it against the URL.
+/// Writes `group/version` of `K` (`v1` in the core group); reads anything, because the registry has checked it against the URL.
 pub struct ApiVersion<K>(PhantomData<K>);
 
 /// Writes the kind of `K`; reads anything.
@@ -15,7 +15,10 @@ pub struct Kind<K>(PhantomData<K>);
 
 impl<K: Resource> Serialize for ApiVersion<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}/{}", K::GROUP, K::VERSION))
+        match K::GROUP {
+            "" => serializer.serialize_str(K::VERSION),
+            group => serializer.collect_str(&format_args!("{group}/{}", K::VERSION)),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::auth::{Authorizer, ClientCa};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
+use crate::events::{Events, Kept, Recorder};
 use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
 use crate::resource::Resource;
@@ -107,7 +108,12 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
-    let scheduler = Scheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock), profile(&args));
+    let recorder = Recorder::new(Arc::clone(&clock));
+    let events = registry.client(User::component("events"));
+    let kept = Arc::new(Kept::new(events.clone()));
+    workers.spawn(Box::new(Events::new(recorder.clone(), vec![kept], events, Arc::clone(&clock))), &cache, &clock);
+    let scheduler =
+        Scheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock), profile(&args), &recorder);
     workers.spawn(Box::new(scheduler), &cache, &clock);
     let scheduler = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
     workers.spawn(Box::new(scheduler), &cache, &clock);

@@ -1,7 +1,11 @@
-//! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8). Only the
-//! name and the namespace can be selected by, as for custom resources without selectable fields.
+//! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8).
+//!
+//! The name and the namespace of every kind can be selected by. What else can is for the kind's row to say:
+//! whoever knows it asks `unsupported` before anything is selected.
 
-use super::Key;
+use serde_json::Value;
+
+use super::{Key, Object};
 
 /// All requirements must hold. The empty query selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +18,12 @@ struct Requirement {
     value: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Field {
     Name,
     Namespace,
+    /// A path into the object: `involvedObject.kind`.
+    Other(String),
 }
 
 impl FieldQuery {
@@ -35,7 +41,7 @@ impl FieldQuery {
             let field = match label {
                 "metadata.name" => Field::Name,
                 "metadata.namespace" => Field::Namespace,
-                other => return Err(format!("field label not supported: {other}")),
+                other => Field::Other(other.to_owned()),
             };
             requirements.push(Requirement { field, equals, value });
         }
@@ -51,13 +57,41 @@ impl FieldQuery {
         self.0.is_empty()
     }
 
-    pub fn matches(&self, key: &Key) -> bool {
-        self.0.iter().all(|requirement| {
-            let actual = match requirement.field {
-                Field::Name => &*key.name,
-                Field::Namespace => &*key.namespace,
-            };
-            (actual == requirement.value) == requirement.equals
+    /// The sentence for the caller if a field is named that objects of a kind cannot be selected by.
+    pub fn unsupported(&self, selectable: &[&str]) -> Option<String> {
+        let mut fields = self.0.iter().map(|requirement| &requirement.field);
+        fields.find_map(|field| match field {
+            Field::Other(path) if !selectable.contains(&path.as_str()) => {
+                Some(format!("field label not supported: {path}"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether name and namespace are as wanted.
+    pub fn matches_key(&self, key: &Key) -> bool {
+        self.0.iter().all(|requirement| match requirement.field {
+            Field::Name => requirement.holds(&key.name),
+            Field::Namespace => requirement.holds(&key.namespace),
+            Field::Other(_) => true,
+        })
+    }
+
+    /// Whether everything is as wanted. The object is parsed only if the query names more than its key.
+    pub fn matches(&self, object: &Object) -> bool {
+        if !self.matches_key(&object.key) {
+            return false;
+        }
+        if !self.0.iter().any(|requirement| matches!(requirement.field, Field::Other(_))) {
+            return true;
+        }
+        let Ok(tree) = serde_json::from_slice::<Value>(&object.json) else { return false };
+        self.0.iter().all(|requirement| match &requirement.field {
+            Field::Name | Field::Namespace => true,
+            Field::Other(path) => {
+                let found = path.split('.').try_fold(&tree, |value, name| value.get(name));
+                requirement.holds(found.and_then(Value::as_str).unwrap_or_default())
+            }
         })
     }
 
@@ -78,6 +112,12 @@ impl FieldQuery {
     fn only(&self, field: Field) -> Option<&str> {
         let found = self.0.iter().find(|requirement| requirement.field == field && requirement.equals)?;
         Some(&found.value)
+    }
+}
+
+impl Requirement {
+    fn holds(&self, actual: &str) -> bool {
+        (actual == self.value) == self.equals
     }
 }
 
@@ -135,10 +175,10 @@ mod tests {
     fn se3_name_and_namespace_can_be_selected_by() {
         let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
         for yes in ["", "metadata.name=web", "metadata.name==web,metadata.namespace=shop", "metadata.name!=db,,"] {
-            assert!(FieldQuery::parse(yes).unwrap().matches(&key), "{yes}");
+            assert!(FieldQuery::parse(yes).unwrap().matches_key(&key), "{yes}");
         }
         for no in ["metadata.name=db", "metadata.name!=web", "metadata.namespace="] {
-            assert!(!FieldQuery::parse(no).unwrap().matches(&key), "{no}");
+            assert!(!FieldQuery::parse(no).unwrap().matches_key(&key), "{no}");
         }
         assert_eq!(FieldQuery::parse("metadata.name=web").unwrap().name(), Some("web"));
         assert_eq!(FieldQuery::parse("metadata.name!=web").unwrap().name(), None);
@@ -146,8 +186,23 @@ mod tests {
 
     #[test]
     fn se3_other_fields_are_refused() {
-        assert_eq!(FieldQuery::parse("spec.x=1").unwrap_err(), "field label not supported: spec.x");
+        let refused = |text: &str| FieldQuery::parse(text).unwrap().unsupported(&["spec.y"]);
+        assert_eq!(refused("spec.x=1").unwrap(), "field label not supported: spec.x");
+        assert_eq!(refused("spec.y=1,metadata.name=a"), None);
         assert_eq!(FieldQuery::parse("foo").unwrap_err(), "invalid selector: 'foo'; can't understand 'foo'");
+    }
+
+    #[test]
+    fn se3_fields_of_the_object_are_compared_as_text_and_an_absent_one_is_empty() {
+        let key = Key::namespaced(GroupResource::new("events"), "shop", "web.1");
+        let json = br#"{"metadata":{},"reason":"Done","involvedObject":{"kind":"Deployment"}}"#;
+        let object = Object::decode(key, crate::k8s::Revision(1), bytes::Bytes::from_static(json)).unwrap();
+        for yes in ["reason=Done", "involvedObject.kind=Deployment,metadata.namespace=shop", "type=,reason!=Failed"] {
+            assert!(FieldQuery::parse(yes).unwrap().matches(&object), "{yes}");
+        }
+        for no in ["reason=Failed", "involvedObject.kind!=Deployment", "reason=Done,metadata.name=web"] {
+            assert!(!FieldQuery::parse(no).unwrap().matches(&object), "{no}");
+        }
     }
 
     #[test]

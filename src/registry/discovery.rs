@@ -43,7 +43,7 @@ pub struct Discovery {
     groups: Published,
     aggregated: Published,
     by_group: BTreeMap<&'static str, Published>,
-    /// By `group/version`.
+    /// By `group/version`; `v1` in the core group.
     by_version: BTreeMap<String, Published>,
     core: Published,
     core_aggregated: Published,
@@ -53,11 +53,14 @@ pub struct Discovery {
 
 impl Discovery {
     pub fn new(kinds: &Kinds) -> Discovery {
-        let groups = Group::all(kinds);
+        let all = Group::all(kinds);
+        let (core, groups): (Vec<Group<'_>>, Vec<Group<'_>>) = all.into_iter().partition(|group| group.name.is_empty());
+        let core_versions: Vec<&str> =
+            core.iter().flat_map(|group| &group.versions).map(|version| version.name).collect();
         let documents = groups.iter().map(|group| (group.name, Published::of(&with_type("APIGroup", group.summary()))));
-        let versions = groups.iter().flat_map(|group| {
+        let versions = core.iter().chain(&groups).flat_map(|group| {
             group.versions.iter().map(|version| {
-                (format!("{}/{}", group.name, version.name), Published::of(&version.resource_list(group.name)))
+                (group.version_name(version), Published::of(&version.resource_list(&group.version_name(version))))
             })
         });
         Discovery {
@@ -69,9 +72,11 @@ impl Discovery {
             aggregated: Published::of(&aggregated(groups.iter().map(Group::aggregated).collect())),
             by_group: documents.collect(),
             by_version: versions.collect(),
-            core: Published::of(&json!({"kind": "APIVersions", "versions": [], "serverAddressByClientCIDRs": []})),
-            core_aggregated: Published::of(&aggregated(Vec::new())),
-            paths: Published::of(&json!({"paths": paths(&groups)})),
+            core: Published::of(&json!({
+                "kind": "APIVersions", "versions": core_versions, "serverAddressByClientCIDRs": [],
+            })),
+            core_aggregated: Published::of(&aggregated(core.iter().map(Group::aggregated).collect())),
+            paths: Published::of(&json!({"paths": paths(&core, &groups)})),
             version: Published::of(&version()),
         }
     }
@@ -91,12 +96,15 @@ impl Discovery {
         self.by_group.get(group)
     }
 
-    /// `/apis/{group}/{version}`: an APIResourceList.
+    /// `/apis/{group}/{version}`, or `/api/{version}` of the core group: an APIResourceList.
     pub fn resources(&self, group: &str, version: &str) -> Option<&Published> {
-        self.by_version.get(&format!("{group}/{version}"))
+        match group {
+            "" => self.by_version.get(version),
+            group => self.by_version.get(&format!("{group}/{version}")),
+        }
     }
 
-    /// `/api`, legacy: there is no core group (DI13).
+    /// `/api`, legacy: the versions of the core group, if there is anything in it (DI13).
     pub fn core(&self) -> &Published {
         &self.core
     }
@@ -171,17 +179,24 @@ impl<'a> Group<'a> {
                 json!({"version": version.name, "resources": resources, "freshness": "Current"})
             })
             .collect();
-        json!({"metadata": {"name": self.name}, "versions": versions})
+        match self.name {
+            "" => json!({"metadata": {}, "versions": versions}),
+            name => json!({"metadata": {"name": name}, "versions": versions}),
+        }
+    }
+
+    fn version_name(&self, version: &Version<'_>) -> String {
+        format!("{}/{}", self.name, version.name).trim_start_matches('/').to_owned()
     }
 }
 
 impl Version<'_> {
-    fn resource_list(&self, group: &str) -> Value {
+    fn resource_list(&self, group_version: &str) -> Value {
         let resources: Vec<Value> = self.rows.iter().flat_map(|row| resources(row)).collect();
         json!({
             "kind": "APIResourceList",
             "apiVersion": "v1",
-            "groupVersion": format!("{group}/{}", self.name),
+            "groupVersion": group_version,
             "resources": resources,
         })
     }
@@ -260,8 +275,12 @@ fn with_type(kind: &str, mut document: Value) -> Value {
     document
 }
 
-fn paths(groups: &[Group<'_>]) -> Vec<String> {
+fn paths(core: &[Group<'_>], groups: &[Group<'_>]) -> Vec<String> {
     let mut paths: Vec<String> = PATHS.iter().map(|path| (*path).to_owned()).collect();
+    for version in core.iter().flat_map(|group| &group.versions) {
+        paths.push(format!("/api/{}", version.name));
+        paths.push(format!("/openapi/v3/api/{}", version.name));
+    }
     for group in groups {
         paths.push(format!("/apis/{}", group.name));
         for version in &group.versions {

@@ -92,8 +92,11 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
      remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
      created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Only namespaced kinds have a namespace to select by.
+/// Only namespaced kinds have a namespace to select by, and only the fields that the row names.
 pub(super) fn check_selectors(target: &Target, options: &ListOptions) -> Result<(), Status> {
+    if let Some(refusal) = options.fields.unsupported(target.row.selectable_fields) {
+        return Err(Status::bad_request(refusal));
+    }
     if options.fields.mentions_namespace() && !target.row.is_namespaced() {
         return Err(Status::bad_request("field label not supported: metadata.namespace"));
     }
@@ -131,7 +134,7 @@ pub(super) fn selected<'a>(
     let namespace = target.namespace.as_deref().or_else(|| options.fields.namespace());
     let start = after.map_or(("", ""), |token| (token.namespace.as_str(), token.name.as_str()));
     view.list_after(resource, namespace, start)
-        .filter(move |object| options.fields.matches(&object.key) && options.labels.matches(&*object.labels))
+        .filter(move |object| options.labels.matches(&*object.labels) && options.fields.matches(object))
 }
 
 fn page(view: &View, target: &Target, options: &ListOptions, after: Option<&ContinueToken>) -> List {

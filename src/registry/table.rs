@@ -85,6 +85,8 @@ pub struct Printer {
 struct Column {
     kind: &'static str,
     path: Option<JsonPath>,
+    /// Of the name, where the column shows a kind and a name; `path` is that of the kind.
+    name: Option<JsonPath>,
 }
 
 /// How a Table was asked for.
@@ -109,7 +111,9 @@ impl Printer {
             description: "How long ago the object was created.",
         };
         let columns: &[crate::resource::Column] = if row.columns.is_empty() { &[AGE] } else { row.columns };
-        let name = json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0});
+        let priority = i32::from(!row.name_is_shown);
+        let name =
+            json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": priority});
         let definitions: Vec<Value> = std::iter::once(name)
             .chain(columns.iter().map(|column| {
                 json!({
@@ -121,7 +125,12 @@ impl Printer {
                 })
             }))
             .collect();
-        let columns = columns.iter().map(|column| Column { kind: column.kind, path: JsonPath::parse(column.path) });
+        let columns = columns.iter().map(|column| match column.path.split_once("/.") {
+            None => Column { kind: column.kind, path: JsonPath::parse(column.path), name: None },
+            Some((kind, name)) => {
+                Column { kind: column.kind, path: JsonPath::parse(kind), name: JsonPath::parse(&format!(".{name}")) }
+            }
+        });
         Printer { columns: columns.collect(), definitions: Value::from(definitions).to_string() }
     }
 
@@ -177,11 +186,17 @@ impl Printer {
 
     fn cells(&self, parts: &Parts<'_>, now: Time) -> Vec<Value> {
         let mut parsed: BTreeMap<&str, Value> = BTreeMap::new();
-        let cell = |column: &Column| -> Option<Value> {
-            let (part, path) = column.path.as_ref()?.split_first()?;
+        let mut look = |kind: &str, path: Option<&JsonPath>| -> Option<Value> {
+            let (part, path) = path?.split_first()?;
             let (part, raw) = parts.get_key_value(part)?;
             let value = parsed.entry(part).or_insert_with(|| serde_json::from_str(raw.get()).unwrap_or_default());
-            show(column.kind, path.find(value)?, now)
+            show(kind, path.find(value)?, now)
+        };
+        let cell = |column: &Column| -> Option<Value> {
+            let shown = look(column.kind, column.path.as_ref())?;
+            let Some(name) = &column.name else { return Some(shown) };
+            let name = look(column.kind, Some(name))?;
+            Some(format!("{}/{}", shown.as_str()?.to_lowercase(), name.as_str()?).into())
         };
         self.columns.iter().map(cell).map(Option::unwrap_or_default).collect()
     }

@@ -199,10 +199,10 @@ impl Filter {
     fn shows(&self, event: &Event) -> Option<WatchEvent> {
         let key = &event.object.key;
         let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);
-        if key.resource != self.resource || !in_namespace || !self.fields.matches(key) {
+        if key.resource != self.resource || !in_namespace || !self.fields.matches_key(key) {
             return None;
         }
-        let selects = |object: &Object| self.labels.matches(&*object.labels);
+        let selects = |object: &Object| self.labels.matches(&*object.labels) && self.fields.matches(object);
         let previous = event.previous.as_ref().filter(|previous| selects(previous));
         let object = || Arc::clone(&event.object);
         match (event.kind, previous) {

@@ -21,6 +21,7 @@ pub enum Scope {
 }
 
 /// A printer column (TA2). `path` is kubectl's JSONPath (`.status.conditions[?(@.type=="Ready")].status`).
+/// Two paths with a slash between them print a kind and a name as kubectl writes them: `deployment/nginx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
@@ -54,6 +55,11 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// Whether `/status` is a subresource of its own (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
     const COLUMNS: &'static [Column] = &[];
+    /// Whether Tables show the name first; otherwise only with `-o wide`, for names that say nothing.
+    const NAME_IS_SHOWN: bool = true;
+    /// Fields that a field selector may name beside the object's name and namespace, as paths: `reason`,
+    /// `involvedObject.kind` (SE3).
+    const SELECTABLE_FIELDS: &'static [&'static str] = &[];
     /// Full name of the Go package upstream, reversed for OpenAPI definition names (OA12), for
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
@@ -100,8 +106,10 @@ pub struct ResourceKind {
     pub lifetime: Lifetime,
     pub status_subresource: bool,
     pub columns: &'static [Column],
+    pub name_is_shown: bool,
+    pub selectable_fields: &'static [&'static str],
     pub openapi_package: &'static str,
-    /// `<plural>.<group>`.
+    /// `<plural>.<group>`, without a dot in the core group.
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
     pub mend: Mend,
@@ -124,8 +132,10 @@ impl ResourceKind {
             lifetime: T::LIFETIME,
             status_subresource: T::STATUS_SUBRESOURCE,
             columns: T::COLUMNS,
+            name_is_shown: T::NAME_IS_SHOWN,
+            selectable_fields: T::SELECTABLE_FIELDS,
             openapi_package: T::OPENAPI_PACKAGE,
-            resource: GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP)),
+            resource: GroupResource::intern(format!("{}.{}", T::PLURAL, T::GROUP).trim_end_matches('.')),
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
             prepare: T::prepare,
@@ -133,9 +143,18 @@ impl ResourceKind {
         }
     }
 
-    /// `work.karmada.io/v1alpha2`
+    /// `work.karmada.io/v1alpha2`; `v1` in the core group.
     pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.version)
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Where the URLs of its group and version begin: `apis/work.karmada.io/v1alpha2`, `api/v1`.
+    pub fn root(&self) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        format!("{root}/{}", self.api_version())
     }
 
     pub fn is_namespaced(&self) -> bool {

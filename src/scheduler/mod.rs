@@ -16,6 +16,7 @@ mod commit;
 mod fleet;
 pub mod lower;
 mod members;
+mod news;
 mod pass;
 mod trigger;
 mod wake;
@@ -33,6 +34,7 @@ use self::trigger::Head;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
 use crate::engine::karmada::{Profile, Target, WorkloadGroups, Workloads};
+use crate::events::Recorder;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
@@ -51,6 +53,7 @@ const CLUSTER_PRIORITY: i32 = i32::MAX;
 pub struct Scheduler {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
     profile: Arc<Profile>,
     members: Members,
     workloads: Workloads,
@@ -59,10 +62,12 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> Scheduler {
+    /// Events are recorded under the scheduler's name, as upstream's are.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Scheduler {
         Scheduler {
             client,
             clock,
+            recorder: recorder.named(&profile.scheduler_name),
             profile: Arc::new(profile),
             members: Members::default(),
             workloads: Workloads::default(),
@@ -142,8 +147,9 @@ impl Work for Scheduler {
             workloads: self.workloads.clone(),
             profile: Arc::clone(&self.profile),
             now: self.clock.now(),
+            tells: self.recorder.has_room(),
         };
-        work(self.client.clone(), pass, moved, keys).boxed()
+        work(self.client.clone(), self.recorder.clone(), pass, moved, keys).boxed()
     }
 
     fn batch(&self) -> usize {
@@ -157,7 +163,7 @@ impl Work for Scheduler {
     }
 }
 
-async fn work(client: Client, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worked {
+async fn work(client: Client, recorder: Recorder, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worked {
     let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
     let mut worked = Worked { wake_parked: moved.any, ..Worked::default() };
     worked.outcomes.extend(clusters.into_iter().map(|key| Outcome::new(key, Next::Done)));
@@ -170,7 +176,7 @@ async fn work(client: Client, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worke
         0..=INLINE_MAX => pass.run(bindings),
         _ => apart(move || pass.run(bindings)).await,
     };
-    commit_all(&client, verdicts, &mut worked).await;
+    commit_all(&client, &recorder, verdicts, &mut worked).await;
     worked
 }
 
@@ -184,15 +190,18 @@ async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send +
     }
 }
 
-async fn commit_all(client: &Client, verdicts: Vec<Verdict>, worked: &mut Worked) {
+async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
-    for Verdict { key, revision, change, next } in verdicts {
+    for Verdict { key, revision, change, next, news } in verdicts {
         match change {
-            None => worked.outcomes.push(Outcome { key, next, seen: revision }),
+            None => {
+                worked.outcomes.push(Outcome { key, next, seen: revision });
+                news.into_iter().for_each(|news| news.tell(recorder));
+            }
             Some(object) => {
                 changes.push((key.resource, Change::Update { part: Part::Whole, object }));
-                writing.push((key, next));
+                writing.push((key, next, news));
             }
         }
     }
@@ -205,12 +214,15 @@ async fn commit_all(client: &Client, verdicts: Vec<Verdict>, worked: &mut Worked
         Err(status) => {
             tracing::warn!(%status, "failed to commit a pass");
             let next = Failure::of(&status).into();
-            return worked.outcomes.extend(writing.into_iter().map(|(key, _)| Outcome::new(key, next)));
+            return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Outcome::new(key, next)));
         }
     };
-    for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
+    for ((key, next, news), outcome) in writing.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
-            Ok(object) => Outcome { key, next, seen: Some(object.revision) },
+            Ok(object) => {
+                news.into_iter().for_each(|news| news.tell(recorder));
+                Outcome { key, next, seen: Some(object.revision) }
+            }
             Err(status) => {
                 tracing::debug!(%key, %status, "not committed, deciding again");
                 Outcome::new(key, Failure::of(&status).into())

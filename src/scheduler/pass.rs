@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{commit, lower};
+use super::news::News;
+use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
@@ -28,6 +29,8 @@ pub struct Pass {
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
+    /// Whether anybody takes news of what went well.
+    pub tells: bool,
 }
 
 /// What a pass makes of one binding.
@@ -39,6 +42,8 @@ pub struct Verdict {
     /// The binding to write. `None`: nothing changes.
     pub change: Option<Map<String, Value>>,
     pub next: Next,
+    /// To be told once the change is written.
+    pub news: Option<News>,
 }
 
 impl Pass {
@@ -50,14 +55,14 @@ impl Pass {
 
     fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Verdict {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-            return Verdict { key, revision: None, change: None, next: Next::Done };
+            return Verdict { key, revision: None, change: None, next: Next::Done, news: None };
         };
         let revision = Some(object.revision);
         let (binding, mut request, tree) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, fault, "cannot be scheduled");
-                return Verdict { key, revision, change: None, next: Next::Park };
+                return Verdict { key, revision, change: None, next: Next::Park, news: None };
             }
         };
         request.evicting.extend(self.outstayed(&binding));
@@ -65,7 +70,8 @@ impl Pass {
         let trigger = Trigger::of(&binding.spec, &binding.status);
         let change = commit::written(tree, object.generation, trigger, &decision, self.now);
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
-        Verdict { key, revision, change, next: self.next(&decision) }
+        let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
+        Verdict { key, revision, change, next: self.next(&decision), news }
     }
 
     /// Clusters on which the binding's tolerations have run out. It must not be sent back to where it was

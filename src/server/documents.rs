@@ -47,6 +47,7 @@ impl Documents {
             ["apis"] => legacy(discovery.groups(), headers),
             ["apis", group] => legacy(discovery.group(group)?, headers),
             ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
+            ["api", version] => legacy(discovery.resources("", version)?, headers),
             ["version"] => legacy(discovery.version(), headers),
             ["openapi", "v2"] => swagger(openapi, headers),
             ["api", "v1", "namespaces", name] => namespace(name, headers),

@@ -45,7 +45,7 @@ impl Verb {
     }
 }
 
-/// A path below `/apis/{group}/{version}/`. Empty strings stand for what is not there.
+/// A path below `/apis/{group}/{version}/`, or `/api/{version}/` of the core group. Empty strings stand for what is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath {
     pub verb: Verb,
@@ -121,7 +121,11 @@ impl<'a> RequestInfo<'a> {
 }
 
 fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Option<ResourcePath> {
-    let [apis, group, version, rest @ ..] = segments else { return None };
+    let (group, version, rest) = match segments {
+        [apis, group, version, rest @ ..] if apis == "apis" => (group.as_str(), version, rest),
+        [api, version, rest @ ..] if api == "api" => ("", version, rest),
+        _ => return None,
+    };
     let (namespace, rest) = match rest {
         [namespaces, namespace, rest @ ..] if namespaces == "namespaces" && !rest.is_empty() => {
             (namespace.as_str(), rest)
@@ -129,7 +133,8 @@ fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Opt
         rest => ("", rest),
     };
     let [resource, rest @ ..] = rest else { return None };
-    if apis != "apis" {
+    if group.is_empty() && resource == "namespaces" {
+        // A document that says yes to every name, not a kind.
         return None;
     }
     // What follows a subresource is ignored, as upstream does (VB9).
@@ -142,7 +147,7 @@ fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Opt
     };
     Some(ResourcePath {
         verb,
-        group: group.clone(),
+        group: group.to_owned(),
         version: version.clone(),
         namespace: namespace.to_owned(),
         resource: resource.clone(),
@@ -204,6 +209,8 @@ mod tests {
             (Method::GET, "/apis/g/v1/namespaces", Verb::List, "g|v1||namespaces||"),
             (Method::GET, "/apis/g/v1/namespaces/ns", Verb::Get, "g|v1||namespaces|ns|"),
             (Method::OPTIONS, "/apis/g/v1/things", Verb::Unknown, "g|v1||things||"),
+            (Method::GET, "/api/v1/events", Verb::List, "|v1||events||"),
+            (Method::GET, "/api/v1/namespaces/ns/events/a", Verb::Get, "|v1|ns|events|a|"),
         ] {
             assert_eq!(resource(method, uri), (verb, expected.to_owned()), "{uri}");
         }
@@ -235,7 +242,16 @@ mod tests {
 
     #[test]
     fn other_paths_stay_paths() {
-        for uri in ["/", "/apis", "/apis/g", "/apis/g/v1", "/healthz", "/openapi/v3/apis/g/v1", "/api/v1/pods"] {
+        for uri in [
+            "/",
+            "/apis",
+            "/apis/g",
+            "/apis/g/v1",
+            "/healthz",
+            "/openapi/v3/apis/g/v1",
+            "/api/v1",
+            "/api/v1/namespaces/a",
+        ] {
             assert!(with(Method::GET, uri, |info| matches!(info.target, Target::Path(_))), "{uri}");
         }
         assert!(RequestInfo::read(&Method::GET, &"/apis/%ff".parse().unwrap()).is_err());

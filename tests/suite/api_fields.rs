@@ -153,6 +153,7 @@ pub fn check_full_objects(kinds: &Kinds, typed: fn(&str, &Value) -> Value) {
 fn typed(kind: &str, object: &Value) -> Value {
     use api::karmada::{apps, cluster, policy, task, work};
     match kind {
+        "Event" => through::<api::core::Event>(object),
         "WorkloadRebalancer" => through::<apps::v1alpha1::WorkloadRebalancer>(object),
         "Cluster" => through::<cluster::v1alpha1::Cluster>(object),
         "ClusterPropagationPolicy" => through::<policy::v1alpha1::ClusterPropagationPolicy>(object),

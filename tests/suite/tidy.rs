@@ -20,8 +20,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("auth", &["k8s", "clock"]),
     ("actions", &["k8s", "api", "registry", "watch", "clock"]),
     ("worker", &["k8s", "watch", "clock"]),
-    ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "clock"]),
-    ("controllers", &["k8s", "api", "registry", "watch", "worker", "clock"]),
+    ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
+    ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "events", "clock"]),
+    ("controllers", &["k8s", "api", "registry", "watch", "worker", "events", "clock"]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry"]),
 ];
 

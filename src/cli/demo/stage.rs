@@ -182,7 +182,7 @@ pub enum Part {
 pub fn object_path(row: &ResourceKind, namespace: Option<&str>, name: Option<&str>) -> String {
     let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
     let name = name.map(|name| format!("/{name}")).unwrap_or_default();
-    format!("/apis/{}/{}/{namespace}{}{name}", row.group, row.version, row.plural)
+    format!("/{}/{namespace}{}{name}", row.root(), row.plural)
 }
 
 /// Replicas by cluster name; zero where replicas are not divided.

@@ -22,7 +22,7 @@ use crate::resource::{Kinds, ResourceKind};
 /// The documents as they are served.
 pub struct OpenApi {
     index: Published,
-    /// By the path in the index: `apis/work.karmada.io/v1alpha2`.
+    /// By the path in the index: `apis/work.karmada.io/v1alpha2`, `api/v1`.
     documents: BTreeMap<String, Published>,
     swagger: Published,
     swagger_protobuf: Published,
@@ -86,9 +86,13 @@ fn v3(kinds: &Kinds) -> BTreeMap<String, Value> {
         ("apis".to_owned(), write::v3(&operations::groups(), &[])),
         ("version".to_owned(), write::v3(&operations::version(), &[])),
     ]);
-    for ((group, version), rows) in rows {
-        documents.entry(format!("apis/{group}")).or_insert_with(|| write::v3(&operations::group(group), &[]));
-        documents.insert(format!("apis/{group}/{version}"), write::v3(&operations::version_of_group(&rows), &rows));
+    for ((group, _), rows) in rows {
+        let (Some(root), endpoints) = (rows.first().map(|row| row.root()), operations::version_of_group(&rows)) else {
+            continue;
+        };
+        let above = if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") };
+        documents.entry(above).or_insert_with(|| write::v3(&operations::group(group), &[]));
+        documents.insert(root, write::v3(&endpoints, &rows));
     }
     documents
 }

@@ -45,6 +45,7 @@ pub enum Definition {
     Status,
     DeleteOptions,
     Patch,
+    ApiVersions,
     ApiGroupList,
     ApiGroup,
     ApiResourceList,
@@ -115,8 +116,13 @@ pub fn groups<'a>() -> Vec<Endpoint<'a>> {
     vec![Endpoint { path: "/apis/".to_owned(), parameters: Vec::new(), operations: vec![operation] }]
 }
 
-/// `/apis/{group}/`
+/// `/apis/{group}/`; `/api/` for the core group.
 pub fn group<'a>(name: &str) -> Vec<Endpoint<'a>> {
+    if name.is_empty() {
+        let versions = "The versions of the core group.";
+        let operation = discovery("getCoreAPIVersions", "core", versions, Definition::ApiVersions);
+        return vec![Endpoint { path: "/api/".to_owned(), parameters: Vec::new(), operations: vec![operation] }];
+    }
     let words = identifier(name);
     let description = format!("The versions of {name}.");
     let operation =
@@ -136,7 +142,7 @@ pub fn version_of_group<'a>(rows: &[&'a ResourceKind]) -> Vec<Endpoint<'a>> {
     let id = format!("get{}APIResources", group_version(first));
     let description = format!("The resources of {}.", first.api_version());
     let resources = discovery(&id, &tag(first), &description, Definition::ApiResourceList);
-    let path = format!("/apis/{}/", first.api_version());
+    let path = format!("/{}/", first.root());
     let mut endpoints = vec![Endpoint { path, parameters: Vec::new(), operations: vec![resources] }];
     for row in rows {
         endpoints.extend(of_row(row));
@@ -145,7 +151,7 @@ pub fn version_of_group<'a>(rows: &[&'a ResourceKind]) -> Vec<Endpoint<'a>> {
 }
 
 fn of_row(row: &ResourceKind) -> Vec<Endpoint<'_>> {
-    let root = format!("/apis/{}/", row.api_version());
+    let root = format!("/{}/", row.root());
     let (within, namespaced) = match row.is_namespaced() {
         true => (format!("{root}namespaces/{{namespace}}/{}", row.plural), vec![&NAMESPACE]),
         false => (format!("{root}{}", row.plural), Vec::new()),
@@ -312,9 +318,12 @@ fn tag(row: &ResourceKind) -> String {
     format!("{}_{}", identifier(row.group), row.version)
 }
 
-/// The first label of a group: `work` of `work.karmada.io`.
+/// The first label of a group: `work` of `work.karmada.io`, `core` of the core group.
 fn identifier(group: &str) -> String {
-    let label = group.split('.').next().unwrap_or(group);
+    let label = match group.split('.').next() {
+        None | Some("") => "core",
+        Some(label) => label,
+    };
     let mut words = label.split('-');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &upper_first(word))
@@ -332,6 +341,7 @@ pub fn shared_name(definition: Definition) -> Option<String> {
         Definition::Status => "Status",
         Definition::DeleteOptions => "DeleteOptions",
         Definition::Patch => "Patch",
+        Definition::ApiVersions => "APIVersions",
         Definition::ApiGroupList => "APIGroupList",
         Definition::ApiGroup => "APIGroup",
         Definition::ApiResourceList => "APIResourceList",

@@ -94,6 +94,9 @@ fn definitions(dialect: Dialect, endpoints: &[Endpoint<'_>], rows: &[&ResourceKi
     if answers(Definition::ApiResourceList) {
         schemas.shared(&meta::api_resource_list(), "APIResourceList", &[("", "v1")]);
     }
+    if answers(Definition::ApiVersions) {
+        schemas.shared(&meta::api_versions(), "APIVersions", &[("", "v1")]);
+    }
     if answers(Definition::ApiGroup) {
         schemas.shared(&meta::api_group(), "APIGroup", &[("", "v1")]);
     }

@@ -176,6 +176,24 @@ pub fn api_group() -> Arc<Node> {
     definition("APIGroup", "A group and its versions.", fields)
 }
 
+/// `metav1.APIVersions`.
+pub fn api_versions() -> Arc<Node> {
+    let required = |name, description, node| Field { required: true, ..field(name, description, node) };
+    let address = vec![
+        required("clientCIDR", "The clients that should use the address.", text()),
+        required("serverAddress", "The address.", text()),
+    ];
+    let address = definition("ServerAddressByClientCIDR", "Which clients should use which address.", address);
+    let [api_version, kind] = type_meta(false);
+    let fields = vec![
+        api_version,
+        kind,
+        required("serverAddressByClientCIDRs", "Addresses of the server.", list(address)),
+        required("versions", "The versions.", list(text())),
+    ];
+    definition("APIVersions", "The versions of the core group.", fields)
+}
+
 /// `metav1.APIGroupList`.
 pub fn api_group_list() -> Arc<Node> {
     let [api_version, kind] = type_meta(false);

@@ -54,6 +54,7 @@ async fn di1_di2_di3_vb9_every_level_has_its_document_and_the_rest_is_not_found(
     let admin = server.admin().connect().await;
     for (path, kind) in [
         ("/api", "APIVersions"),
+        ("/api/v1", "APIResourceList"),
         ("/apis/", "APIGroupList"),
         ("/apis/apps.karmada.io", "APIGroup"),
         ("/apis/apps.karmada.io/v1alpha1", "APIResourceList"),
@@ -69,7 +70,7 @@ async fn di1_di2_di3_vb9_every_level_has_its_document_and_the_rest_is_not_found(
         "/apis/x.io",
         "/apis/apps.karmada.io/v9",
         "/apis/apps.karmada.io/v1alpha1/things",
-        "/api/v1",
+        "/api/v2",
         "/api/v1/pods",
         "/readyz/nothing",
         "/apis/a/b/c/d/e/f/g",

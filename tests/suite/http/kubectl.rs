@@ -203,3 +203,40 @@ async fn kubectl_explains_and_validates_by_the_schema() {
     assert!(unheard.contains("(ServiceUnavailable)"), "nothing acts on it in this test: {unheard}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn r75_kubectl_shows_events_in_lists_and_descriptions() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let web = kubectl.file("web.yaml", &binding("web"));
+    kubectl.run(&["-n", "shop", "create", "-f", &web]).await;
+    let uid = kubectl.run(&["-n", "shop", "get", "rb", "web", "-o", "jsonpath={.metadata.uid}"]).await;
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1"},
+        "involvedObject": {
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "namespace": "shop", "name": "web",
+            "uid": uid,
+        },
+        "type": "Normal", "reason": "ScheduleBindingSucceed", "message": "Binding has been scheduled successfully.",
+        "source": {"component": "default-scheduler"}, "count": 3,
+        "firstTimestamp": "2024-04-17T15:00:05Z", "lastTimestamp": "2024-04-17T15:00:36Z",
+    });
+    let file = kubectl.file("event.yaml", &event);
+    assert_eq!(kubectl.run(&["-n", "shop", "create", "-f", &file]).await, "event/web.1 created\n");
+    let table = kubectl.run(&["-n", "shop", "get", "events"]).await;
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(columns(lines[0]), ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"], "{table}");
+    assert_eq!(columns(lines[1])[1..4], ["Normal", "ScheduleBindingSucceed", "resourcebinding/web"], "{table}");
+    let description = kubectl.run(&["-n", "shop", "describe", "rb", "web"]).await;
+    let told = description.lines().find(|line| line.contains("ScheduleBindingSucceed"));
+    assert!(told.is_some_and(|line| line.contains("(x3 over ") && line.contains("default-scheduler")), "{description}");
+    let chosen = |selector: &'static str| {
+        let kubectl = &kubectl;
+        async move { kubectl.run(&["get", "ev", "-A", "-o", "name", "--field-selector", selector]).await }
+    };
+    assert_eq!(chosen("reason=ScheduleBindingSucceed,involvedObject.kind=ResourceBinding").await, "event/web.1\n");
+    assert_eq!(chosen("type=Warning").await, "");
+    let refused = kubectl.fail(&["get", "events", "--field-selector", "spec.x=1"]).await;
+    assert!(refused.contains("field label not supported: spec.x"), "{refused}");
+    server.stop().await;
+}

@@ -1,5 +1,6 @@
 //! The seeds' requirements as stories: one test per row of mission.md, with its number in its name.
 
+mod events;
 mod failover;
 mod fleet;
 mod policy;

@@ -11,6 +11,7 @@ use ballast::actions::RescheduleTasks;
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers;
 use ballast::engine::karmada::Profile;
+use ballast::events::{Events, Kept, Recorder};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
 use ballast::scheduler::Scheduler;
@@ -66,9 +67,17 @@ impl World {
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
         let mut work: Vec<Box<dyn Work>> = controllers::karmada(&registry, &clock);
-        let scheduler =
-            Scheduler::new(registry.client(User::component("scheduler")), clock.clone(), self.profile.clone());
+        let recorder = Recorder::new(Arc::clone(&clock));
+        let scheduler = Scheduler::new(
+            registry.client(User::component("scheduler")),
+            clock.clone(),
+            self.profile.clone(),
+            &recorder,
+        );
         work.push(Box::new(scheduler));
+        let events = registry.client(User::component("events"));
+        let kept = Arc::new(Kept::new(events.clone()));
+        work.push(Box::new(Events::new(recorder, vec![kept], events, Arc::clone(&clock))));
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         self.live = Some(Live { client, registry, runners, writer: task });
     }

@@ -3,9 +3,11 @@
 
 use serde::Deserialize;
 
-use super::{ResourceBindingSpec, ResourceBindingStatus};
+use super::{ClusterResourceBinding, ResourceBinding, ResourceBindingSpec, ResourceBindingStatus};
+use crate::api::core;
 use crate::api::meta::ObjectMeta;
 use crate::k8s::{GroupResource, Key};
+use crate::resource::Resource;
 
 pub const RESOURCE_BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
 pub const CLUSTER_RESOURCE_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
@@ -20,6 +22,35 @@ pub struct AnyBinding {
     pub status: ResourceBindingStatus,
 }
 
+impl AnyBinding {
+    /// What events about the binding of this key are about: itself, and what it binds (R73).
+    pub fn subjects(self, key: &Key) -> [core::ObjectReference; 2] {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let kind = match key.resource {
+            CLUSTER_RESOURCE_BINDINGS => ClusterResourceBinding::KIND,
+            _ => ResourceBinding::KIND,
+        };
+        let binding = core::ObjectReference {
+            api_version: Some(format!("{}/{}", ResourceBinding::GROUP, ResourceBinding::VERSION)),
+            kind: Some(kind.to_owned()),
+            namespace: text(&key.namespace),
+            name: text(&key.name),
+            uid: self.metadata.uid,
+            ..core::ObjectReference::default()
+        };
+        let resource = self.spec.resource;
+        let template = core::ObjectReference {
+            api_version: Some(resource.api_version),
+            kind: Some(resource.kind),
+            namespace: resource.namespace.filter(|namespace| !namespace.is_empty()),
+            name: Some(resource.name),
+            uid: resource.uid,
+            ..core::ObjectReference::default()
+        };
+        [binding, template]
+    }
+}
+
 /// The key of the binding that a workload has if its policy was applied: `<name>-<kind>` in lower case,
 /// with a dot for each colon (R28). A workload without a namespace has a ClusterResourceBinding (R69).
 pub fn key_of_workload(kind: &str, namespace: &str, name: &str) -> Key {
@@ -32,9 +63,7 @@ pub fn key_of_workload(kind: &str, namespace: &str, name: &str) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ClusterResourceBinding, ResourceBinding};
     use super::*;
-    use crate::resource::Resource;
 
     #[test]
     fn r28_names_are_lowered_and_colons_become_dots() {

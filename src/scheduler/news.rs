@@ -1,0 +1,48 @@
+//! What people are told of a pass: one event on the binding, and one on what it binds, in upstream's words
+//! (R73).
+
+use crate::api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
+use crate::engine::karmada::{Decision, Outcome, SUCCESS_MESSAGE, Target};
+use crate::events::{Note, ObjectReference, Recorder, Severity};
+use crate::k8s::Key;
+
+#[derive(Debug)]
+pub struct News {
+    subjects: [ObjectReference; 2],
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+    is_repeated: bool,
+}
+
+/// A pass that changed nothing is news only if it failed: it is told that it still does. What went well
+/// is told where somebody `tells` it.
+pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, tells: bool) -> Option<News> {
+    let (severity, reason, message) = match &decision.outcome {
+        Outcome::Skipped(_) => return None,
+        Outcome::Placed(_) if !changed || !tells => return None,
+        Outcome::Placed(placed) => {
+            // Upstream writes the colon for the one kind and not for the other.
+            let colon = if key.resource == RESOURCE_BINDINGS { ":" } else { "" };
+            let message = format!("{SUCCESS_MESSAGE} Result{colon} {}", result(&placed.targets));
+            (Severity::Normal, "ScheduleBindingSucceed", message)
+        }
+        Outcome::Failed(failed) => (Severity::Warning, "ScheduleBindingFailed", failed.message.clone()),
+    };
+    Some(News { subjects: binding.subjects(key), severity, reason, message, is_repeated: !changed })
+}
+
+impl News {
+    pub fn tell(self, recorder: &Recorder) {
+        let News { subjects, severity, reason, message, is_repeated } = self;
+        for about in subjects {
+            recorder.record(Note { is_repeated, ..Note::new(recorder, about, severity, reason, message.clone()) });
+        }
+    }
+}
+
+/// `{member2:2, member1:1}`
+fn result(targets: &[Target]) -> String {
+    let list: Vec<String> = targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+    format!("{{{}}}", list.join(", "))
+}

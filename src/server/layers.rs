@@ -23,7 +23,7 @@ use tracing::Instrument;
 
 use super::request_info::{RequestInfo, Target};
 use super::respond::{self, Response};
-use super::{App, Peer, codec, dispatch};
+use super::{App, Peer, codec, dispatch, unread};
 use crate::auth::{Decision, OPEN_PATHS};
 use crate::k8s::{Query, Status, User};
 
@@ -63,10 +63,12 @@ impl InFlight {
 /// Answers any request; the one handler of the router.
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
+    let (body, rest) = unread::lend(&parts, body);
     let audit_id = audit_id(&app, &parts);
     let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, ?audit_id);
     let guarded = AssertUnwindSafe(within_deadline(&app, &parts, body)).catch_unwind();
     let outcome = guarded.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)));
+    unread::discard_rest(rest).await;
     let _entered = span.enter();
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 {
@@ -234,7 +236,7 @@ pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-async fn discard(body: &mut Body, mut bytes_max: usize) {
+pub(super) async fn discard(body: &mut Body, mut bytes_max: usize) {
     while let Some(Ok(frame)) = body.frame().await {
         let size = frame.data_ref().map_or(0, Bytes::len);
         let Some(left) = bytes_max.checked_sub(size) else { return };

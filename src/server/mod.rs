@@ -14,6 +14,7 @@ mod listen;
 mod request_info;
 mod respond;
 mod tls;
+mod unread;
 mod verbs;
 mod watch_stream;
 

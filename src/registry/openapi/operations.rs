@@ -26,6 +26,8 @@ pub struct Operation<'a> {
     pub body: Option<Body>,
     /// Status, words, definition.
     pub answers: Vec<(u16, &'static str, Definition)>,
+    /// How it can fail, each with a Status.
+    pub failures: &'static [u16],
     pub produces: &'static [&'static str],
 }
 
@@ -63,10 +65,33 @@ pub struct Parameter {
 }
 
 const JSON_YAML: &[&str] = &["application/json", "application/yaml"];
-const JSON: &[&str] = &["application/json"];
 const LISTS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
 /// OA10: what a PATCH may be written in; a client takes what it finds here.
 const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
+
+/// Every status that a request can fail with, and the reason that its Status gives (1.5).
+pub const FAILURES: &[(u16, &str)] = &[
+    (400, "BadRequest"),
+    (401, "Unauthorized"),
+    (403, "Forbidden"),
+    (404, "NotFound"),
+    (406, "NotAcceptable"),
+    (409, "Conflict"),
+    (410, "Expired"),
+    (413, "RequestEntityTooLarge"),
+    (415, "UnsupportedMediaType"),
+    (422, "Invalid"),
+    (429, "TooManyRequests"),
+    (500, "InternalError"),
+    (503, "ServiceUnavailable"),
+    (504, "Timeout"),
+];
+const DISCOVERY_FAILURES: &[u16] = &[401, 403, 406, 429, 500, 503, 504];
+const READ_FAILURES: &[u16] = &[400, 401, 403, 404, 406, 429, 500, 503, 504];
+const LIST_FAILURES: &[u16] = &[400, 401, 403, 406, 410, 422, 429, 500, 503, 504];
+const CREATE_FAILURES: &[u16] = &[400, 401, 403, 406, 409, 413, 415, 422, 429, 500, 503, 504];
+const CHANGE_FAILURES: &[u16] = &[400, 401, 403, 404, 406, 409, 413, 415, 422, 429, 500, 503, 504];
+const DELETE_COLLECTION_FAILURES: &[u16] = &[400, 401, 403, 406, 409, 410, 413, 415, 422, 429, 500, 503, 504];
 
 const fn query(name: &'static str, kind: &'static str, description: &'static str) -> Parameter {
     Parameter { name, place: "query", kind, description }
@@ -195,6 +220,7 @@ fn list<'a>(row: &'a ResourceKind, verb: &str, scope: &str, suffix: &str) -> Ope
         action: Some("list"),
         parameters: CHOOSE.iter().chain(WATCH).collect(),
         answers: vec![(200, "OK", Definition::List)],
+        failures: LIST_FAILURES,
         produces: LISTS,
         ..operation(row, "get", format!("list or watch objects of kind {}", row.kind))
     }
@@ -207,6 +233,7 @@ fn create(row: &ResourceKind) -> Operation<'_> {
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes: JSON_YAML }),
         answers: vec![(201, "Created", Definition::Object)],
+        failures: CREATE_FAILURES,
         ..operation(row, "post", format!("create a {}", row.kind))
     }
 }
@@ -219,6 +246,7 @@ fn delete_collection(row: &ResourceKind) -> Operation<'_> {
         parameters: CHOOSE.iter().chain(DELETE).collect(),
         body: Some(Body { definition: Definition::DeleteOptions, required: false, consumes: JSON_YAML }),
         answers: vec![(200, "OK", Definition::List)],
+        failures: DELETE_COLLECTION_FAILURES,
         ..operation(row, "delete", format!("delete objects of kind {}", row.kind))
     }
 }
@@ -228,6 +256,7 @@ fn read<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         id: id("read", row, part),
         action: Some("get"),
         answers: vec![(200, "OK", Definition::Object)],
+        failures: READ_FAILURES,
         ..operation(row, "get", format!("read the specified {}{}", row.kind, of_status(part)))
     }
 }
@@ -277,6 +306,7 @@ fn operation<'a>(row: &'a ResourceKind, method: &'static str, description: Strin
         parameters: Vec::new(),
         body: None,
         answers: Vec::new(),
+        failures: CHANGE_FAILURES,
         produces: JSON_YAML,
     }
 }
@@ -292,7 +322,8 @@ fn discovery<'a>(id: &str, tag: &str, description: &str, answer: Definition) -> 
         parameters: Vec::new(),
         body: None,
         answers: vec![(200, "OK", answer)],
-        produces: JSON,
+        failures: DISCOVERY_FAILURES,
+        produces: JSON_YAML,
     }
 }
 

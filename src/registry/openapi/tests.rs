@@ -120,6 +120,26 @@ fn oa9_oa10_a_patch_has_its_parameters_and_content_types() {
 }
 
 #[test]
+fn every_failure_is_documented_with_a_status() {
+    let document = v3_document();
+    let status = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+    for item in document["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values().filter(|operation| operation.is_object()) {
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("401") && responses.contains_key("504"), "{operation}");
+            assert!(!responses.contains_key("default"), "it would hide the status that was forgotten: {operation}");
+            for failure in responses.values().filter_map(|response| response["$ref"].as_str()) {
+                let response = document.pointer(&failure[1..]).unwrap_or_else(|| panic!("{failure}"));
+                for media in ["application~1json", "application~1yaml"] {
+                    let schema = response.pointer(&format!("/content/{media}/schema/$ref")).unwrap();
+                    assert_eq!(schema, status);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn oa6_oa14_schemas_are_written_in_the_dialect_of_each_version() {
     let document = v3_document();
     assert_eq!(document["openapi"], "3.0.0");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::operations::{self, Body, Definition, Endpoint, Operation, Parameter, shared_name};
+use super::operations::{self, Body, Definition, Endpoint, FAILURES, Operation, Parameter, shared_name};
 use super::schemas::{Dialect, Schemas, object_name};
 use crate::resource::schema::meta;
 use crate::resource::{Kinds, Lifetime, ResourceKind};
@@ -27,6 +27,7 @@ pub fn v3(endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Value {
         "info": info(),
         "paths": paths,
         "components": {
+            "responses": failures(&schemas),
             "schemas": schemas.into_definitions(),
             "securitySchemes": {"BearerToken": security_scheme()},
         },
@@ -183,11 +184,23 @@ fn operation_v3(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
             (code.to_string(), json!({"description": words, "content": content}))
         })
         .collect();
-    responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
-    let failure = content(schemas, Definition::Status, &["application/json"]);
-    responses.insert("default".to_owned(), json!({"description": "Failure", "content": failure}));
+    let known = FAILURES.iter().filter(|(code, _)| operation.failures.contains(code));
+    responses.extend(
+        known.map(|(code, reason)| (code.to_string(), json!({"$ref": format!("#/components/responses/{reason}")}))),
+    );
     document["responses"] = json!(responses);
     document
+}
+
+/// The answers of requests that failed, for all operations to refer to. Swagger has them nowhere: an
+/// aggregator that merges such documents knows of definitions and parameters only.
+fn failures(schemas: &Schemas) -> Value {
+    let schema = reference(Definition::Status, None, schemas);
+    let content = json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}});
+    let all = FAILURES.iter();
+    all.map(|(_, reason)| ((*reason).to_owned(), json!({"description": reason, "content": content})))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn operation_v2(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
@@ -231,7 +244,7 @@ fn reference(definition: Definition, row: Option<&ResourceKind>, schemas: &Schem
 
 fn parameter_v3(parameter: &Parameter) -> Value {
     let mut document = parameter_head(parameter);
-    document["schema"] = json!({"type": parameter.kind, "uniqueItems": true});
+    document["schema"] = json!({"type": parameter.kind});
     document
 }
 

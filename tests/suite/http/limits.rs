@@ -53,6 +53,23 @@ async fn li3_three_mebibytes_are_taken_and_more_is_413_over_both_protocols() {
     server.stop().await;
 }
 
+/// A client that is still sending when it is refused must find the answer, not a broken connection.
+#[tokio::test]
+async fn a_refusal_before_the_body_is_read_leaves_the_connection_usable() {
+    let server = TestServer::start().await;
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let admin = server.admin().over(protocol);
+        let connection = admin.connect().await;
+        for _ in 0..50 {
+            let refused =
+                connection.send(Method::POST, REBALANCERS, &[("content-type", "text/plain")], sized(200_000)).await;
+            assert_eq!(refused.code, 415, "{protocol:?}");
+        }
+        assert_eq!(connection.send(Method::GET, REBALANCERS, &[], "").await.code, 200);
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn li3_a_body_without_an_announced_length_is_measured_as_it_comes() {
     let server = TestServer::start().await;

@@ -1,0 +1,127 @@
+//! What a handler leaves of a body that it refused before it read it to the end.
+//!
+//! Over HTTP/1.1 the connection cannot be used again with the rest of a body in it, and is closed; a client
+//! that is still sending then finds a broken connection in place of its answer. So the rest is read and
+//! thrown away before the answer is sent, within bounds of size and time. Absent: bodies that wait for a
+//! `100 Continue`, which were never sent.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header;
+use http::request::Parts;
+use http_body::{Body as _, Frame, SizeHint};
+use tokio::sync::oneshot;
+
+use super::layers;
+
+const BYTES_MAX: usize = 256 * 1024;
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Where the rest of a lent body comes back, unless there can be none.
+pub type Rest = Option<oneshot::Receiver<Body>>;
+
+/// A body for a handler, and where to find what it leaves.
+pub fn lend(parts: &Parts, body: Body) -> (Body, Rest) {
+    if body.is_end_stream() || parts.headers.contains_key(header::EXPECT) {
+        return (body, None);
+    }
+    let (back, rest) = oneshot::channel();
+    (Body::new(Lent { body, back: Some(back) }), Some(rest))
+}
+
+/// Empties what has been left. A body that its holder still has is not waited for.
+pub async fn discard_rest(rest: Rest) {
+    let Some(mut body) = rest.and_then(|mut rest| rest.try_recv().ok()) else { return };
+    if !body.is_end_stream() {
+        let _ = tokio::time::timeout(WAIT_MAX, layers::discard(&mut body, BYTES_MAX)).await;
+    }
+}
+
+struct Lent {
+    body: Body,
+    back: Option<oneshot::Sender<Body>>,
+}
+
+impl http_body::Body for Lent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(back) = self.back.take() {
+            let _ = back.send(std::mem::take(&mut self.body));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn parts(expect: bool) -> Parts {
+        let builder = http::Request::builder();
+        let builder = if expect { builder.header(header::EXPECT, "100-continue") } else { builder };
+        builder.body(()).unwrap().into_parts().0
+    }
+
+    /// A body of so many pieces, and a count of those that were read.
+    fn pieces(count: usize) -> (Body, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+        let read = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+        let counter = read.clone();
+        let pieces = stream::iter((0..count).map(move |_| {
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok::<_, std::io::Error>(vec![0; 16 * 1024])
+        }));
+        (Body::from_stream(pieces), read)
+    }
+
+    #[tokio::test]
+    async fn what_a_handler_leaves_is_read_up_to_a_bound() {
+        for (count, expected) in [(0, 0), (3, 3), (1000, BYTES_MAX / (16 * 1024) + 1)] {
+            let (body, read) = pieces(count);
+            let (lent, rest) = lend(&parts(false), body);
+            drop(lent);
+            discard_rest(rest).await;
+            assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_not_asked_for_is_not_read() {
+        let (body, read) = pieces(3);
+        let (lent, rest) = lend(&parts(true), body);
+        drop(lent);
+        discard_rest(rest).await;
+        assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_read_is_as_it_came() {
+        let (lent, rest) = lend(&parts(false), Body::from("all of it"));
+        assert_eq!(lent.size_hint().exact(), Some(9));
+        assert_eq!(layers::read_body(lent).await.unwrap(), "all of it");
+        discard_rest(rest).await;
+    }
+}

@@ -1,0 +1,100 @@
+"""A `ballast serve` of one's own: a temporary folder, a free port, the admin's credentials beside it.
+
+Nothing is shared between two servers, and a server that does not end cleanly, or that logged a panic or a
+failed request, fails whoever used it.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60
+STOP_SECONDS = 30
+# What the log must not contain. "a request failed" is how the server logs every answer of 500 and above.
+FAULTS = ("panicked", "a request failed")
+
+
+def binary():
+    """The program under test: $BALLAST, as `run` sets it."""
+    return Path(os.environ.get("BALLAST", ROOT / "target" / "debug" / "ballast"))
+
+
+class Ballast:
+    """A running server. Use it in a `with`, which also judges how it ended."""
+
+    def __init__(self, *flags):
+        self.folder = Path(tempfile.mkdtemp(prefix="ballast-clients-"))
+        self.log = self.folder / "log"
+        # What the server is expected to have logged; nothing, as a rule.
+        self.expected_faults = []
+        certs = self.folder / "certs"
+        command = [
+            binary(), "serve", "--secure-port", "0", "--cert-dir", certs,
+            "--database-url", f"sqlite://{self.folder}/ballast.db", *flags,
+        ]  # fmt: skip
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BALLAST")}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
+        self.url = self._ready_url()
+        self.port = int(self.url.rsplit(":", 1)[1])
+        self.kubeconfig = certs / "admin.kubeconfig"
+        self.ca, self.cert, self.key = (str(certs / name) for name in ("ca.crt", "admin.crt", "admin.key"))
+
+    def _ready_url(self):
+        """What the ready line says; the pipe is read without blocking, so that the wait has an end."""
+        out = self.process.stdout
+        os.set_blocking(out.fileno(), False)
+        text, deadline = b"", time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            select.select([out], [], [], 1)
+            text += out.read() or b""
+            if found := re.search(rb"ready at (https://\S+)", text):
+                return found.group(1).decode()
+        self.process.kill()
+        raise AssertionError(f"the server did not become ready:\n{text.decode()}{self.log.read_text()}")
+
+    def resident_kib(self):
+        """Memory that it holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def faults(self):
+        """Lines of the log that tell of a failure."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        bad = [line for line in lines if any(fault in line for fault in FAULTS)]
+        return [line for line in bad if not any(known in line for known in self.expected_faults)]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = "killed"
+        faults = self.faults()
+        assert code == 0, f"the server ended with {code}:\n{self.log.read_text()}"
+        assert not faults, "the server logged failures:\n" + "\n".join(faults[:20])
+        shutil.rmtree(self.folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure is None:
+            return self.stop()
+        self.process.kill()
+        self.process.wait()
+        print(f"the server's files are kept in {self.folder}")

@@ -1,6 +1,6 @@
 //! The composition root: the command line, and the only place that knows every room.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong usage. Results go to standard output, logs to standard error.
+//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no. Results go to standard output, logs to standard error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,6 +44,11 @@ enum Command {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// What was asked whether it is so, and is not: exit status 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct AnswerIsNo(pub String);
+
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -56,5 +61,9 @@ pub fn main() -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     // Standard error may be closed; there is nobody left to tell then.
     let _ = writeln!(std::io::stderr(), "ballast: {error:#}");
-    ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    ExitCode::from(match () {
+        () if error.is::<UsageError>() => 2,
+        () if error.is::<AnswerIsNo>() => 3,
+        () => 1,
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::simulate::Malformed;
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
 use crate::api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterResourceBinding, ClusterSchedulingPolicySnapshot,
@@ -27,16 +28,18 @@ struct Line {
     bindings: Vec<ClusterResourceBinding>,
 }
 
-/// The line's outcome in the form of the vectors' `expect`, with its `id`; with `error` when it cannot be read.
-pub fn simulate_fleet(line: &Value) -> Value {
-    let mut outcome = match Line::deserialize(line) {
-        Ok(line) => run(line),
-        Err(error) => Map::from_iter([("error".to_owned(), error.to_string().into())]),
+/// The line's outcome in the form of the vectors' `expect`, with its `id`. A cycle that failed is an outcome.
+pub fn simulate_fleet(line: &Value) -> Result<Value, Malformed> {
+    let id = line.get("id");
+    let malformed = |error: serde_json::Error| Malformed {
+        id: id.map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned)),
+        why: error.to_string(),
     };
-    if let Some(id) = line.get("id") {
+    let mut outcome = run(Line::deserialize(line).map_err(malformed)?);
+    if let Some(id) = id {
         outcome.insert("id".to_owned(), id.clone());
     }
-    Value::Object(outcome)
+    Ok(Value::Object(outcome))
 }
 
 fn run(line: Line) -> Map<String, Value> {

@@ -1,12 +1,12 @@
 //! The fleet that passes decide on, kept in step with the clusters of a view.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{CLUSTERS, lower};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
-use crate::engine::karmada::{Difference, Fleet};
+use crate::engine::karmada::Fleet;
 use crate::k8s::Revision;
 use crate::watch::View;
 
@@ -19,58 +19,46 @@ pub struct Members {
     known: BTreeMap<Arc<str>, Revision>,
 }
 
-/// What became of the fleet since it was last looked at.
-#[derive(Default)]
-pub struct Moved {
-    /// Clusters that came, went, or changed what may go there.
-    pub traits: Vec<Arc<str>>,
-    /// Some cluster has more or less room, or other traits: what found no place may find one.
-    pub any: bool,
-}
-
-impl Moved {
-    fn note(&mut self, name: &Arc<str>, difference: Difference) {
-        self.any |= !difference.is_none();
-        if difference.presence || difference.traits {
-            self.traits.push(Arc::clone(name));
-        }
-    }
-}
-
 impl Members {
     /// Brings the fleet to the state of a view. Costs little where no cluster has changed.
-    pub fn sync(&mut self, view: &View) -> Moved {
-        let mut moved = Moved::default();
-        let mut there = HashSet::new();
+    pub fn sync(&mut self, view: &View) {
+        let mut changed = Vec::new();
+        let mut gone = Vec::new();
+        // Both are sorted by name.
+        let mut known = self.known.iter().peekable();
         for object in view.list(CLUSTERS, None) {
             let name = &object.key.name;
-            there.insert(name);
-            if self.known.get(name) == Some(&object.revision) {
-                continue;
+            while let Some((other, _)) = known.next_if(|(other, _)| *other < name) {
+                gone.push(Arc::clone(other));
             }
-            self.known.insert(Arc::clone(name), object.revision);
+            match known.next_if(|(other, _)| *other == name) {
+                Some((_, revision)) if *revision == object.revision => {}
+                _ => changed.push(object),
+            }
+        }
+        gone.extend(known.map(|(name, _)| Arc::clone(name)));
+        for object in changed {
+            self.known.insert(Arc::clone(&object.key.name), object.revision);
             match object.typed::<Cluster>() {
-                Ok(cluster) => self.take_in(name, &cluster, &mut moved),
+                Ok(cluster) => self.take_in(&object.key.name, &cluster),
                 // The last state that could be read stands.
                 Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
             }
         }
-        let gone: Vec<Arc<str>> = self.known.keys().filter(|name| !there.contains(name)).cloned().collect();
         for name in gone {
             self.known.remove(&name);
             self.note_taints(&name, &[]);
-            moved.note(&name, self.fleet.remove(&name));
+            self.fleet.remove(&name);
         }
-        moved
     }
 
-    fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster, moved: &mut Moved) {
+    fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster) {
         self.note_taints(name, &cluster.spec.taints);
         let (cluster, faults) = lower::karmada::cluster(cluster);
         for fault in faults {
             tracing::warn!(cluster = %name, %fault, "left out of the cluster");
         }
-        moved.note(name, self.fleet.upsert(cluster));
+        self.fleet.upsert(cluster);
     }
 
     fn note_taints(&mut self, name: &Arc<str>, taints: &[Taint]) {

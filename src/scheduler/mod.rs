@@ -9,17 +9,18 @@
 //! stamp makes the binding dirty; a success written from a revision without the stamp conflicts; nothing
 //! but a success takes the trigger away; and at start every binding is looked at.
 //!
-//! Deliberately absent: an index from clusters to the bindings that may go there. A cluster that changes
-//! has every placement tried on it, each distinct one once.
+//! A cluster that changes is noticed like a binding that changes: its event wakes those bindings that it
+//! can matter to (`index`), and only when it is more than a heartbeat. The fleet that decisions are made
+//! from is brought to the view when a pass begins, which may be ahead of the events.
 
 mod commit;
 mod fleet;
+mod index;
 pub mod lower;
 mod members;
 mod news;
 mod pass;
 mod trigger;
-mod wake;
 
 pub use self::fleet::FleetScheduler;
 
@@ -28,17 +29,19 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::members::{Members, Moved};
+use self::index::Index;
+use self::members::Members;
 use self::pass::{Pass, Verdict};
 use self::trigger::Head;
+use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
-use crate::engine::karmada::{Profile, Target, WorkloadGroups, Workloads};
+use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::Recorder;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Outcome, Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -47,8 +50,6 @@ const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io"
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
 /// Passes up to this size are decided where they are: going to another thread would cost more.
 const INLINE_MAX: usize = 8;
-/// Clusters go first: what they changed decides what becomes of the bindings behind them.
-const CLUSTER_PRIORITY: i32 = i32::MAX;
 
 pub struct Scheduler {
     client: Client,
@@ -56,6 +57,7 @@ pub struct Scheduler {
     recorder: Recorder,
     profile: Arc<Profile>,
     members: Members,
+    index: Index,
     workloads: Workloads,
     /// What bindings in groups were last noted with.
     groups: HashMap<Key, WorkloadGroups>,
@@ -70,13 +72,15 @@ impl Scheduler {
             recorder: recorder.named(&profile.scheduler_name),
             profile: Arc::new(profile),
             members: Members::default(),
+            index: Index::default(),
             workloads: Workloads::default(),
             groups: HashMap::new(),
         }
     }
 
-    /// Notes which groups a binding belongs to, and marks nothing.
-    fn note_groups(&mut self, object: &Object, head: &Head) {
+    /// Notes where a binding may be, and where it is. Marks nothing.
+    fn note(&mut self, object: &Object, head: &Head<'_>) {
+        self.index.upsert(&object.key, head);
         let Key { namespace, name, .. } = &object.key;
         let was = self.groups.remove(&object.key).unwrap_or_default();
         let groups = WorkloadGroups {
@@ -86,19 +90,55 @@ impl Scheduler {
         if was == WorkloadGroups::default() && groups == was {
             return;
         }
-        let on = |cluster: &String| Target { name: cluster.as_str().into(), replicas: 0, components: Vec::new() };
-        let targets: Vec<Target> = head.clusters.iter().map(on).collect();
+        let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
+        let targets: Vec<Target> = head.clusters.iter().map(|cluster| on(&cluster.name)).collect();
         self.workloads.upsert(namespace, name, &was, &groups, &targets);
         if groups != WorkloadGroups::default() {
             self.groups.insert(object.key.clone(), groups);
         }
     }
 
-    fn forget_groups(&mut self, key: &Key) {
+    fn forget(&mut self, key: &Key) {
+        self.index.remove(key);
         if let Some(was) = self.groups.remove(key) {
             self.workloads.remove(&key.namespace, &key.name, &was);
         }
     }
+
+    /// Where a binding goes decides where the others of its groups may: those that found no place may find one.
+    fn wake_companions(&self, of: &Key, queue: &mut Queue) {
+        let Some(groups) = self.groups.get(of) else { return };
+        let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
+        queue.wake_parked(|key| {
+            let theirs = self.groups.get(key).filter(|_| key.namespace == of.namespace);
+            theirs.is_some_and(|theirs| {
+                is_same(&theirs.affinity, &groups.affinity) || is_same(&theirs.anti_affinity, &groups.anti_affinity)
+            })
+        });
+    }
+
+    /// Wakes whom the change of a cluster can matter to.
+    fn notice_cluster(&self, event: &Event, queue: &mut Queue) {
+        let old = event.previous.as_deref().and_then(lowered);
+        let new = (event.kind != EventKind::Deleted).then(|| lowered(&event.object)).flatten();
+        let difference = Difference::between(old.as_ref(), new.as_ref());
+        if difference.is_none() {
+            return;
+        }
+        let reached = self.index.reached(&event.object.key.name, old.as_ref(), new.as_ref());
+        if difference.is_of_fit() {
+            for (key, priority) in self.index.restless(&reached) {
+                queue.mark(key.clone(), priority);
+            }
+            queue.mark_working(|key| self.index.concerns(&reached, key));
+        }
+        queue.wake_parked(|key| self.index.concerns(&reached, key));
+    }
+}
+
+/// None: it cannot be read, which `Members` reports.
+fn lowered(object: &Object) -> Option<engine::Cluster> {
+    Some(lower::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
 }
 
 impl Work for Scheduler {
@@ -111,13 +151,13 @@ impl Work for Scheduler {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        // Every binding is looked at anyway, so what moved is of no interest.
         self.members.sync(view);
+        self.index = Index::default();
         self.workloads = Workloads::default();
         self.groups.clear();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let head = trigger::head(object);
-            self.note_groups(object, &head);
+            self.note(object, &head);
             queue.mark(object.key.clone(), head.priority);
         }
     }
@@ -125,21 +165,23 @@ impl Work for Scheduler {
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         let object = &event.object;
         if object.key.resource == CLUSTERS {
-            return queue.mark(object.key.clone(), CLUSTER_PRIORITY);
+            return self.notice_cluster(event, queue);
         }
         if event.kind == EventKind::Deleted {
-            return self.forget_groups(&object.key);
+            self.wake_companions(&object.key, queue);
+            return self.forget(&object.key);
         }
         if trigger::is_dirtied(event.previous.as_deref(), object) {
             let head = trigger::head(object);
-            self.note_groups(object, &head);
+            self.note(object, &head);
+            self.wake_companions(&object.key, queue);
             queue.mark_changed(object.key.clone(), head.priority, event.revision);
         }
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let view = self.client.view();
-        let moved = self.members.sync(&view);
+        self.members.sync(&view);
         let pass = Pass {
             view,
             fleet: self.members.fleet.clone(),
@@ -149,7 +191,7 @@ impl Work for Scheduler {
             now: self.clock.now(),
             tells: self.recorder.has_room(),
         };
-        work(self.client.clone(), self.recorder.clone(), pass, moved, keys).boxed()
+        work(self.client.clone(), self.recorder.clone(), pass, keys).boxed()
     }
 
     fn batch(&self) -> usize {
@@ -163,15 +205,8 @@ impl Work for Scheduler {
     }
 }
 
-async fn work(client: Client, recorder: Recorder, pass: Pass, moved: Moved, keys: Vec<Key>) -> Worked {
-    let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
-    let mut worked = Worked { wake_parked: moved.any, ..Worked::default() };
-    worked.outcomes.extend(clusters.into_iter().map(|key| Outcome::new(key, Next::Done)));
-    let pass = Arc::new(pass);
-    if !moved.traits.is_empty() {
-        let pass = Arc::clone(&pass);
-        worked.found = apart(move || wake::woken(&pass.view, &pass.fleet, &moved.traits)).await;
-    }
+async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>) -> Worked {
+    let mut worked = Worked::default();
     let verdicts = match bindings.len() {
         0..=INLINE_MAX => pass.run(bindings),
         _ => apart(move || pass.run(bindings)).await,

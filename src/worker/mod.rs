@@ -60,8 +60,6 @@ pub struct Worked {
     pub outcomes: Vec<Outcome>,
     /// Further keys that this work found to be worth a look, with their priority.
     pub found: Vec<(Key, i32)>,
-    /// Something happened that what is parked may have waited for.
-    pub wake_parked: bool,
 }
 
 #[derive(Debug)]

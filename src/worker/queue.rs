@@ -42,8 +42,8 @@ enum State {
     },
     Working {
         marked: Marked,
-        /// `Queue::wakes` when the work began: a later one means that a wake came while it worked.
-        wakes: u64,
+        /// What it may turn out to wait for has happened since the work began.
+        woken: bool,
     },
     Waiting {
         due: i64,
@@ -82,8 +82,7 @@ pub struct Queue {
     seen: HashMap<Key, Revision>,
     seen_order: VecDeque<(Revision, Key)>,
     sequence: u64,
-    wakes: u64,
-    working: usize,
+    working: BTreeSet<Key>,
     now: i64,
     wall: Option<i64>,
 }
@@ -147,19 +146,35 @@ impl Queue {
         }
     }
 
-    /// Makes the parked keys ready, each no sooner than its backoff allows: a fleet that reports every
-    /// second must not turn parking into a busy loop.
-    pub fn wake_parked(&mut self) {
-        self.wakes += 1;
-        for key in std::mem::take(&mut self.parked) {
+    /// Makes the parked keys ready that `concerned` says to, each no sooner than its backoff allows: a fleet that
+    /// reports every second must not turn parking into a busy loop.
+    pub fn wake_parked(&mut self, concerned: impl Fn(&Key) -> bool) {
+        let woken: Vec<Key> = self.parked.iter().filter(|key| concerned(key)).cloned().collect();
+        for key in woken {
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             let State::Parked { due, since } = entry.state else { continue };
+            self.parked.remove(&key);
             self.due.remove(&(due, key.clone()));
             let due = since + backoff_ms(entry.failures);
             entry.state = State::Waiting { due };
             self.due.insert((due, key));
         }
+        // What it waits for may happen while it works from an older view.
+        for key in self.working.iter().filter(|key| concerned(key)) {
+            if let Some(Entry { state: State::Working { woken, .. }, .. }) = self.entries.get_mut(key) {
+                *woken = true;
+            }
+        }
         self.tick_again();
+    }
+
+    /// Work on these keys is repeated: what it is done from is no longer so.
+    pub fn mark_working(&mut self, concerned: impl Fn(&Key) -> bool) {
+        for key in self.working.iter().filter(|key| concerned(key)) {
+            if let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) {
+                *marked = Marked::Yes;
+            }
+        }
     }
 
     /// Up to `limit` keys to work on. Each must be given back with `finish`.
@@ -169,8 +184,8 @@ impl Queue {
             && let Some((_, key)) = self.ready.pop_first()
         {
             let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
-            entry.state = State::Working { marked: Marked::No, wakes: self.wakes };
-            self.working += 1;
+            entry.state = State::Working { marked: Marked::No, woken: false };
+            self.working.insert(key.clone());
             taken.push(key);
         }
         taken
@@ -179,8 +194,8 @@ impl Queue {
     /// Ends the work on a key. `seen` is the newest revision of its object that the work knew or wrote.
     pub fn finish(&mut self, key: &Key, next: Next, seen: Option<Revision>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let State::Working { marked, wakes } = entry.state else { return };
-        self.working -= 1;
+        let State::Working { marked, woken } = entry.state else { return };
+        self.working.remove(key);
         if let Some(revision) = seen {
             self.seen.insert(key.clone(), revision);
             self.seen_order.push_back((revision, key.clone()));
@@ -204,8 +219,7 @@ impl Queue {
                 return;
             }
             Next::After(wait_ms) => State::Waiting { due: self.now.saturating_add(wait_ms.max(0)) },
-            // What it waited for may have happened while it worked from an older view.
-            Next::Park if wakes == self.wakes => State::Parked { due: self.now + PARKED_MAX_MS, since: self.now },
+            Next::Park if !woken => State::Parked { due: self.now + PARKED_MAX_MS, since: self.now },
             Next::Retry | Next::Park => State::Waiting { due: self.now + backoff_ms(failures) },
         };
         match state {
@@ -245,7 +259,7 @@ impl Queue {
     }
 
     pub fn working(&self) -> usize {
-        self.working
+        self.working.len()
     }
 
     pub fn len(&self) -> usize {
@@ -423,7 +437,7 @@ mod tests {
         queue.finish(&key("a"), Next::Park, None);
         queue.tick(1_000_000 + PARKED_MAX_MS - 1);
         assert!(!queue.is_ready());
-        queue.wake_parked();
+        queue.wake_parked(|_| true);
         assert!(queue.is_ready());
 
         queue.take(1);
@@ -438,7 +452,7 @@ mod tests {
         queue.mark(key("a"), 0);
         queue.take(1);
         queue.finish(&key("a"), Next::Park, None);
-        queue.wake_parked();
+        queue.wake_parked(|_| true);
         assert!(!queue.is_ready());
         assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
     }
@@ -448,9 +462,40 @@ mod tests {
         let mut queue = queue();
         queue.mark(key("a"), 0);
         queue.take(1);
-        queue.wake_parked();
+        queue.wake_parked(|_| true);
         queue.finish(&key("a"), Next::Park, None);
         assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
+    }
+
+    #[test]
+    fn only_whom_it_concerns_is_woken() {
+        let mut queue = queue();
+        for name in ["a", "b", "c", "d"] {
+            queue.mark(key(name), 0);
+        }
+        queue.take(4);
+        for name in ["a", "b"] {
+            queue.finish(&key(name), Next::Park, None);
+        }
+        let concerned = |key: &Key| ["a", "c"].contains(&&*key.name);
+        queue.wake_parked(concerned);
+        for name in ["c", "d"] {
+            queue.finish(&key(name), Next::Park, None);
+        }
+        queue.tick(1_000_000 + BACKOFF_FIRST_MS);
+        assert_eq!(names(&queue.take(4)), ["a", "c"]);
+    }
+
+    #[test]
+    fn work_on_what_is_no_longer_so_is_repeated() {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.mark(key("b"), 0);
+        queue.take(2);
+        queue.mark_working(|key| &*key.name == "a");
+        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+        queue.finish(&key("b"), Next::Done, Some(Revision(9)));
+        assert_eq!(names(&queue.take(2)), ["a"]);
     }
 
     #[test]

@@ -119,9 +119,6 @@ impl Runner {
         for (key, priority) in worked.found {
             self.queue.mark(key, priority);
         }
-        if worked.wake_parked {
-            self.queue.wake_parked();
-        }
     }
 
     fn notice(&mut self, events: Result<Vec<Arc<Event>>, Expired>) {

@@ -83,7 +83,7 @@ fn no_input_makes_the_engine_panic_or_break_its_rules() {
     let mut answered = 0;
     for name in groups() {
         for line in group(&name).lines().step_by(9) {
-            let Input::Karmada(recorded) = inputs(line).pop().unwrap().unwrap() else { panic!("{line}") };
+            let Input::Karmada(recorded) = inputs(line).next().unwrap().unwrap() else { panic!("{line}") };
             for _ in 0..6 {
                 let mut case = recorded.clone();
                 for _ in 0..=chance.below(4) {
@@ -104,7 +104,7 @@ fn no_input_makes_the_engine_panic_or_break_its_rules() {
 fn try_both(case: &Case) -> bool {
     let mut readable = false;
     for rules in [Rules::Karmada, Rules::Default] {
-        let options = Options { rules, output: Output::Json, trace: true };
+        let options = Options { rules, output: Output::Json, trace: true, check: false };
         readable |= answer(case, &options).is_ok();
         if let Ok((fleet, workloads, binding)) = read(case) {
             let (request, profile) = (binding.request(), options.profile(&case.gates));

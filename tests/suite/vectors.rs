@@ -10,7 +10,7 @@ use ballast::engine::karmada::{Outcome, Rules, check, decide};
 use serde_json::Value;
 
 /// Where we differ on purpose, and why.
-const DIFFERENT: &[(&str, &str)] = &[
+pub const DIFFERENT: &[(&str, &str)] = &[
     ("quirks-001", "upstream sums free room in 32 bits, which wraps around to too little"),
     ("quirks-020", "as quirks-001"),
     ("quirks-002", "upstream cuts a number of pods to 32 bits, which leaves none of 2^32"),
@@ -28,8 +28,15 @@ pub fn group(name: &str) -> String {
     text
 }
 
+/// Every line of a compressed recording.
+pub fn lines_of(file: &Path) -> Vec<Value> {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 fn options() -> Options {
-    Options { rules: Rules::Karmada, output: Output::Json, trace: false }
+    Options { rules: Rules::Karmada, output: Output::Json, trace: false, check: false }
 }
 
 fn simulated(case: &Case) -> Value {
@@ -79,7 +86,7 @@ fn every_case(mut check: impl FnMut(&Value, &Case) -> Vec<String>) {
     for name in groups() {
         for line in group(&name).lines() {
             let value: Value = serde_json::from_str(line).unwrap();
-            let Input::Karmada(case) = inputs(line).pop().unwrap().unwrap() else { panic!("{line}") };
+            let Input::Karmada(case) = inputs(line).next().unwrap().unwrap() else { panic!("{line}") };
             count += 1;
             faults.extend(check(&value, &case).into_iter().map(|fault| format!("{}: {fault}", case.id)));
         }

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use flate2::read::GzDecoder;
 
-use super::{Options, Output, simulate};
+use super::{Options, Output, Tally, simulate};
+use crate::cli::AnswerIsNo;
 use crate::cli::config::SchedulingProfile;
 use crate::engine::karmada::Rules;
 
@@ -28,6 +30,10 @@ pub struct Args {
     /// With `-o json`: say why, too. Tables always do
     #[arg(long)]
     pub trace: bool,
+
+    /// Compare each answer with the `expect` of its case, and print only what differs; exit status 3 if anything does
+    #[arg(long, conflicts_with = "trace")]
+    pub check: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -51,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Format::Table => Output::Table,
         },
         trace: args.trace,
+        check: args.check,
     };
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
@@ -61,17 +68,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if file.as_os_str() == "-" {
             io::stdin().read_to_string(&mut text).context("failed to read standard input")?;
         } else {
-            let more = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
-            text.push_str(&more);
+            text.push_str(&read_text(file).with_context(|| format!("failed to read {}", file.display()))?);
         }
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let malformed = simulate(&text, &options, &mut out)?;
+    let Tally { cases, malformed, different } = simulate(&text, &options, &mut out)?;
     out.flush()?;
     if malformed > 0 {
         bail!("{malformed} could not be read");
     }
+    if different > 0 {
+        return Err(AnswerIsNo(format!("{different} of {cases} cases differ from what they expect")).into());
+    }
     Ok(())
+}
+
+/// What every gzip file begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Recordings are kept compressed.
+fn read_text(file: &Path) -> io::Result<String> {
+    let bytes = fs::read(file)?;
+    let mut text = String::new();
+    match bytes.starts_with(&GZIP_MAGIC) {
+        true => GzDecoder::new(&*bytes).read_to_string(&mut text)?,
+        false => (&*bytes).read_to_string(&mut text)?,
+    };
+    Ok(text)
 }
 
 /// JSON lines need a line of their own; YAML manifests need a separator, which JSON lines must not have.

@@ -21,6 +21,8 @@ pub struct Case {
     /// Bindings that exist besides.
     pub others: Vec<Value>,
     pub binding: Value,
+    /// The answers that count as right: as recorded, and where a sort decided, with a stable one. None: nobody says.
+    pub expected: Vec<Value>,
 }
 
 /// What cannot be read, under its id if that much is known.
@@ -31,12 +33,12 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// What a text asks, in its order.
-pub fn inputs(text: &str) -> Vec<Result<Input, Malformed>> {
+/// What a text asks, in its order. Lines are read one at a time: recordings are long.
+pub fn inputs(text: &str) -> Box<dyn Iterator<Item = Result<Input, Malformed>> + '_> {
     if are_lines(text) {
-        text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()
+        Box::new(text.lines().filter(|line| !line.trim().is_empty()).map(line))
     } else {
-        manifests(text)
+        Box::new(manifests(text).into_iter())
     }
 }
 
@@ -76,7 +78,8 @@ fn line(line: &str) -> Result<Input, Malformed> {
         Some(binding @ Value::Object(_)) => binding,
         _ => return Err(malformed("binding must be an object")),
     };
-    Ok(Input::Karmada(Case { id, gates, clusters, others, binding }))
+    let expected = ["expect", "stableSort"].into_iter().filter_map(|field| fields.remove(field)).collect();
+    Ok(Input::Karmada(Case { id, gates, clusters, others, binding, expected }))
 }
 
 /// The id in a line that is no JSON, so that whoever wrote it finds it again.
@@ -111,6 +114,7 @@ fn manifests(text: &str) -> Vec<Result<Input, Malformed>> {
             clusters: clusters.clone(),
             others: others.map(|(_, other)| (*other).clone()).collect(),
             binding: (*binding).clone(),
+            expected: Vec::new(),
         })));
     }
     cases

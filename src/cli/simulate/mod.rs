@@ -5,6 +5,7 @@
 //! an error and does not stop the others.
 
 mod command;
+mod compare;
 mod input;
 mod karmada;
 mod table;
@@ -37,30 +38,60 @@ pub struct Options {
     pub output: Output,
     /// JSON answers tell why, too. Tables always do.
     pub trace: bool,
+    /// Only say which answers are not those that the cases expect.
+    pub check: bool,
 }
 
-/// Answers every case of `text`. Returns how many could not be read.
-pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<usize> {
-    let mut malformed = 0;
+/// What became of the cases of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub cases: usize,
+    /// Could not be read.
+    pub malformed: usize,
+    /// Carried an expectation that was not met.
+    pub different: usize,
+}
+
+/// Answers every case of `text`.
+pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
+    let mut tally = Tally::default();
     for input in inputs(text) {
-        let answer = match (input, options.output) {
-            (Ok(Input::Karmada(case)), Output::Table) => karmada::decide(&case, options, true)
-                .map(|(report, trace)| table::write(&case.id, &report, &trace.unwrap_or_default())),
-            (Ok(Input::Karmada(case)), Output::Json) => answer(&case, options).map(|line| format!("{line}\n")),
-            (Ok(Input::Fleet(line)), _) => {
-                let line = simulate_fleet(&line);
-                malformed += usize::from(line.get("error").is_some());
-                Ok(format!("{line}\n"))
-            }
-            (Err(error), _) => Err(error),
+        tally.cases += 1;
+        let told = match input {
+            Ok(input) if options.check => checked(&input, options).map(|different| {
+                tally.different += usize::from(different.is_some());
+                different.map_or_else(String::new, |line| format!("{line}\n"))
+            }),
+            Ok(input) => told(&input, options),
+            Err(error) => Err(error),
         };
-        let answer = answer.unwrap_or_else(|error| {
-            malformed += 1;
+        let told = told.unwrap_or_else(|error| {
+            tally.malformed += 1;
             format!("{}\n", json!({"id": error.id, "error": error.why}))
         });
-        out.write_all(answer.as_bytes())?;
+        out.write_all(told.as_bytes())?;
     }
-    Ok(malformed)
+    Ok(tally)
+}
+
+/// The answer as it is written.
+fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
+    match (input, options.output) {
+        (Input::Karmada(case), Output::Table) => karmada::decide(case, options, true)
+            .map(|(report, trace)| table::write(&case.id, &report, &trace.unwrap_or_default())),
+        (Input::Karmada(case), Output::Json) => answer(case, options).map(|line| format!("{line}\n")),
+        (Input::Fleet(line), Output::Table) => simulate_fleet(line).map(|outcome| table::write_fleet(&outcome)),
+        (Input::Fleet(line), Output::Json) => simulate_fleet(line).map(|outcome| format!("{outcome}\n")),
+    }
+}
+
+/// A line with the differences between the answer and what the case expects; None: it is as expected.
+fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed> {
+    let (id, differences) = match input {
+        Input::Karmada(case) => (Value::from(&*case.id), compare::karmada(&case.expected, &answer(case, options)?)),
+        Input::Fleet(line) => (line["id"].clone(), compare::fleet(&line["expect"], &simulate_fleet(line)?)),
+    };
+    Ok((!differences.is_empty()).then(|| json!({"id": id, "differences": differences})))
 }
 
 /// The answer to one case, as a line of JSON.

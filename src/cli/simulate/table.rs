@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use super::Report;
 use crate::engine::karmada::{Attempt, ClusterTrace, Trace};
 
@@ -11,6 +13,7 @@ pub fn write(id: &str, report: &Report, trace: &Trace) -> String {
         if let Some(group) = &attempt.group {
             let _ = writeln!(text, "  group {group}:");
         }
+        groups(attempt, &mut text);
         rows(attempt, &mut text);
         if let Some(failure) = &attempt.failure {
             let _ = writeln!(text, "  failed: {failure}");
@@ -31,32 +34,53 @@ fn outcome(report: &Report) -> String {
     }
 }
 
-const HEAD: [&str; 7] = ["CLUSTER", "SCORE", "FREE", "WEIGHT", "BEFORE", "AFTER", "WHY NOT"];
+/// What the clusters were grouped by, and how the groups compare.
+fn groups(attempt: &Attempt, text: &mut String) {
+    let Some(by) = &attempt.spread_by else { return };
+    let mut rows = vec![["", by, "CLUSTERS", "WEIGHT"].map(str::to_uppercase)];
+    rows.extend(attempt.groups.iter().map(|group| {
+        let chosen = if group.chosen { "*" } else { "" };
+        [chosen.to_owned(), group.name.to_string(), group.clusters.to_string(), group.weight.to_string()]
+    }));
+    columns(&rows, &[Side::Left, Side::Left, Side::Right, Side::Right], text);
+}
+
+const HEAD: [&str; 8] = ["CLUSTER", "SCORE", "FREE", "FROM", "WEIGHT", "BEFORE", "AFTER", "WHY NOT"];
 
 fn rows(attempt: &Attempt, text: &mut String) {
-    let mut rows: Vec<[String; 7]> = vec![HEAD.map(str::to_owned)];
+    let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(attempt.clusters.iter().map(row));
-    let mut widths = [0; 7];
-    for row in &rows {
+    use Side::{Left, Right};
+    columns(&rows, &[Left, Right, Right, Left, Right, Right, Right, Left], text);
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Names to the left, numbers to the right, and nothing behind the last word of a line.
+fn columns<const N: usize>(rows: &[[String; N]], sides: &[Side; N], text: &mut String) {
+    let mut widths = [0; N];
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    for row in &rows {
+    for row in rows {
         let mut line = String::new();
-        for (position, (cell, width)) in row.iter().zip(widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let _ = match position {
-                0 => write!(line, "  {cell:<width$}"),
-                1..=5 => write!(line, "  {cell:>width$}"),
-                _ => write!(line, "  {cell}"),
+        for ((cell, width), side) in row.iter().zip(widths).zip(sides) {
+            let _ = match side {
+                Side::Left => write!(line, "  {cell:<width$}"),
+                Side::Right => write!(line, "  {cell:>width$}"),
             };
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
 
-fn row(cluster: &ClusterTrace) -> [String; 7] {
+fn row(cluster: &ClusterTrace) -> [String; 8] {
     let or_dash = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let score = cluster.scores.iter().map(|score| score.score).reduce(|sum, score| sum + score);
     let overruled = cluster.filters.iter().filter(|verdict| verdict.overruled);
@@ -70,9 +94,38 @@ fn row(cluster: &ClusterTrace) -> [String; 7] {
         cluster.name.to_string(),
         or_dash(score),
         or_dash(cluster.free),
+        cluster.free_from.unwrap_or("-").to_owned(),
         or_dash(cluster.weight),
         cluster.replicas_before.to_string(),
         cluster.replicas_after.to_string(),
         why,
     ]
+}
+
+/// A placement of the Fleet family: its bindings, then the clusters that were not taken.
+pub fn write_fleet(outcome: &Value) -> String {
+    let word = |value: &Value| match value {
+        Value::String(word) => word.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let mut text = format!("{}: ", word(&outcome["id"]));
+    text += &match (&outcome["error"], &outcome["condition"]) {
+        (Value::String(error), _) => format!("the cycle failed: {error}"),
+        (_, Value::Null) => "nothing to report".to_owned(),
+        (_, condition) => format!("{}: {}", word(&condition["reason"]), word(&condition["message"])),
+    };
+    text.push('\n');
+    let list = |field: &str| outcome[field].as_array().map_or(&[][..], Vec::as_slice);
+    let mut rows = vec![["CLUSTER", "STATE", "AFFINITY", "SPREAD", "REASON"].map(str::to_owned)];
+    let row = |cluster: &Value, state: &Value, of: &Value| {
+        [cluster, state, &of["affinityScore"], &of["topologySpreadScore"], &of["reason"]].map(word)
+    };
+    rows.extend(list("bindings").iter().map(|binding| row(&binding["targetCluster"], &binding["state"], binding)));
+    let left_out = list("decisions").iter().filter(|decision| decision["selected"] == false);
+    rows.extend(left_out.map(|decision| row(&decision["clusterName"], &Value::Null, decision)));
+    use Side::{Left, Right};
+    columns(&rows, &[Left, Left, Right, Right, Left], &mut text);
+    text.push('\n');
+    text
 }

@@ -4,8 +4,9 @@ use super::*;
 
 fn run(text: &str, output: Output, trace: bool) -> (String, usize) {
     let mut out = Vec::new();
-    let malformed = simulate(text, &Options { rules: Rules::Default, output, trace }, &mut out).unwrap();
-    (String::from_utf8(out).unwrap(), malformed)
+    let options = Options { rules: Rules::Default, output, trace, check: false };
+    let tally = simulate(text, &options, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), tally.malformed)
 }
 
 const MANIFESTS: &str = r#"
@@ -68,9 +69,9 @@ fn a_table_reads_from_left_to_right() {
     let (out, _) = run(MANIFESTS, Output::Table, false);
     let expected = "\
 shop/web-deployment: Success: Binding has been scheduled successfully.
-  CLUSTER  SCORE  FREE  WEIGHT  BEFORE  AFTER  WHY NOT
-  far          -     -       -       0      0  cluster(s) had untolerated taint {maintenance:NoSchedule}
-  near         0    16      16       0      3
+  CLUSTER  SCORE  FREE  FROM              WEIGHT  BEFORE  AFTER  WHY NOT
+  far          -     -  -                      -       0      0  cluster(s) had untolerated taint {maintenance:NoSchedule}
+  near         0    16  resource summary      16       0      3
 
 ";
     assert_eq!(out, expected);
@@ -103,4 +104,42 @@ fn lists_of_objects_and_json_streams_are_manifests_too() {
     let (out, malformed) = run("kind: [", Output::Json, false);
     assert_eq!(malformed, 1);
     assert!(out.contains("document 1"), "{out}");
+}
+
+#[test]
+fn region_weights_are_in_the_table_and_in_the_trace() {
+    let places = "    spreadConstraints: [{spreadByField: region, minGroups: 1, maxGroups: 1}]\n    replicaScheduling:";
+    let text = MANIFESTS
+        .replace("spec: {syncMode: Push}", "spec: {syncMode: Push, region: north}")
+        .replace("  taints: [{key: maintenance, effect: NoSchedule}]", "  region: south")
+        .replace("    replicaScheduling:", places);
+    let (out, _) = run(&text, Output::Table, false);
+    let expected = "\
+shop/web-deployment: Success: Binding has been scheduled successfully.
+     REGION  CLUSTERS  WEIGHT
+  *  north          1    3000
+     south          1    3000
+  CLUSTER  SCORE  FREE  FROM              WEIGHT  BEFORE  AFTER  WHY NOT
+  far          0    16  resource summary       -       0      0  region \"south\" was not chosen
+  near         0    16  resource summary      16       0      3
+
+";
+    assert_eq!(out, expected);
+    let (out, _) = run(&text, Output::Json, true);
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let attempt = &answer["trace"]["attempts"][0];
+    assert_eq!(attempt["spreadBy"], "region");
+    assert_eq!(attempt["groups"][0], json!({"name": "north", "clusters": 1, "weight": 3000, "chosen": true}));
+    let filters: Vec<&str> =
+        attempt["clusters"][0]["filters"].as_array().unwrap().iter().filter_map(|f| f["filter"].as_str()).collect();
+    let all = [
+        "APIEnablement",
+        "TaintToleration",
+        "ClusterAffinity",
+        "SpreadConstraint",
+        "ClusterEviction",
+        "WorkloadAffinity",
+        "WorkloadAntiAffinity",
+    ];
+    assert_eq!(filters, all, "each filter has its say");
 }

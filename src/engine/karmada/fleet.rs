@@ -34,6 +34,24 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// From one state of a cluster to another; None: it is not there.
+    pub fn between(old: Option<&Cluster>, new: Option<&Cluster>) -> Difference {
+        match (old, new) {
+            (None, None) => Difference::default(),
+            (Some(old), Some(new)) => Difference {
+                presence: old.deleting != new.deleting,
+                traits: !old.has_traits_of(new),
+                room: old.room != new.room,
+            },
+            _ => Difference { presence: true, traits: true, room: true },
+        }
+    }
+
+    /// What may go there is not what it was; otherwise only how much.
+    pub fn is_of_fit(self) -> bool {
+        self.presence || self.traits
+    }
+
     pub fn is_none(self) -> bool {
         self == Difference::default()
     }
@@ -159,19 +177,15 @@ impl Fleet {
             let cluster = Arc::clone(self.cluster(slot));
             Arc::make_mut(&mut self.traits).add(slot, &cluster);
             Arc::make_mut(&mut self.columns).put(slot, &cluster);
-            return Difference { presence: true, traits: true, room: true };
+            return Difference::between(None, Some(&cluster));
         };
         let old = Arc::clone(self.cluster(slot));
-        let difference = Difference {
-            presence: old.deleting != cluster.deleting,
-            traits: !old.has_traits_of(&cluster),
-            room: old.room != cluster.room,
-        };
+        let difference = Difference::between(Some(&old), Some(&cluster));
         if difference.is_none() {
             return difference;
         }
         let cluster = Arc::new(cluster);
-        if difference.presence || difference.traits {
+        if difference.is_of_fit() {
             let traits = Arc::make_mut(&mut self.traits);
             traits.remove(slot, &old);
             traits.add(slot, &cluster);
@@ -188,7 +202,7 @@ impl Fleet {
         let old = Arc::make_mut(&mut self.rows).remove(slot);
         Arc::make_mut(&mut self.traits).remove(slot, &old);
         Arc::make_mut(&mut self.columns).clear(slot);
-        Difference { presence: true, traits: true, room: true }
+        Difference::between(Some(&old), None)
     }
 
     pub(super) fn slot(&self, name: &str) -> Option<Slot> {

@@ -3,7 +3,7 @@
 //! How to call it:
 //!
 //! 1. Keep one [`Fleet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters change. Either says
-//!    what it changed ([`Difference`]), so that the caller knows which bindings to look at again. Clones are free.
+//!    what it changed ([`Difference`]). Clones are free. A [`Reach`] tells whom that can matter to.
 //! 2. Keep [`Workloads`] if groups of workloads matter, else pass an empty one.
 //! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide them in order of priority:
 //!    [`decide_all`], or a [`Pass`] and `pass.decide(&request)` one after another. Bindings of one pass share work, and
@@ -26,6 +26,7 @@ mod fleet;
 mod pass;
 mod placement;
 mod profile;
+mod reach;
 mod request;
 mod select;
 mod specified;
@@ -45,8 +46,9 @@ pub use fleet::{Difference, Fleet};
 pub use pass::Pass;
 pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
+pub use reach::Reach;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
-pub use trace::{Attempt, ClusterTrace, Score, Trace, Verdict};
+pub use trace::{Attempt, ClusterTrace, GroupTrace, Score, Trace, Verdict};
 pub use workloads::Workloads;
 
 /// Decides one binding. Many are cheaper in one [`Pass`].

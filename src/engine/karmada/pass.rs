@@ -134,11 +134,10 @@ impl<'a> Pass<'a> {
         }
         let Some(placement) = &request.placement else { return Err(Skip::NoPlacement) };
         let asked = request.placement_changed
-            || replicas_changed(request, placement)
+            || request.has_other_replicas_than(placement)
             || components::changed(request, self.profile)
             || request.is_triggered(self.profile)
-            || !request.is_workload()
-            || placement.division == Division::Duplicated
+            || request.is_decided_at_every_chance(placement)
             || self.sits_on_leaving_cluster(request);
         if asked { Ok(placement) } else { Err(Skip::Unchanged) }
     }
@@ -200,6 +199,7 @@ impl<'a> Pass<'a> {
         plan.feasible(&case, feasible);
         let mut listed = Vec::new();
         let mut selected = Vec::new();
+        let mut spread = None;
         let result = (|| {
             if feasible.is_empty() {
                 return Err(Failure::NoClusterFits);
@@ -208,7 +208,7 @@ impl<'a> Pass<'a> {
             if trace.is_some() {
                 listed.clone_from(candidates);
             }
-            select::select(&case, candidates)
+            select::select(&case, candidates, trace.is_some().then_some(&mut spread))
                 .map_err(|why| Failure::Impossible(format!("failed to select clusters: {why}")))?;
             if candidates.is_empty() {
                 let why = "failed to assign replicas: no clusters available to schedule";
@@ -239,7 +239,9 @@ impl<'a> Pass<'a> {
             };
             let (listed, selected, weighted) = (&listed, &selected, &plan.weighted);
             let counted = counts_room(&case, plan);
-            trace.attempts.push(trace::attempt(&case, &Seen { listed, counted, selected, weighted, outcome }));
+            let spread = spread.as_ref();
+            let seen = Seen { listed, counted, selected, spread, weighted, outcome };
+            trace.attempts.push(trace::attempt(&case, &seen));
         }
         result
     }
@@ -287,15 +289,6 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     (request.is_divisible() && specified != wanted).then(|| {
         format!("the specified replicas sum up to {specified}, the workload has {wanted}: it is not scheduled until they are equal")
     })
-}
-
-/// The replicas there are not the replicas that are wanted.
-fn replicas_changed(request: &Request, placement: &Placement) -> bool {
-    let wanted = i64::from(request.replicas);
-    match placement.division {
-        Division::Duplicated => request.targets.iter().any(|target| i64::from(target.replicas) != wanted),
-        _ => request.targets.iter().map(|target| i64::from(target.replicas)).sum::<i64>() != wanted,
-    }
 }
 
 impl Plan {

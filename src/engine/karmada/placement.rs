@@ -1,6 +1,9 @@
 //! A placement as the engine reads it: parsed, defaulted, comparable. Bindings with equal placements share work.
 
+use std::fmt;
+
 use super::affinity::Affinity;
+use super::cluster::Cluster;
 use crate::k8s::Toleration;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,6 +44,18 @@ pub enum By {
     Label(Box<str>),
 }
 
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            By::Cluster => "cluster",
+            By::Region => "region",
+            By::Zone => "zone",
+            By::Provider => "provider",
+            By::Label(key) => key,
+        })
+    }
+}
+
 /// How replicas are divided among the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Division {
@@ -73,6 +88,19 @@ pub struct Share {
 }
 
 impl Placement {
+    /// Every affinity that a pass may choose clusters by. None: it may choose any cluster (R106).
+    pub(super) fn affinities(&self) -> Option<impl Iterator<Item = &Affinity>> {
+        // An affinity beside groups wins.
+        let terms = if self.affinity.is_some() { &[][..] } else { &self.terms[..] };
+        let of_terms = terms.iter().flat_map(|term| std::iter::once(&term.affinity).chain(&term.overflow));
+        (self.affinity.is_some() || !terms.is_empty()).then(|| self.affinity.iter().chain(of_terms))
+    }
+
+    /// Whether some pass may choose the cluster, as far as affinities go.
+    pub fn can_choose(&self, cluster: &Cluster) -> bool {
+        self.affinities().is_none_or(|mut affinities| affinities.any(|affinity| affinity.matches(cluster)))
+    }
+
     /// Spread constraints do not apply to division by static weight, unless a weight preference is there with
     /// nothing in it.
     pub(super) fn ignores_spread(&self) -> bool {

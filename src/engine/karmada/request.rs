@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::placement::Placement;
+use super::placement::{Division, Placement};
 use super::profile::Profile;
 use crate::k8s::{Quantity, Time};
 
@@ -164,6 +164,29 @@ impl Request {
     /// replicas.
     pub(super) fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
+    }
+
+    /// The replicas there are not the replicas that are wanted.
+    pub(super) fn has_other_replicas_than(&self, placement: &Placement) -> bool {
+        let wanted = i64::from(self.replicas);
+        match placement.division {
+            Division::Duplicated => self.targets.iter().any(|target| i64::from(target.replicas) != wanted),
+            _ => self.targets.iter().map(|target| i64::from(target.replicas)).sum::<i64>() != wanted,
+        }
+    }
+
+    /// As upstream: what is not divided follows its clusters.
+    pub(super) fn is_decided_at_every_chance(&self, placement: &Placement) -> bool {
+        !self.is_workload() || placement.division == Division::Duplicated
+    }
+
+    /// Its replicas are all placed, so that clusters that it is not on can come and go without another decision. Where
+    /// the last pass failed, or a trigger is pending, somebody else must know.
+    pub fn is_settled(&self) -> bool {
+        self.placement.as_ref().is_some_and(|placement| {
+            let asks = self.is_decided_at_every_chance(placement) || self.has_other_replicas_than(placement);
+            !asks && self.components.is_empty()
+        })
     }
 
     /// Replicas now on `cluster`, 0 if none.

@@ -5,6 +5,7 @@ use super::filters::Case;
 use super::fleet::Slot;
 use super::placement::{By, Division, Spread};
 use super::spread;
+use super::trace::Spreading;
 
 /// A cluster that passed the filters. Kept small: a pass touches hundreds for each binding.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,11 @@ pub(super) type Refusal = String;
 
 /// Reduces `candidates` to those that are used. Where constraints choose, the order is the order of preference, and
 /// `standing` says so too.
-pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
+pub(super) fn select(
+    case: &Case<'_>,
+    candidates: &mut Vec<Candidate>,
+    seen: Option<&mut Option<Spreading>>,
+) -> Result<(), Refusal> {
     let placement = case.placement;
     if placement.spread.is_empty() || placement.ignores_spread() {
         return Ok(());
@@ -71,7 +76,7 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     };
     let by_cluster = placement.spread_by(&By::Cluster);
     if spread::applies(case) {
-        spread::select(case, candidates)?;
+        spread::select(case, candidates, seen)?;
     } else if let Some(constraint) = by_cluster {
         select_clusters(&bounded(case, constraint), needed, candidates)?;
     } else {

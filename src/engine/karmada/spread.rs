@@ -7,6 +7,7 @@ use super::filters::Case;
 use super::fleet::Places;
 use super::placement::{By, Division, Spread};
 use super::select::{Candidate, Refusal, bounded, lead};
+use super::trace::{GroupTrace, Spreading};
 
 /// Whether any constraint is about groups that can be selected by.
 pub(super) fn applies(case: &Case<'_>) -> bool {
@@ -31,7 +32,12 @@ struct Group<'a> {
     weight: i64,
 }
 
-pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
+/// `seen` is told what there was to choose from, if anybody asks.
+pub(super) fn select(
+    case: &Case<'_>,
+    candidates: &mut Vec<Candidate>,
+    seen: Option<&mut Option<Spreading>>,
+) -> Result<(), Refusal> {
     let constraint = bounded(case, constraint(case).expect("asked before"));
     let clusters = case.placement.spread_by(&By::Cluster).map(|spread| bounded(case, spread));
     let mut groups = group(case, &constraint.by, candidates);
@@ -40,10 +46,14 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
         let members = &mut candidates[group.start..group.start + group.size];
         group.weight = weight(case, constraint.min, clusters_min, members);
     }
-    if (groups.len() as i64) < constraint.min {
-        return Err(format!("the number of feasible {} is less than spreadConstraint.MinGroups", noun(&constraint.by)));
+    let enough = groups.len() as i64 >= constraint.min;
+    let chosen = if enough { choose_groups(&groups, constraint.min, constraint.max, clusters_min) } else { Vec::new() };
+    if let Some(seen) = seen {
+        *seen = Some(spreading(&constraint.by, &groups, &chosen, candidates));
     }
-    let chosen = choose_groups(&groups, constraint.min, constraint.max, clusters_min);
+    if !enough {
+        return Err(format!("the number of feasible {} is less than spreadConstraint.MinGroups", constraint.by));
+    }
     if chosen.is_empty() {
         return Err("the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned());
     }
@@ -67,14 +77,13 @@ pub(super) fn select(case: &Case<'_>, candidates: &mut Vec<Candidate>) -> Result
     Ok(())
 }
 
-fn noun(by: &By) -> &str {
-    match by {
-        By::Cluster => "cluster",
-        By::Region => "region",
-        By::Zone => "zone",
-        By::Provider => "provider",
-        By::Label(key) => key,
-    }
+fn spreading(by: &By, groups: &[Group<'_>], chosen: &[usize], candidates: &[Candidate]) -> Spreading {
+    let told = groups.iter().enumerate().map(|(position, group)| {
+        let members = candidates[group.start..group.start + group.size].iter().map(Candidate::slot).collect();
+        let chosen = chosen.contains(&position);
+        (GroupTrace { name: group.name.into(), clusters: group.size, weight: group.weight, chosen }, members)
+    });
+    Spreading { by: by.clone(), groups: told.collect() }
 }
 
 /// Brings candidates of the same place together. Those of no place are left out.

@@ -227,6 +227,70 @@ proptest! {
     }
 
     #[test]
+    fn a_cluster_finds_the_placements_that_can_choose_it(
+        clusters in clusters(),
+        placements in prop::collection::vec(placement(), 0..6),
+        gone in any::<[bool; 6]>(),
+    ) {
+        let mut reach = Reach::default();
+        for (number, placement) in (0..).zip(&placements) {
+            reach.insert(number, Shared::new(placement.clone()));
+        }
+        for (number, _) in (0..).zip(gone).filter(|(_, gone)| *gone) {
+            reach.remove(number);
+        }
+        for cluster in &clusters {
+            let tried = (0..).zip(&placements).filter(|(_, placement)| placement.can_choose(cluster));
+            let tried = tried.map(|(number, _)| number).filter(|number: &u32| !gone[*number as usize]);
+            prop_assert_eq!(reach.choosing(cluster), tried.collect());
+        }
+    }
+
+    /// What the index of the scheduler rests on: whom it leaves asleep would be decided as before.
+    #[test]
+    fn a_cluster_matters_only_to_who_is_on_it_or_can_choose_it_and_is_not_settled(
+        mut clusters in clusters(),
+        changed in cluster("m3".to_owned()),
+        goes in any::<bool>(),
+        mut request in request(),
+        ours in any::<bool>(),
+    ) {
+        let (profile, workloads) = (if ours { Profile::ours() } else { Profile::karmada() }, Workloads::default());
+        let decided = |clusters: &[Cluster], request: &Request| {
+            decide(&Fleet::new(clusters.to_vec()), &workloads, request, &profile)
+        };
+        // As it is after its own pass: nobody asks for another one but the changed cluster.
+        let first = decided(&clusters, &request);
+        if let Some(targets) = first.targets() {
+            request.targets = targets.to_vec();
+            request.placement_changed = false;
+        }
+        if first.is_success() {
+            (request.force, request.triggered_at) = (false, None);
+            request.observed_term = first.term().unwrap_or_default().into();
+        }
+        let failed = matches!(first.outcome, Outcome::Failed(_));
+        let before = decided(&clusters, &request);
+        let old = clusters.iter().position(|cluster| *cluster.name == *changed.name).map(|at| clusters.remove(at));
+        let new = (!goes).then_some(changed);
+        clusters.extend(new.clone());
+        let after = decided(&clusters, &request);
+        let is_on_it = request.targets.iter().any(|target| *target.name == *"m3");
+        let placement = request.placement.as_ref().unwrap();
+        let can_choose = [&old, &new].into_iter().flatten().any(|cluster| placement.can_choose(cluster));
+        if is_on_it || (can_choose && (failed || !request.is_settled())) {
+            return Ok(());
+        }
+        // The message of a failure counts all clusters there are.
+        let effect = |decision: &Decision| (
+            decision.targets().map(<[Target]>::to_vec),
+            decision.term().map(str::to_owned),
+            decision.condition().map(|condition| condition.reason.to_owned()),
+        );
+        prop_assert_eq!(effect(&before), effect(&after), "{:?} became {:?}", old, new);
+    }
+
+    #[test]
     fn bindings_of_one_pass_are_decided_as_if_alone(clusters in clusters(), requests in prop::collection::vec(request(), 1..5)) {
         let (fleet, workloads, profile) = (Fleet::new(clusters), Workloads::default(), Profile::karmada());
         let alone: Vec<Decision> =
@@ -393,6 +457,29 @@ fn r139_specified_replicas_that_do_not_add_up_leave_everything_as_it_is() {
 fn c22_replicas_of_an_entry_without_a_cluster_go_nowhere_else() {
     let failed = decided(&[ready("c1", "A", 99)], &deployment(specified(&[("A", 3), ("B", 4)]), 7, &[])).unwrap_err();
     assert_eq!(failed.message, "failed to assign replicas: no cluster can take the 4 replicas of staticSpecifyList[1]");
+}
+
+#[test]
+fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
+    let clusters =
+        [ready("a1", "A", 9), ready("a2", "A", 5), ready("b1", "B", 3), ready("c1", "C", 8), ready("d1", "", 50)];
+    let constraints = vec![Spread { by: By::Region, min: 2, max: 2 }, Spread { by: By::Cluster, min: 2, max: 2 }];
+    let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
+    let request = deployment(placement, 12, &[]);
+    let (_, trace) = explain(&Fleet::new(clusters), &Workloads::default(), &request, &Profile::ours());
+    let attempt = &trace.attempts[0];
+    let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
+    // Each of two regions should hold six: region A has room for fourteen, B for three, C for eight.
+    assert_eq!(groups, [("A", 2, 6000, true), ("C", 1, 6000, true), ("B", 1, 3000, false)]);
+    let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
+    let expected = [
+        None,
+        Some("others of region \"A\" and its like come first"),
+        Some("region \"B\" was not chosen"),
+        None,
+        Some("cluster(s) did not have region property"),
+    ];
+    assert_eq!((attempt.spread_by.as_deref(), out), (Some("region"), expected.to_vec()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::filters::{Case, FILTERS};
-use super::placement::Division;
+use super::placement::{By, Division};
 use super::request::{Mode, Target};
 use super::select::Candidate;
 use crate::engine::bits::Bits;
@@ -27,6 +27,12 @@ pub struct Attempt {
     pub group: Option<Box<str>>,
     /// By name.
     pub clusters: Vec<ClusterTrace>,
+    /// What the clusters were grouped by to spread them: `region`, `zone`, `provider`, or the key of a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread_by: Option<String>,
+    /// The groups that were weighed for that, best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupTrace>,
     /// Why the attempt failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -58,6 +64,18 @@ pub struct ClusterTrace {
     pub out: Option<String>,
 }
 
+/// A group of candidates that share a place.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupTrace {
+    pub name: Box<str>,
+    /// Candidates in it.
+    pub clusters: usize,
+    /// A thousand for each replica, or each cluster, that there is room for, and the mean score.
+    pub weight: i64,
+    pub chosen: bool,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     pub filter: &'static str,
@@ -82,13 +100,38 @@ pub(super) struct Seen<'a> {
     /// Whether room was counted at all.
     pub counted: bool,
     pub selected: &'a [Candidate],
+    /// None: nothing was spread over groups.
+    pub spread: Option<&'a Spreading>,
     pub weighted: &'a [(Bits, i64)],
     pub outcome: Result<&'a [Target], &'a str>,
 }
 
+/// The choice among groups of clusters.
+#[derive(Clone, Debug)]
+pub(super) struct Spreading {
+    pub by: By,
+    /// With the slots of their members.
+    pub groups: Vec<(GroupTrace, Vec<usize>)>,
+}
+
+impl Spreading {
+    fn group_of(&self, slot: usize) -> Option<&GroupTrace> {
+        self.groups.iter().find(|(_, members)| members.contains(&slot)).map(|(group, _)| group)
+    }
+}
+
 pub(super) fn attempt(case: &Case<'_>, seen: &Seen<'_>) -> Attempt {
     let clusters = case.fleet.slots_by_name().map(|slot| cluster(case, seen, slot)).collect();
-    Attempt { group: case.term.map(|term| term.name.clone()), clusters, failure: seen.outcome.err().map(str::to_owned) }
+    let mut groups: Vec<GroupTrace> =
+        seen.spread.map_or_else(Vec::new, |spread| spread.groups.iter().map(|(group, _)| group.clone()).collect());
+    groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.name.cmp(&b.name)));
+    Attempt {
+        group: case.term.map(|term| term.name.clone()),
+        clusters,
+        spread_by: seen.spread.map(|spread| spread.by.to_string()),
+        groups,
+        failure: seen.outcome.err().map(str::to_owned),
+    }
 }
 
 fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
@@ -114,7 +157,7 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         (Some(verdict), _) => verdict.objection.clone(),
         (None, None) => None,
         (None, Some(_)) if seen.outcome.is_err() => Some("the attempt failed as a whole".to_owned()),
-        (None, Some(_)) if !selected => Some("the spread constraints chose other clusters".to_owned()),
+        (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(case).to_owned()),
         (None, Some(_)) => Some("others have a better claim to each replica".to_owned()),
     };
@@ -136,6 +179,19 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         replicas_before: case.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,
+    }
+}
+
+/// Why the constraints went past a candidate.
+fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
+    let count = seen.selected.len();
+    let Some(spread) = seen.spread else {
+        return format!("the spread constraints allow {count} cluster(s), and others come first");
+    };
+    match spread.group_of(candidate.slot()) {
+        None => format!("it has no {}", spread.by),
+        Some(group) if !group.chosen => format!("{} {:?} was not chosen", spread.by, &*group.name),
+        Some(group) => format!("others of {} {:?} and its like come first", spread.by, &*group.name),
     }
 }
 

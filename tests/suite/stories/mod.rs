@@ -11,4 +11,5 @@ mod seeds;
 mod simulation;
 mod task;
 mod ttl;
+mod wake;
 mod world;

@@ -1,0 +1,269 @@
+//! Which bindings a changed cluster can matter to: those that are on it, and of those whose placement can choose it the
+//! ones that a pass would decide (`Request::is_settled`) or that are parked, which the queue knows.
+//!
+//! Kept in step with the bindings event by event. Nothing here walks all bindings, all placements, or the fleet:
+//! bindings are filed under the text of their placement, of which there are few, and under the clusters they are on.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::lower;
+use super::trigger::Head;
+use crate::api::karmada::policy::v1alpha1::Placement;
+use crate::engine::karmada::{Cluster, Reach, Shared};
+use crate::k8s::Key;
+
+#[derive(Default)]
+pub struct Index {
+    numbers: HashMap<Key, u32>,
+    /// By number, like those below: sets of numbers are small and cheap to change.
+    bindings: Vec<Option<Binding>>,
+    vacant: Vec<u32>,
+    placements: HashMap<Arc<str>, u32>,
+    shelves: Vec<Option<Shelf>>,
+    vacant_shelves: Vec<u32>,
+    reach: Reach,
+    on: HashMap<Arc<str>, BTreeSet<u32>>,
+}
+
+struct Binding {
+    key: Key,
+    priority: i32,
+    shelf: Option<u32>,
+    targets: Box<[Arc<str>]>,
+}
+
+/// The bindings of one placement.
+struct Shelf {
+    text: Arc<str>,
+    count: usize,
+    /// Those that are not settled.
+    restless: BTreeSet<u32>,
+}
+
+/// What a change of a cluster reaches.
+pub struct Reached {
+    shelves: BTreeSet<u32>,
+    on_it: BTreeSet<u32>,
+}
+
+impl Index {
+    /// Files a binding, or files it anew.
+    pub fn upsert(&mut self, key: &Key, head: &Head<'_>) {
+        self.remove(key);
+        let number = self.vacant.pop().unwrap_or(self.bindings.len() as u32);
+        let shelf = head.placement.map(|text| self.shelf(text));
+        if let Some(shelf) = shelf {
+            let shelf = self.shelves[shelf as usize].as_mut().expect("just made or found");
+            shelf.count += 1;
+            if !head.is_settled(self.reach.find(self.placements[&shelf.text])) {
+                shelf.restless.insert(number);
+            }
+        }
+        let targets = head.clusters.iter().map(|target| self.file_under_cluster(&target.name, number)).collect();
+        let binding = Binding { key: key.clone(), priority: head.priority, shelf, targets };
+        if number as usize == self.bindings.len() {
+            self.bindings.push(None);
+        }
+        self.bindings[number as usize] = Some(binding);
+        self.numbers.insert(key.clone(), number);
+    }
+
+    pub fn remove(&mut self, key: &Key) {
+        let Some(number) = self.numbers.remove(key) else { return };
+        let binding = self.bindings[number as usize].take().expect("numbers in use have a binding");
+        self.vacant.push(number);
+        for cluster in &binding.targets {
+            let Some(there) = self.on.get_mut(cluster) else { continue };
+            there.remove(&number);
+            if there.is_empty() {
+                self.on.remove(cluster);
+            }
+        }
+        if let Some(shelf) = binding.shelf {
+            self.take_off(shelf, number);
+        }
+    }
+
+    /// Whom a cluster can matter to that was `old` and is `new`.
+    pub fn reached(&self, name: &str, old: Option<&Cluster>, new: Option<&Cluster>) -> Reached {
+        let shelves = [old, new].into_iter().flatten().flat_map(|cluster| self.reach.choosing(cluster)).collect();
+        Reached { shelves, on_it: self.on.get(name).cloned().unwrap_or_default() }
+    }
+
+    /// Bindings that a pass would decide, with their priority; each once.
+    pub fn restless<'a>(&'a self, reached: &'a Reached) -> impl Iterator<Item = (&'a Key, i32)> {
+        let shelves = reached.shelves.iter().filter_map(|shelf| self.shelves[*shelf as usize].as_ref());
+        let elsewhere = shelves.flat_map(|shelf| &shelf.restless).filter(|number| !reached.on_it.contains(number));
+        let numbers = reached.on_it.iter().chain(elsewhere);
+        numbers.filter_map(|number| self.bindings[*number as usize].as_ref()).map(|found| (&found.key, found.priority))
+    }
+
+    /// Whether it matters to the binding if it has failed, or is in work.
+    pub fn concerns(&self, reached: &Reached, key: &Key) -> bool {
+        let Some(number) = self.numbers.get(key) else { return false };
+        let shelf = self.bindings[*number as usize].as_ref().and_then(|binding| binding.shelf);
+        reached.on_it.contains(number) || shelf.is_some_and(|shelf| reached.shelves.contains(&shelf))
+    }
+
+    /// The number of the placement's shelf; made for the first binding that has it.
+    fn shelf(&mut self, text: &str) -> u32 {
+        if let Some(known) = self.placements.get(text) {
+            return *known;
+        }
+        let number = self.vacant_shelves.pop().unwrap_or(self.shelves.len() as u32);
+        if number as usize == self.shelves.len() {
+            self.shelves.push(None);
+        }
+        let text: Arc<str> = text.into();
+        // One that cannot be read chooses no cluster, whatever becomes of the fleet.
+        if let Ok(placement) = serde_json::from_str::<Placement>(&text) {
+            self.reach.insert(number, Shared::new(lower::karmada::placement(&placement)));
+        }
+        self.shelves[number as usize] = Some(Shelf { text: text.clone(), count: 0, restless: BTreeSet::new() });
+        self.placements.insert(text, number);
+        number
+    }
+
+    fn take_off(&mut self, number: u32, binding: u32) {
+        let place = &mut self.shelves[number as usize];
+        let Some(shelf) = place else { return };
+        shelf.restless.remove(&binding);
+        shelf.count -= 1;
+        if shelf.count == 0 {
+            self.placements.remove(&shelf.text);
+            self.reach.remove(number);
+            *place = None;
+            self.vacant_shelves.push(number);
+        }
+    }
+
+    /// The shared form of the cluster's name.
+    fn file_under_cluster(&mut self, name: &str, number: u32) -> Arc<str> {
+        if let Some((known, _)) = self.on.get_key_value(name) {
+            let known = Arc::clone(known);
+            self.on.entry(Arc::clone(&known)).or_default().insert(number);
+            return known;
+        }
+        let name: Arc<str> = name.into();
+        self.on.insert(Arc::clone(&name), BTreeSet::from([number]));
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::k8s::{GroupResource, Object, Revision};
+    use crate::scheduler::trigger;
+
+    fn key(name: usize) -> Key {
+        Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", format!("b{name}").as_str())
+    }
+
+    fn object(name: usize, spec: &Value) -> Object {
+        let json = serde_json::to_vec(&json!({"metadata": {}, "spec": spec})).unwrap();
+        Object::decode(key(name), Revision(1), json.into()).unwrap()
+    }
+
+    fn cluster(region: &str) -> Cluster {
+        let wire =
+            serde_json::from_value(json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push", "region": region}}))
+                .unwrap();
+        lower::karmada::cluster(&wire).0
+    }
+
+    fn in_region(region: &str) -> Value {
+        let wanted = json!({"key": "region", "operator": "In", "values": [region]});
+        json!({
+            "clusterAffinity": {"fieldSelector": {"matchExpressions": [wanted]}},
+            "replicaScheduling": {
+                "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+            },
+        })
+    }
+
+    fn woken(index: &Index, old: &Cluster, new: &Cluster) -> Vec<String> {
+        let reached = index.reached("m1", Some(old), Some(new));
+        let mut names: Vec<String> = index.restless(&reached).map(|(key, _)| key.name.to_string()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_cluster_wakes_who_is_on_it_and_who_could_use_it_and_nobody_else() {
+        let mut index = Index::default();
+        let specs = [
+            // Waits for room in the region that the cluster moves to.
+            json!({"replicas": 2, "placement": in_region("north")}),
+            // Is served in that region.
+            json!({"replicas": 2, "placement": in_region("north"), "clusters": [{"name": "m2", "replicas": 2}]}),
+            // Waits for another region.
+            json!({"replicas": 2, "placement": in_region("west")}),
+            // Is on the cluster.
+            json!({"replicas": 2, "placement": in_region("west"), "clusters": [{"name": "m1", "replicas": 2}]}),
+            // Is not divided, and may go anywhere.
+            json!({"replicas": 2, "placement": {}, "clusters": [{"name": "m2", "replicas": 2}]}),
+            // Cannot be read.
+            json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
+        ];
+        for (number, spec) in specs.iter().enumerate() {
+            index.upsert(&key(number), &trigger::head(&object(number, spec)));
+        }
+        assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
+        assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
+        assert_eq!(woken(&index, &cluster("north"), &cluster("")), ["b0", "b3", "b4"], "what it could use is gone");
+        let reached = index.reached("m1", None, Some(&cluster("north")));
+        assert!(index.concerns(&reached, &key(1)) && !index.concerns(&reached, &key(2)));
+    }
+
+    #[test]
+    fn what_is_no_longer_there_is_forgotten_entirely() {
+        let mut index = Index::default();
+        for name in 0..4 {
+            let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
+            index.upsert(&key(name), &trigger::head(&object(name, &spec)));
+        }
+        for name in 0..4 {
+            index.remove(&key(name));
+            index.remove(&key(name));
+        }
+        assert!(index.numbers.is_empty() && index.placements.is_empty() && index.on.is_empty());
+        assert_eq!((index.vacant.len(), index.vacant_shelves.len()), (4, 1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// However it came about, the index says what an index made anew says.
+        #[test]
+        fn history_leaves_no_trace(steps in prop::collection::vec((0_usize..5, 0_usize..6, 0_i32..3, 0_usize..3), 0..40)) {
+            let placements = [in_region("north"), in_region("west"), json!({}), json!({"clusterAffinity": {"clusterNames": ["m1"]}})];
+            let mut now: HashMap<usize, Value> = HashMap::new();
+            let mut index = Index::default();
+            for (name, placement, replicas, on) in steps {
+                let Some(placement) = placements.get(placement) else {
+                    index.remove(&key(name));
+                    now.remove(&name);
+                    continue;
+                };
+                let clusters: Vec<Value> = (0..on).map(|on| json!({"name": format!("m{on}"), "replicas": 1})).collect();
+                let spec = json!({"replicas": replicas, "placement": placement, "clusters": clusters});
+                index.upsert(&key(name), &trigger::head(&object(name, &spec)));
+                now.insert(name, spec);
+            }
+            let mut anew = Index::default();
+            for (name, spec) in &now {
+                anew.upsert(&key(*name), &trigger::head(&object(*name, spec)));
+            }
+            for (old, new) in [("north", "north"), ("", "west"), ("", "")] {
+                let (old, new) = (cluster(old), cluster(new));
+                prop_assert_eq!(woken(&index, &old, &new), woken(&anew, &old, &new));
+            }
+        }
+    }
+}

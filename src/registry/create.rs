@@ -106,6 +106,7 @@ pub(super) fn prepare(
         object.remove("status");
     }
     admission.finish(object, None, errors)?;
+    warnings.extend((admission.row.advise)(object));
     Ok(is_generated)
 }
 

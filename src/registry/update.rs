@@ -151,6 +151,9 @@ pub(super) fn plan(
         metadata.insert("resourceVersion".to_owned(), old_metadata["resourceVersion"].clone());
     }
     admission.finish(&mut object, Some(old), errors)?;
+    if part != Part::Status {
+        warnings.extend((admission.row.advise)(&object));
+    }
     if part == Part::Status && (differs(&object, old, has_status) || object.get("metadata") != old.get("metadata")) {
         // Defaults of a newer Ballast have found their way into the rest, which is not this write's to change.
         object = with_status(old.clone(), object.remove("status"));

@@ -75,6 +75,11 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// `metadata` already has its namespace and, for a new object, its uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
+    /// What is permitted and probably not meant, in a sentence each: warnings, whatever the field validation.
+    fn advise(_object: &Map<String, Value>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Rules that a schema cannot say. Runs on the decoded object, after the schema found no fault.
     fn validate(_object: &Self, _old: Option<&Self>) -> FieldErrors {
         FieldErrors::default()
@@ -91,6 +96,7 @@ pub struct Given<'a> {
 
 type Mend = fn(&mut Map<String, Value>) -> Vec<String>;
 type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
+type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
 /// One row: a `Resource` with its type erased.
@@ -114,6 +120,7 @@ pub struct ResourceKind {
     pub schema: Arc<Schema>,
     pub mend: Mend,
     pub prepare: Prepare,
+    pub advise: Advise,
     pub validate: Validate,
 }
 
@@ -139,6 +146,7 @@ impl ResourceKind {
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
             prepare: T::prepare,
+            advise: T::advise,
             validate: validate::<T>,
         }
     }

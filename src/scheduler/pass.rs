@@ -14,7 +14,7 @@ use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
-use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
+use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Workloads};
 use crate::k8s::{Key, Object, Revision, Time};
 use crate::watch::View;
 use crate::worker::Next;
@@ -71,7 +71,7 @@ impl Pass {
         let change = commit::written(tree, object.generation, trigger, &decision, self.now);
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
-        Verdict { key, revision, change, next: self.next(&decision), news }
+        Verdict { key, revision, change, next: next(&decision), news }
     }
 
     /// Clusters on which the binding's tolerations have run out. It must not be sent back to where it was
@@ -83,21 +83,14 @@ impl Pass {
         let is_over = |taints: &[Taint]| Stay::of(taints, tolerations, self.now).is_over(self.now);
         hostile.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
-
-    fn next(&self, decision: &Decision) -> Next {
-        match decision.requeue() {
-            // Differs from Karmada: where no cluster fits now, one may later, and the trigger that asked
-            // for the pass is still owed (C19).
-            Requeue::None if self.profile.rules == Rules::Default && has_failed(decision) => Next::Park,
-            Requeue::None => Next::Done,
-            Requeue::Unschedulable => Next::Park,
-            Requeue::Backoff => Next::Retry,
-        }
-    }
 }
 
-fn has_failed(decision: &Decision) -> bool {
-    matches!(decision.outcome, engine::Outcome::Failed(_))
+fn next(decision: &Decision) -> Next {
+    match decision.requeue() {
+        Requeue::None => Next::Done,
+        Requeue::Unschedulable => Next::Park,
+        Requeue::Backoff => Next::Retry,
+    }
 }
 
 fn read(object: &Object) -> Result<(AnyBinding, engine::Request, Map<String, Value>), String> {

@@ -4,6 +4,7 @@ mod api_fields;
 mod api_fields_fleet;
 mod api_round_trip;
 mod cli;
+mod bad_input;
 mod fuzz;
 mod http;
 mod openapi;

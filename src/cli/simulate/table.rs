@@ -8,7 +8,8 @@ use super::Report;
 use crate::engine::karmada::{Attempt, ClusterTrace, Trace};
 
 pub fn write(id: &str, report: &Report, trace: &Trace) -> String {
-    let mut text = format!("{id}: {}\n", outcome(report));
+    let mode = trace.mode.map_or_else(String::new, |mode| format!(" ({mode:?})"));
+    let mut text = format!("{id}{mode}: {}\n", outcome(report));
     for attempt in &trace.attempts {
         if let Some(group) = &attempt.group {
             let _ = writeln!(text, "  group {group}:");

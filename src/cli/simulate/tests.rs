@@ -68,7 +68,7 @@ fn a_trace_tells_why_each_cluster_is_out() {
 fn a_table_reads_from_left_to_right() {
     let (out, _) = run(MANIFESTS, Output::Table, false);
     let expected = "\
-shop/web-deployment: Success: Binding has been scheduled successfully.
+shop/web-deployment (Steady): Success: Binding has been scheduled successfully.
   CLUSTER  SCORE  FREE  FROM              WEIGHT  BEFORE  AFTER  WHY NOT
   far          -     -  -                      -       0      0  cluster(s) had untolerated taint {maintenance:NoSchedule}
   near         0    16  resource summary      16       0      3
@@ -115,7 +115,7 @@ fn region_weights_are_in_the_table_and_in_the_trace() {
         .replace("    replicaScheduling:", places);
     let (out, _) = run(&text, Output::Table, false);
     let expected = "\
-shop/web-deployment: Success: Binding has been scheduled successfully.
+shop/web-deployment (Steady): Success: Binding has been scheduled successfully.
      REGION  CLUSTERS  WEIGHT
   *  north          1    3000
      south          1    3000
@@ -128,7 +128,7 @@ shop/web-deployment: Success: Binding has been scheduled successfully.
     let (out, _) = run(&text, Output::Json, true);
     let answer: Value = serde_json::from_str(&out).unwrap();
     let attempt = &answer["trace"]["attempts"][0];
-    assert_eq!(attempt["spreadBy"], "region");
+    assert_eq!((&answer["trace"]["mode"], &attempt["spreadBy"]), (&json!("Steady"), &json!("region")));
     assert_eq!(attempt["groups"][0], json!({"name": "north", "clusters": 1, "weight": 3000, "chosen": true}));
     let filters: Vec<&str> =
         attempt["clusters"][0]["filters"].as_array().unwrap().iter().filter_map(|f| f["filter"].as_str()).collect();
@@ -142,4 +142,14 @@ shop/web-deployment: Success: Binding has been scheduled successfully.
         "WorkloadAntiAffinity",
     ];
     assert_eq!(filters, all, "each filter has its say");
+}
+
+#[test]
+fn r42_a_trace_names_the_mode_steady_or_fresh() {
+    let mode = |text: &str| {
+        let (out, _) = run(text, Output::Json, true);
+        serde_json::from_str::<Value>(&out).unwrap()["trace"]["mode"].clone()
+    };
+    assert_eq!(mode(MANIFESTS), "Steady");
+    assert_eq!(mode(&MANIFESTS.replace("  replicas: 3", "  replicas: 3\n  forceRescheduling: true")), "Fresh");
 }

@@ -117,6 +117,13 @@ impl Failed {
         };
         Failed { reason, message, requeue }
     }
+
+    /// A failure that only an edit of the binding can mend.
+    pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
+        let failed = Failed::new(reason, message, profile);
+        // Differs from Karmada, which tries every ten seconds what cannot come out otherwise (R139).
+        if profile.deviates() { Failed { requeue: Requeue::None, ..failed } } else { failed }
+    }
 }
 
 impl Decision {

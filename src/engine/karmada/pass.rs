@@ -104,7 +104,9 @@ impl<'a> Pass<'a> {
             Err(skip) => return Decision::skipped(skip, mode),
         };
         let outcome = match &request.fault {
-            Some(fault) => Outcome::Failed(self.refusal(Reason::SchedulerError, fault.to_string())),
+            Some(fault) => {
+                Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), self.profile))
+            }
             None => self.place(request, placement, mode),
         };
         if let Outcome::Placed(placed) = &outcome {
@@ -117,7 +119,9 @@ impl<'a> Pass<'a> {
     pub fn explain(&mut self, request: &Request) -> (Decision, Trace) {
         self.trace = Some(Trace::default());
         let decision = self.decide(request);
-        (decision, self.trace.take().unwrap_or_default())
+        let mut trace = self.trace.take().unwrap_or_default();
+        trace.mode = decision.is_scheduled().then_some(decision.mode);
+        (decision, trace)
     }
 
     /// The placement, if anything asks for a pass.
@@ -149,7 +153,7 @@ impl<'a> Pass<'a> {
     /// Tries the groups one at a time, from the observed one on; Fresh from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
         if let Some(why) = contradicts(request, placement) {
-            return Outcome::Failed(self.refusal(Reason::Unschedulable, why));
+            return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, self.profile));
         }
         if placement.terms.is_empty() {
             return match self.attempt(request, placement, None, mode) {

@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::placement::{Division, Placement};
 use super::profile::Profile;
 use crate::k8s::{Quantity, Time};
@@ -131,7 +133,7 @@ impl<T> Hash for Shared<T> {
 }
 
 /// Whether a pass may build on where the replicas are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
     /// As few moves as possible.
     Steady,

@@ -15,6 +15,9 @@ use crate::engine::bits::Bits;
 /// Empty where the algorithm did not run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
+    /// Whether the pass built on where the replicas were. None: there was no pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// One for each group of clusters that was tried, in order.
     pub attempts: Vec<Attempt>,
 }

@@ -64,6 +64,10 @@ impl Resource for ClusterPropagationPolicy {
         }
     }
 
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        specified_replicas::overlaps(object)
+    }
+
     fn validate(object: &ClusterPropagationPolicy, old: Option<&ClusterPropagationPolicy>) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let old_metadata = old.map(|old| &old.metadata);

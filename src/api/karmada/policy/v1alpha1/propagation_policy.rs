@@ -69,6 +69,10 @@ impl Resource for PropagationPolicy {
         }
     }
 
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        specified_replicas::overlaps(object)
+    }
+
     fn validate(object: &PropagationPolicy, old: Option<&PropagationPolicy>) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let old_metadata = old.map(|old| &old.metadata);

@@ -2,6 +2,9 @@
 //! annotation with JSON, and the `extend…` fields with a name that we know. Both are written out as
 //! `specifyPreference`, the one form that is scheduled by (mission C14); what the user wrote stays beside it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -113,6 +116,29 @@ fn write_out(strategy: &mut Object, list: Vec<Value>) {
     } else {
         strategy.insert("specifyPreference".to_owned(), json!({"staticSpecifyList": list}));
     }
+}
+
+/// Clusters that two entries name: the first entry has them, and whoever wrote the second may not know (C22).
+pub fn overlaps(policy: &Object) -> Vec<String> {
+    const LIST: &str = "/placement/replicaScheduling/specifyPreference/staticSpecifyList";
+    let entries = policy.get("spec").and_then(|spec| spec.pointer(LIST)).and_then(Value::as_array);
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for (index, entry) in entries.into_iter().flatten().enumerate() {
+        let names = entry.pointer("/targetCluster/clusterNames").and_then(Value::as_array);
+        for name in names.into_iter().flatten().filter_map(Value::as_str) {
+            match first.entry(name) {
+                Entry::Vacant(vacant) => drop(vacant.insert(index)),
+                Entry::Occupied(known) if *known.get() == index => {}
+                Entry::Occupied(known) => warnings.push(format!(
+                    "spec{}[{index}]: cluster {name:?} is in entry {} already, which alone counts for it",
+                    LIST.replace('/', "."),
+                    known.get()
+                )),
+            }
+        }
+    }
+    warnings
 }
 
 /// Refuses an annotation that cannot be read: the policy would do something else than it says.

@@ -94,8 +94,7 @@ fn anchors_of(affinity: &Affinity) -> Vec<Anchor> {
         _ => &[],
     };
     if let Some(listed) = labels.iter().find(|requirement| requirement.operator() == Operator::In) {
-        let anchor = |value: &Box<str>| Anchor::Label(listed.key().into(), value.clone());
-        return listed.values().iter().map(anchor).collect();
+        return listed.values().iter().map(|value| Anchor::Label(listed.key().into(), value.clone())).collect();
     }
     let needs_key = |operator| matches!(operator, Operator::Exists | Operator::Gt | Operator::Lt);
     if let Some(present) = labels.iter().find(|requirement| needs_key(requirement.operator())) {

@@ -7,6 +7,9 @@
 //! *Invariant:* an error means that some bindings may be marked and some not. That is harmless, as the
 //! kind promises no idempotency (R20): the caller may simply post again.
 //!
+//! A resource may be a placement of the Fleet family (ours, the seed knows none): it gets a stamp, too, and is decided
+//! afresh through its rollout strategy. It has to be named as such: what selects everything selects bindings.
+//!
 //! Templates are not kept here, so a label selector is matched against the labels of the bindings.
 
 use std::collections::BTreeMap;
@@ -16,6 +19,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
+use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, ResourceSelector};
 use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
@@ -89,8 +94,12 @@ impl RescheduleTasks {
     }
 }
 
-/// The binding with its mark. `None` for one that cannot be read.
+/// The binding or placement with its mark. `None` for one that cannot be read.
 fn marked(object: &Object, now: Time) -> Option<Map<String, Value>> {
+    if PlacementKinds::of(object.key.resource).is_some() {
+        let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
+        return trigger::stamped(object, known.stamp(now));
+    }
     let binding: Bound = serde_json::from_slice(&object.json).ok()?;
     let trigger = Trigger {
         force: false,
@@ -130,7 +139,18 @@ impl<'a> Selection<'a> {
     /// The union of both lists, each binding once (R16).
     fn select(&self, view: &View) -> Vec<Key> {
         let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-        bindings.filter(|object| self.selects(object)).map(|object| object.key.clone()).collect()
+        let bindings = bindings.filter(|object| self.selects(object));
+        let placements = SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None));
+        let placements = placements.filter(|object| self.selects_placement(object));
+        bindings.chain(placements).map(|object| object.key.clone()).collect()
+    }
+
+    fn selects_placement(&self, object: &Object) -> bool {
+        self.resources.iter().any(|(selector, labels)| {
+            let kinds = trigger::kinds_named(&selector.api_version, &selector.kind);
+            kinds.is_some_and(|kinds| kinds.placements == object.key.resource)
+                && selects_named(selector, labels, &object.key.namespace, &object.key.name, object)
+        })
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -169,11 +189,15 @@ fn selects_resource(
         return false;
     }
     let namespace = resource.namespace.as_deref().unwrap_or_default();
+    selects_named(selector, labels, namespace, &resource.name, object)
+}
+
+fn selects_named(selector: &ResourceSelector, labels: &Selector, namespace: &str, name: &str, object: &Object) -> bool {
     if !is_empty(&selector.namespace) && selector.namespace.as_deref() != Some(namespace) {
         return false;
     }
     if !is_empty(&selector.name) {
-        return selector.name.as_deref() == Some(&resource.name);
+        return selector.name.as_deref() == Some(name);
     }
     labels.matches(&*object.labels)
 }

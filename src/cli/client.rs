@@ -61,6 +61,10 @@ impl Client {
         self.exchange(Method::PATCH, path, Some("application/merge-patch+json"), body).await
     }
 
+    pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.exchange(Method::DELETE, path, None, Bytes::new()).await
+    }
+
     /// Reads a watch until `seen` says that it has seen enough (`true`), or until the server ends the
     /// watch (`false`). The path carries the query, without `watch`.
     pub async fn watch(&self, path: &str, mut seen: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {

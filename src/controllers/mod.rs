@@ -5,7 +5,9 @@
 //! registry's client, so validation and generations hold for them too. Each write names the revision that
 //! the plan was made from; on conflict the plan is thrown away and made again.
 
+mod conditions;
 mod failover;
+mod member_cluster;
 mod placement;
 mod placements;
 mod policy;
@@ -21,6 +23,7 @@ use crate::registry::{Atomicity, Change, Client, Registry};
 use crate::worker::Work;
 
 pub use failover::Failover;
+pub use member_cluster::MemberClusters;
 pub use placements::Placements;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
@@ -45,7 +48,8 @@ pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Wo
     let placements = |name, look| -> Box<dyn Work> {
         Box::new(Placements::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))
     };
-    vec![placements("placement", placement::look), placements("rollout", rollout::look)]
+    let clusters = MemberClusters::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
+    vec![placements("placement", placement::look), placements("rollout", rollout::look), Box::new(clusters)]
 }
 
 /// A batch of one.

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
-use crate::api::fleet::placement::v1beta1::names::{
-    BINDINGS, PARENT_LABEL, PLACEMENTS, POLICY_SNAPSHOTS, RESOURCE_SNAPSHOTS, binding_prefix,
-};
+use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES, placement_of};
+use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
-use crate::registry::{Atomicity, Change, Client};
+use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
 
@@ -26,7 +24,7 @@ const CONCURRENCY: usize = 4;
 pub(super) type Changes = Vec<(GroupResource, Change)>;
 
 /// What a controller wants changed about a placement, and when it wants to look again. None: nothing.
-pub(super) type Look = fn(&View, &Key, Time) -> Option<(Changes, Next)>;
+pub(super) type Look = fn(&Scene<'_>, Time) -> Option<(Changes, Next)>;
 
 /// A loop over placements: each is a key, and so is whatever belongs to it.
 pub struct Placements {
@@ -48,11 +46,11 @@ impl Work for Placements {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        vec![PLACEMENTS, POLICY_SNAPSHOTS, RESOURCE_SNAPSHOTS, BINDINGS]
+        SCOPES.iter().flat_map(|kinds| kinds.all()).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        for object in view.list(PLACEMENTS, None) {
+        for object in SCOPES.iter().flat_map(|kinds| view.list(kinds.placements, None)) {
             queue.mark(object.key.clone(), 0);
         }
     }
@@ -68,7 +66,8 @@ impl Work for Placements {
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                let next = match look(&client.view(), &key, now) {
+                let view = client.view();
+                let next = match Scene::of(&view, &key).and_then(|scene| look(&scene, now)) {
                     Some((changes, next)) => commit(name, &client, &key, changes, next).await,
                     None => Next::Done,
                 };
@@ -98,32 +97,55 @@ async fn commit(name: &str, client: &Client, key: &Key, changes: Changes, next: 
     Failure::of(&status).into()
 }
 
-/// The placement that an object is, or belongs to.
-fn placement_of(object: &Object) -> Option<Key> {
-    if object.key.resource == PLACEMENTS {
-        return Some(object.key.clone());
+/// One placement in one view.
+pub(super) struct Scene<'a> {
+    pub view: &'a View,
+    pub kinds: &'static PlacementKinds,
+    /// The placement itself, which is there.
+    pub object: &'a Arc<Object>,
+}
+
+impl<'a> Scene<'a> {
+    fn of(view: &'a View, placement: &Key) -> Option<Scene<'a>> {
+        Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)? })
     }
-    object.label(PARENT_LABEL).map(|name| Key::cluster(PLACEMENTS, name))
+
+    /// Snapshots or bindings of the placement, by name.
+    pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
+        let placement = &self.object.key;
+        // All are named after it, so only a part of the kind is walked.
+        let named_alike = self.view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
+        named_alike.filter(move |object| placement_of(object).as_ref() == Some(placement))
+    }
+
+    /// Those that the form can hold.
+    pub fn all<T: DeserializeOwned + Clone + Send + Sync + 'static>(&self, resource: GroupResource) -> Vec<T> {
+        self.children(resource).filter_map(read::<T>).map(|object| T::clone(&object)).collect()
+    }
+
+    /// The snapshot that is in force.
+    pub fn latest(&self, resource: GroupResource) -> Option<&'a Arc<Object>> {
+        self.children(resource).find(|object| object.label(IS_LATEST_LABEL) == Some("true"))
+    }
+
+    /// The key of something that belongs to the placement.
+    pub fn key(&self, resource: GroupResource, name: &str) -> Key {
+        Key { resource, namespace: self.object.key.namespace.clone(), name: name.into() }
+    }
+
+    pub fn create(&self, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
+        let mut tree = self.kinds.tree(resource, object);
+        // The status is whoever's who reports it.
+        tree.remove("status");
+        (resource, Change::Create(tree))
+    }
+
+    pub fn update(&self, part: Part, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
+        (resource, Change::Update { part, object: self.kinds.tree(resource, object) })
+    }
 }
 
-/// Snapshots and bindings of a placement, by name. All are named after it, so only a part of the kind is walked.
-pub(super) fn children<'a>(
-    view: &'a View,
-    resource: GroupResource,
-    placement: &'a str,
-) -> impl Iterator<Item = &'a Arc<Object>> {
-    let of_placement = move |object: &&Arc<Object>| object.label(PARENT_LABEL) == Some(placement);
-    view.list_prefixed(resource, binding_prefix(placement)).filter(of_placement)
-}
-
-/// An object that its kind's type cannot hold is left alone, and said so in the log.
+/// An object that its kind's form cannot hold is left alone, and said so in the log.
 pub(super) fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
     object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
-}
-
-pub(super) fn tree(object: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(object) {
-        Ok(Value::Object(tree)) => tree,
-        _ => unreachable!("a kind is written as a JSON object"),
-    }
 }

@@ -60,14 +60,16 @@ impl View {
         self.range(resource, start, namespace)
     }
 
-    /// Cluster-scoped objects whose names begin with `prefix`, in key order: what is kept under an owner's name.
+    /// Objects whose names begin with `prefix`, in key order: what is kept under an owner's name. The namespace of
+    /// cluster-scoped ones is empty.
     pub fn list_prefixed<'a>(
         &'a self,
         resource: GroupResource,
+        namespace: &'a str,
         prefix: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let from = Bound::Included(Seek::At("", prefix));
-        self.range(resource, from, Some("")).take_while(move |object| object.key.name.starts_with(prefix))
+        let from = Bound::Included(Seek::At(namespace, prefix));
+        self.range(resource, from, Some(namespace)).take_while(move |object| object.key.name.starts_with(prefix))
     }
 
     /// Without a namespace this costs nothing; with one it walks the namespace.

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ballast::actions::RescheduleTasks;
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers;
 use ballast::k8s::{GroupResource, Key, Revision, User};
-use ballast::registry::{Atomicity, Change, Client, Part, Registry};
-use ballast::resource::Kinds;
+use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
 use ballast::scheduler::FleetScheduler;
 use ballast::store::{MemoryStore, Store};
 use ballast::watch::{self, Limits};
@@ -19,6 +19,7 @@ const PLACEMENTS: GroupResource = GroupResource::new("clusterresourceplacements.
 const POLICIES: GroupResource = GroupResource::new("clusterschedulingpolicysnapshots.placement.kubernetes-fleet.io");
 const RESOURCES: GroupResource = GroupResource::new("clusterresourcesnapshots.placement.kubernetes-fleet.io");
 const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
+const REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 const CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
 /// A world that has not settled after so many turns never will.
@@ -38,13 +39,25 @@ impl World {
         let clock: Arc<dyn Clock> = manual.clone();
         let store = Arc::new(MemoryStore::default());
         let (cache, writer, task) = watch::open(store.clone(), Arc::clone(&clock), Limits::default()).await.unwrap();
-        let kinds = Arc::new(Kinds::new(ballast::api::fleet::rows()));
+        let kinds = Arc::new(ballast::api::kinds());
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
         let mut work: Vec<Box<dyn Work>> = controllers::fleet(&registry, &clock);
+        // The rebalancer is Karmada's, and serves both families.
+        work.extend(controllers::karmada(&registry, &clock));
         work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         World { clock: manual, client, runners, store, _writer: task }
+    }
+
+    /// POSTs a RescheduleTask.
+    async fn task(&self, spec: Value) {
+        let object = json!({"apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
+                            "metadata": {"name": "again"}, "spec": spec});
+        let Value::Object(object) = object else { unreachable!() };
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let action = RescheduleTasks::new(self.client.clone(), clock);
+        action.create(&User::component("story"), &object, false).await.unwrap();
     }
 
     /// Runs the workers and the agents on the clusters until nothing happens any more.
@@ -67,13 +80,18 @@ impl World {
         for (key, binding) in self.all(BINDINGS) {
             let generation = &binding["metadata"]["generation"];
             let is_done = condition(&binding, "Available").is_some_and(|c| c["observedGeneration"] == *generation);
-            if binding["spec"]["state"] != "Bound" || is_done {
+            let is_there =
+                binding["spec"]["state"] != "Scheduled" && binding["metadata"]["deletionTimestamp"].is_null();
+            if !is_there || is_done {
                 continue;
             }
             let now = self.clock.now().to_string();
             self.edit(&key, |binding| {
                 for type_ in ["WorkSynchronized", "Applied", "Available"] {
                     let generation = binding["metadata"]["generation"].clone();
+                    if binding["status"]["conditions"].is_null() {
+                        binding["status"]["conditions"] = json!([]);
+                    }
                     let conditions = binding["status"]["conditions"].as_array_mut().unwrap();
                     conditions.retain(|condition| condition["type"] != type_);
                     conditions.push(json!({"type": type_, "status": "True", "reason": type_, "message": "",
@@ -268,6 +286,8 @@ async fn r175_another_policy_moves_things_by_the_rollout_strategy() {
     world.settle().await;
     assert_eq!(world.placed(), "c:Bound d:Bound");
     assert_eq!(world.all(POLICIES).len(), 2);
+    let available = condition(&world.get(&key).unwrap(), "ClusterResourcePlacementAvailable").cloned();
+    assert_eq!(available.unwrap()["status"], "True");
 }
 
 #[tokio::test]
@@ -280,6 +300,196 @@ async fn r177_pick_all_gains_a_cluster_that_joins() {
     world.cluster("b", "east", "gold").await;
     world.settle().await;
     assert_eq!(world.placed(), "a:Bound b:Bound");
+}
+
+#[tokio::test]
+async fn r179_a_cluster_goes_when_no_placement_counts_on_it() {
+    let (mut world, _) = two_of_four().await;
+    let (used, unused) = (Key::cluster(CLUSTERS, "b"), Key::cluster(CLUSTERS, "c"));
+    let joined = condition(&world.get(&used).unwrap(), "Joined").unwrap()["status"].clone();
+    assert_eq!(joined, "True");
+    world.delete(&used).await;
+    assert!(world.get(&used).is_some_and(|cluster| cluster["metadata"]["deletionTimestamp"].is_string()));
+    world.settle().await;
+    assert_eq!((world.get(&used), world.placed().as_str()), (None, "a:Bound d:Bound"));
+    world.delete(&unused).await;
+    world.settle().await;
+    assert_eq!(world.get(&unused), None);
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_is_late_is_said_and_moves_nothing() {
+    let (mut world, _) = two_of_four().await;
+    let heard = |world: &World| {
+        let cluster = world.get(&Key::cluster(CLUSTERS, "b")).unwrap();
+        condition(&cluster, "HeartbeatReceived").unwrap()["status"].clone()
+    };
+    let before = world.versions();
+    assert_eq!(heard(&world), "True");
+    world.clock.advance_seconds(301);
+    world.settle().await;
+    assert_eq!((heard(&world), world.versions()), (json!("False"), before));
+}
+
+/// The labels have changed so that two other clusters would be picked, and nothing has moved.
+async fn left_behind() -> (World, Key) {
+    let (mut world, key) = two_of_four().await;
+    for (name, tier) in [("a", "gold"), ("b", "tin"), ("c", "gold"), ("d", "tin")] {
+        let cluster = Key::cluster(CLUSTERS, name);
+        world.edit(&cluster, |cluster| cluster["metadata"]["labels"]["tier"] = json!(tier)).await;
+    }
+    world.settle().await;
+    assert_eq!(world.placed(), "b:Bound d:Bound", "IgnoreDuringExecution is the rule");
+    (world, key)
+}
+
+fn rebalancer(name: &str, kind: &str, placement: &str) -> Value {
+    let workload = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind, "name": placement});
+    json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": name},
+           "spec": {"workloads": [workload]}})
+}
+
+#[tokio::test]
+async fn a_rebalancer_that_names_a_placement_has_it_decided_afresh() {
+    let (mut world, key) = left_behind().await;
+    let rebalancer = world.given(REBALANCERS, rebalancer("again", "ClusterResourcePlacement", "shop")).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound c:Bound");
+    let status = &world.get(&rebalancer).unwrap()["status"];
+    assert_eq!(status["observedWorkloads"][0]["result"], "Successful");
+    assert!(status["finishTime"].is_string());
+    assert_eq!(condition(&world.get(&key).unwrap(), "ClusterResourcePlacementScheduled").unwrap()["status"], "True");
+    // Once: what happens later is ignored again.
+    world.edit(&Key::cluster(CLUSTERS, "a"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("tin")).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound c:Bound");
+}
+
+#[tokio::test]
+async fn a_task_that_names_a_placement_has_it_decided_afresh_each_time() {
+    let (mut world, _) = left_behind().await;
+    let spec = json!({"targetRefResource": [
+        {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop"}]});
+    // Two within a second, both before the first is served: neither is lost, each is a stamp of its own.
+    world.task(spec.clone()).await;
+    world.task(spec.clone()).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound c:Bound");
+    world.edit(&Key::cluster(CLUSTERS, "b"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("gold")).await;
+    world.edit(&Key::cluster(CLUSTERS, "a"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("tin")).await;
+    world.task(spec).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "b:Bound c:Bound");
+}
+
+#[tokio::test]
+async fn a_trigger_moves_things_by_the_rollout_strategy() {
+    let (mut world, key) = left_behind().await;
+    world
+        .edit(&key, |placement| {
+            placement["spec"]["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {
+                "maxUnavailable": 0, "maxSurge": 1}});
+        })
+        .await;
+    world.settle().await;
+    world.given(REBALANCERS, rebalancer("again", "ClusterResourcePlacement", "shop")).await;
+    // At every step two clusters have the resources, and no more than three.
+    let mut seen = Vec::new();
+    for _ in 0..TURNS_MAX {
+        let mut busy = false;
+        for index in 0..world.runners.len() {
+            busy |= world.runners[index].turn().await;
+            let bindings = world.all(BINDINGS);
+            let ready = bindings.iter().filter(|(_, binding)| condition(binding, "Available").is_some()).count();
+            let placed = bindings.iter().filter(|(_, binding)| binding["spec"]["state"] != "Scheduled").count();
+            assert!(ready >= 2 && placed <= 3, "{}", world.placed());
+            seen.push(world.placed());
+        }
+        if !busy && !world.agents().await {
+            break;
+        }
+    }
+    assert_eq!(world.placed(), "a:Bound c:Bound");
+    assert!(seen.iter().any(|state| state.contains(":Unscheduled")), "it went in steps");
+}
+
+#[tokio::test]
+async fn a_placement_that_is_not_there_is_reported_and_one_of_a_strange_kind_too() {
+    let (mut world, _) = two_of_four().await;
+    for (name, kind, placement) in
+        [("gone", "ClusterResourcePlacement", "no-such"), ("odd", "ClusterResourceOverride", "shop")]
+    {
+        let key = world.given(REBALANCERS, rebalancer(name, kind, placement)).await;
+        world.settle().await;
+        let observed = world.get(&key).unwrap()["status"]["observedWorkloads"][0].clone();
+        assert_eq!((&observed["result"], &observed["reason"]), (&json!("Failed"), &json!("ReferencedBindingNotFound")));
+    }
+}
+
+/// Somebody made a second binding on a cluster by hand: the scheduler keeps one, and says so.
+#[tokio::test]
+async fn two_live_bindings_on_a_cluster_are_healed() {
+    let (mut world, key) = two_of_four().await;
+    let (_, mut twin) = world.all(BINDINGS).into_iter().find(|(key, _)| key.name.starts_with("shop-b-")).unwrap();
+    twin["metadata"] = json!({"name": "shop-b-0000twin", "labels": twin["metadata"]["labels"],
+                              "finalizers": twin["metadata"]["finalizers"]});
+    twin.as_object_mut().unwrap().remove("status");
+    world.given(BINDINGS, twin).await;
+    world.edit(&key, |placement| placement["spec"]["policy"]["numberOfClusters"] = json!(3)).await;
+    world.settle().await;
+    assert_eq!(world.placed(), "a:Bound b:Bound d:Bound");
+    let told =
+        world.all(BINDINGS).into_iter().find_map(|(_, binding)| condition(&binding, "OnlyBindingOnCluster").cloned());
+    assert_eq!(told.unwrap()["reason"], "SurplusBindingDeleted");
+}
+
+#[tokio::test]
+async fn a_placement_that_is_deleted_mid_cycle_leaves_nothing_behind() {
+    let mut world = World::new().await;
+    for (name, region) in [("a", "east"), ("b", "west")] {
+        world.cluster(name, region, "gold").await;
+    }
+    // After each number of turns, whatever was half done then.
+    for turns in 0..12 {
+        let key = world.given(PLACEMENTS, placement(json!({"placementType": "PickAll"}))).await;
+        for turn in 0..turns {
+            let index = turn % world.runners.len();
+            world.runners[index].turn().await;
+        }
+        world.delete(&key).await;
+        world.settle().await;
+        for resource in [PLACEMENTS, POLICIES, RESOURCES, BINDINGS] {
+            assert_eq!(world.all(resource).len(), 0, "{resource} after {turns} turns");
+        }
+    }
+}
+
+/// The same story one scope down: everything that belongs to the placement lies in its namespace.
+#[tokio::test]
+async fn a_namespaced_placement_is_kept_in_its_namespace() {
+    const PLACEMENTS: GroupResource = GroupResource::new("resourceplacements.placement.kubernetes-fleet.io");
+    const BINDINGS: GroupResource = GroupResource::new("resourcebindings.placement.kubernetes-fleet.io");
+    let mut world = World::new().await;
+    world.cluster("a", "east", "gold").await;
+    world.cluster("b", "west", "gold").await;
+    let mut object = placement(json!({"placementType": "PickN", "numberOfClusters": 1}));
+    object["kind"] = json!("ResourcePlacement");
+    object["metadata"]["namespace"] = json!("team-a");
+    let key = world.given(PLACEMENTS, object.clone()).await;
+    object["metadata"]["namespace"] = json!("team-b");
+    world.given(PLACEMENTS, object).await;
+    world.settle().await;
+    for namespace in ["team-a", "team-b"] {
+        let bindings = world.all(BINDINGS).into_iter().filter(|(key, _)| &*key.namespace == namespace);
+        let states: Vec<Value> = bindings.map(|(_, binding)| binding["spec"]["state"].clone()).collect();
+        assert_eq!(states, ["Bound"], "{namespace}");
+    }
+    assert_eq!(condition(&world.get(&key).unwrap(), "ResourcePlacementScheduled").unwrap()["status"], "True");
+    assert_eq!(world.all(super::stories_fleet::BINDINGS).len(), 0);
+    world.delete(&key).await;
+    world.settle().await;
+    let left: Vec<Key> = world.all(BINDINGS).into_iter().map(|(key, _)| key).collect();
+    assert!(left.len() == 1 && &*left[0].namespace == "team-b", "{left:?}");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ pub fn rows() -> Vec<ResourceKind> {
         ResourceKind::of::<placement::v1beta1::ClusterResourcePlacement>(),
         ResourceKind::of::<placement::v1beta1::ClusterResourceSnapshot>(),
         ResourceKind::of::<placement::v1beta1::ClusterSchedulingPolicySnapshot>(),
+        ResourceKind::of::<placement::v1beta1::ResourceBinding>(),
+        ResourceKind::of::<placement::v1beta1::ResourcePlacement>(),
+        ResourceKind::of::<placement::v1beta1::ResourceSnapshot>(),
+        ResourceKind::of::<placement::v1beta1::SchedulingPolicySnapshot>(),
     ]
 }
 

@@ -1,7 +1,9 @@
 //! `ballast demo`: plays a story of the seed documents, start to finish, against a real server of its
 //! own (a free port, a temporary SQLite file, the real HTTPS API), showing each request as the kubectl
-//! line that a user would type. Exit status 0 only if the replicas really came back.
+//! line that a user would type. Exit status 0 only if what the story tells really happened.
 
+mod agents;
+mod fleet;
 mod stage;
 mod stories;
 
@@ -9,6 +11,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 
+use self::agents::Agents;
 use self::stage::Stage;
 use super::config::ServeArgs;
 use super::serve;
@@ -29,6 +32,8 @@ pub enum Story {
     Rebalance,
     /// nginx fled to the backup cluster; a RescheduleTask brings it back to the primary
     Task,
+    /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves when its policy changes
+    Fleet,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -48,22 +53,26 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     };
     let server = serve::start(config).await?;
     writeln!(out, "Ballast serves at {}, objects in a SQLite file, for as long as the story lasts.", server.url())?;
-    let client = Client::connect(
-        server.address,
-        &Credentials {
-            ca: &server.certificates.ca_cert,
-            certificate: &server.certificates.admin_cert,
-            key: &server.certificates.admin_key,
-        },
-    )
-    .await?;
-    let mut stage = Stage { client, kinds: api::kinds(), out };
+    let mut stage = Stage { client: connect(&server).await?, kinds: api::kinds(), out };
     let told = match story {
         Story::Rebalance => stories::rebalance(&mut stage).await,
         Story::Task => stories::task(&mut stage).await,
+        Story::Fleet => {
+            let _at_work = Agents::start(connect(&server).await?, connect(&server).await?);
+            fleet::story(&mut stage).await
+        }
     };
     server.stop().await?;
     told?;
-    writeln!(out, "\nThe replicas are home.")?;
-    Ok(())
+    let end = match story {
+        Story::Rebalance | Story::Task => "The replicas are home.",
+        Story::Fleet => "The placement is where its policy wants it.",
+    };
+    Ok(writeln!(out, "\n{end}")?)
+}
+
+async fn connect(server: &serve::Running) -> anyhow::Result<Client> {
+    let files = &server.certificates;
+    let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
+    Client::connect(server.address, &credentials).await
 }

@@ -65,6 +65,15 @@ impl<W: Write> Stage<'_, W> {
         Ok(writeln!(self.out, "{singular}.{group}/{name} patched")?)
     }
 
+    /// `kubectl delete RESOURCE NAME`, of a cluster-scoped object.
+    pub async fn delete(&mut self, singular: &str, name: &str) -> anyhow::Result<()> {
+        writeln!(self.out, "$ kubectl delete {singular} {name}")?;
+        let row = self.kinds.rows().iter().find(|row| row.singular == singular).context("the resource is served")?;
+        let (path, group) = (object_path(row, None, Some(name)), row.group);
+        self.client.delete(&path).await?;
+        Ok(writeln!(self.out, "{singular}.{group} \"{name}\" deleted")?)
+    }
+
     /// Waits until the object at `path` is as `wanted` says, and returns it.
     pub async fn wait_for(
         &self,
@@ -111,10 +120,15 @@ impl<W: Write> Stage<'_, W> {
 
     /// Looks on for a moment, and fails if any ResourceBinding changes in it.
     pub async fn expect_nothing_to_move(&mut self) -> anyhow::Result<()> {
-        writeln!(self.out, "$ kubectl get resourcebindings -A --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
-        let list = self.client.get(BINDINGS).await?;
+        self.expect_no_event(BINDINGS, "resourcebindings -A").await
+    }
+
+    /// Looks on for a moment, and fails if any of the bindings changes in it.
+    pub async fn expect_no_event(&mut self, bindings: &str, shown: &str) -> anyhow::Result<()> {
+        writeln!(self.out, "$ kubectl get {shown} --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
+        let list = self.client.get(bindings).await?;
         let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
-        let path = format!("{BINDINGS}?resourceVersion={version}&timeoutSeconds={NOTHING_HAPPENS_SECONDS}");
+        let path = format!("{bindings}?resourceVersion={version}&timeoutSeconds={NOTHING_HAPPENS_SECONDS}");
         if self.client.watch(&path, |event| event["type"] != "BOOKMARK").await? {
             bail!("a binding changed, although placements are inert");
         }
@@ -155,7 +169,7 @@ impl<W: Write> Stage<'_, W> {
         Ok(())
     }
 
-    async fn names(&self, path: &str) -> anyhow::Result<Vec<String>> {
+    pub async fn names(&self, path: &str) -> anyhow::Result<Vec<String>> {
         let list = self.client.get(path).await?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect())

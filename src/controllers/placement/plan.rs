@@ -1,7 +1,8 @@
 //! The snapshots that a placement should have: the policy that is in force, and the resources it places. Pure.
 //!
 //! A policy that differs in more than its number of clusters is a new snapshot; a number alone changes an annotation of
-//! the one that is there, so that nothing moves that need not (R176). Old snapshots are kept up to the placement's
+//! the one that is there, so that nothing moves that need not (R176). A trigger is a new snapshot of the same policy:
+//! bindings of the former one are judged against it, and moved as the strategy allows. Old snapshots are kept up to the placement's
 //! limit.
 
 use base64::Engine;
@@ -12,9 +13,10 @@ use crate::api::fleet::placement::v1beta1::names::{
     IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PARENT_LABEL, PLACEMENT_CLEANUP, PLACEMENT_GENERATION, POLICY_INDEX_LABEL,
     RESOURCE_INDEX_LABEL,
 };
+use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::fleet::placement::v1beta1::{
-    ClusterResourcePlacement, ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, PlacementPolicy, PlacementType,
-    ResourceSnapshotSpec, SchedulingPolicySnapshotSpec,
+    AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot, PlacementPolicy, PlacementType, ResourceSnapshotSpec,
+    SchedulingPolicySnapshotSpec,
 };
 use crate::api::meta::ObjectMeta;
 
@@ -25,9 +27,9 @@ const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resour
 /// A placement and its snapshots, in any order.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    pub placement: &'a ClusterResourcePlacement,
-    pub policies: &'a [ClusterSchedulingPolicySnapshot],
-    pub resources: &'a [ClusterResourceSnapshot],
+    pub placement: &'a AnyPlacement,
+    pub policies: &'a [AnyPolicySnapshot],
+    pub resources: &'a [AnyResourceSnapshot],
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +44,8 @@ pub enum Write<T> {
 pub struct Plan {
     /// The placement's finalizers, if they change.
     pub finalizers: Option<Vec<String>>,
-    pub policies: Vec<Write<ClusterSchedulingPolicySnapshot>>,
-    pub resources: Vec<Write<ClusterResourceSnapshot>>,
+    pub policies: Vec<Write<AnyPolicySnapshot>>,
+    pub resources: Vec<Write<AnyResourceSnapshot>>,
 }
 
 pub fn plan(observed: &Observed<'_>) -> Plan {
@@ -77,20 +79,20 @@ fn clear_away(observed: &Observed<'_>, is_held: bool) -> Plan {
     plan
 }
 
-fn policies(
-    placement: &ClusterResourcePlacement,
-    known: &[ClusterSchedulingPolicySnapshot],
-) -> Vec<Write<ClusterSchedulingPolicySnapshot>> {
+fn policies(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<Write<AnyPolicySnapshot>> {
     let policy = placement.spec.policy.as_ref();
     let hash = policy_hash(policy);
-    let mut by_index: Vec<&ClusterSchedulingPolicySnapshot> = known.iter().collect();
+    let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
     let mut writes = Vec::new();
-    // The newest one with this policy is in force; a crash may have left two that claim to be.
-    let current =
-        by_index.iter().rposition(|snapshot| is_latest(&snapshot.metadata) && snapshot.spec.policy_hash == hash);
+    // The newest one with this policy is in force, unless somebody asked for a fresh decision since; a crash may have
+    // left two that claim to be.
+    let current = by_index.iter().rposition(|snapshot| {
+        let metadata = &snapshot.metadata;
+        is_latest(metadata) && snapshot.spec.policy_hash == hash && trigger::is_served(&placement.metadata, metadata)
+    });
     for (position, snapshot) in by_index.iter().enumerate() {
-        let mut mended = ClusterSchedulingPolicySnapshot::clone(snapshot);
+        let mut mended = AnyPolicySnapshot::clone(snapshot);
         if Some(position) == current {
             annotate(&mut mended.metadata, placement);
         } else if is_latest(&snapshot.metadata) {
@@ -112,18 +114,19 @@ fn policies(
         writes.push(Write::Delete(name));
     }
     let next = by_index.last().map_or(0, |snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL) + 1);
-    let mut created = ClusterSchedulingPolicySnapshot {
+    let mut created = AnyPolicySnapshot {
         metadata: child(placement, format!("{}-{next}", name(&placement.metadata)), POLICY_INDEX_LABEL, next),
         spec: SchedulingPolicySnapshotSpec { policy: policy.cloned(), policy_hash: hash },
-        ..ClusterSchedulingPolicySnapshot::default()
+        ..AnyPolicySnapshot::default()
     };
     annotate(&mut created.metadata, placement);
+    trigger::serve(&placement.metadata, &mut created.metadata);
     writes.push(Write::Create(created));
     writes
 }
 
 /// The generation that the snapshot stands for, and how many clusters are wanted.
-fn annotate(metadata: &mut ObjectMeta, placement: &ClusterResourcePlacement) {
+fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     let generation = placement.metadata.generation.unwrap_or_default();
     metadata.annotations.insert(PLACEMENT_GENERATION.to_owned(), generation.to_string());
     let policy = placement.spec.policy.as_ref();
@@ -135,11 +138,8 @@ fn annotate(metadata: &mut ObjectMeta, placement: &ClusterResourcePlacement) {
 
 /// The resources themselves live elsewhere; whoever has them gives snapshots of them to the server. Until somebody does,
 /// an empty one stands in, so that bindings can be rolled out.
-fn resources(
-    placement: &ClusterResourcePlacement,
-    known: &[ClusterResourceSnapshot],
-) -> Vec<Write<ClusterResourceSnapshot>> {
-    let mut by_index: Vec<&ClusterResourceSnapshot> = known.iter().collect();
+fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Write<AnyResourceSnapshot>> {
+    let mut by_index: Vec<&AnyResourceSnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
     let Some(newest) = by_index.last() else {
         let name = format!("{}-0-snapshot", name(&placement.metadata));
@@ -147,26 +147,27 @@ fn resources(
         metadata.annotations =
             [(RESOURCE_HASH.to_owned(), hex(b"[]")), (NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), "1".to_owned())].into();
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
-        return vec![Write::Create(ClusterResourceSnapshot { metadata, spec, ..ClusterResourceSnapshot::default() })];
+        return vec![Write::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
     // Parts of one snapshot share its index, and only the first claims to be the latest.
     let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
-    let is_stale = |snapshot: &&&ClusterResourceSnapshot| {
+    let is_stale = |snapshot: &&&AnyResourceSnapshot| {
         is_latest(&snapshot.metadata) && index(&snapshot.metadata, RESOURCE_INDEX_LABEL) != newest
     };
     let stale = by_index.iter().filter(is_stale).map(|snapshot| {
-        let mut mended = ClusterResourceSnapshot::clone(snapshot);
+        let mut mended = AnyResourceSnapshot::clone(snapshot);
         mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
         Write::Update(mended)
     });
     stale.collect()
 }
 
-fn child(placement: &ClusterResourcePlacement, name: String, index_label: &str, index: u64) -> ObjectMeta {
+fn child(placement: &AnyPlacement, name: String, index_label: &str, index: u64) -> ObjectMeta {
     let parent = placement.metadata.name.clone().unwrap_or_default();
     let labels = [(PARENT_LABEL, parent), (IS_LATEST_LABEL, "true".to_owned()), (index_label, index.to_string())];
     ObjectMeta {
         name: Some(name),
+        namespace: placement.metadata.namespace.clone(),
         labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         ..ObjectMeta::default()
     }
@@ -201,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    fn placement(generation: i64, policy: Value) -> ClusterResourcePlacement {
+    fn placement(generation: i64, policy: Value) -> AnyPlacement {
         serde_json::from_value(json!({
             "metadata": {"name": "crp", "generation": generation, "finalizers": [PLACEMENT_CLEANUP]},
             "spec": {"resourceSelectors": [], "policy": policy, "revisionHistoryLimit": 2},
@@ -215,10 +216,7 @@ mod tests {
     }
 
     /// The policy snapshots after the plan was carried out.
-    fn run(
-        placement: &ClusterResourcePlacement,
-        known: &[ClusterSchedulingPolicySnapshot],
-    ) -> Vec<ClusterSchedulingPolicySnapshot> {
+    fn run(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<AnyPolicySnapshot> {
         let mut snapshots = known.to_vec();
         let plan = plan(&Observed { placement, policies: known, resources: &[] });
         for write in plan.policies {
@@ -234,7 +232,7 @@ mod tests {
         snapshots
     }
 
-    fn names(snapshots: &[ClusterSchedulingPolicySnapshot]) -> Vec<String> {
+    fn names(snapshots: &[AnyPolicySnapshot]) -> Vec<String> {
         let text = |metadata: &ObjectMeta| name(metadata) + if is_latest(metadata) { "!" } else { "" };
         snapshots.iter().map(|snapshot| text(&snapshot.metadata)).collect()
     }

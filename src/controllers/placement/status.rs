@@ -6,8 +6,8 @@
 use crate::api::FreeForm;
 use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, RESOURCE_INDEX_LABEL};
 use crate::api::fleet::placement::v1beta1::{
-    ApplyStrategyType, ClusterDecision, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot,
-    ClusterSchedulingPolicySnapshot, PerClusterPlacementStatus, PlacementStatus, PlacementType, ResourceIdentifier,
+    AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot, ApplyStrategyType, ClusterDecision,
+    PerClusterPlacementStatus, PlacementStatus, PlacementType, ResourceIdentifier,
 };
 use crate::api::meta::Condition;
 use crate::k8s::Time;
@@ -15,10 +15,12 @@ use crate::k8s::Time;
 /// The policy snapshot in force is None while there is none, or while it is not the placement's any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    pub placement: &'a ClusterResourcePlacement,
-    pub policy: Option<&'a ClusterSchedulingPolicySnapshot>,
-    pub resources: Option<&'a ClusterResourceSnapshot>,
-    pub bindings: &'a [ClusterResourceBinding],
+    /// Kind of the placement.
+    pub kind: &'static str,
+    pub placement: &'a AnyPlacement,
+    pub policy: Option<&'a AnyPolicySnapshot>,
+    pub resources: Option<&'a AnyResourceSnapshot>,
+    pub bindings: &'a [AnyBinding],
     pub now: Time,
 }
 
@@ -49,7 +51,7 @@ const DIFF_LADDER: &[Rung] = &[STARTED, OVERRIDDEN, SYNCHRONIZED, DIFF_REPORTED]
 pub fn status(observed: &Observed<'_>) -> PlacementStatus {
     let Observed { placement, policy, resources, .. } = observed;
     let known = &placement.status;
-    let teller = Teller { known: &known.conditions, prefix: "ClusterResourcePlacement", observed };
+    let teller = Teller { known: &known.conditions, prefix: observed.kind, observed };
     let mut conditions = vec![scheduled(observed, &teller)];
     let is_decided = conditions[0].status != "Unknown";
     let selected: Vec<&ClusterDecision> = policy
@@ -112,9 +114,8 @@ fn on_cluster(observed: &Observed<'_>, decision: &ClusterDecision) -> PerCluster
     let known = known.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let teller = Teller { known, prefix: "", observed };
     let mut conditions = vec![teller.tell("Scheduled", "True", "Scheduled", decision.reason.clone())];
-    let is_on_it = |binding: &&ClusterResourceBinding| {
-        binding.spec.target_cluster == *name && binding.metadata.deletion_timestamp.is_none()
-    };
+    let is_on_it =
+        |binding: &&AnyBinding| binding.spec.target_cluster == *name && binding.metadata.deletion_timestamp.is_none();
     let binding = observed.bindings.iter().find(is_on_it);
     for rung in ladder(observed.placement) {
         let condition = binding.and_then(|binding| {
@@ -153,7 +154,7 @@ fn not_found(observed: &Observed<'_>, reason: &str) -> PerClusterPlacementStatus
 }
 
 /// How many clusters the policy asks for by number or by name; PickAll asks for none in particular.
-fn wanted(placement: &ClusterResourcePlacement, snapshot: Option<&ClusterSchedulingPolicySnapshot>) -> usize {
+fn wanted(placement: &AnyPlacement, snapshot: Option<&AnyPolicySnapshot>) -> usize {
     let Some(policy) = &placement.spec.policy else { return 0 };
     match policy.placement_type.unwrap_or_default() {
         PlacementType::PickAll => 0,
@@ -165,7 +166,7 @@ fn wanted(placement: &ClusterResourcePlacement, snapshot: Option<&ClusterSchedul
     }
 }
 
-fn ladder(placement: &ClusterResourcePlacement) -> &'static [Rung] {
+fn ladder(placement: &AnyPlacement) -> &'static [Rung] {
     let apply = placement.spec.strategy.apply_strategy.as_ref();
     match apply.and_then(|apply| apply.type_) {
         Some(ApplyStrategyType::ReportDiff) => DIFF_LADDER,
@@ -238,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    fn placement() -> ClusterResourcePlacement {
+    fn placement() -> AnyPlacement {
         serde_json::from_value(json!({
             "metadata": {"name": "crp", "generation": 3},
             "spec": {"resourceSelectors": [], "policy": {"placementType": "PickN", "numberOfClusters": 3}},
@@ -246,7 +247,7 @@ mod tests {
         .unwrap()
     }
 
-    fn policy(observed: i64) -> ClusterSchedulingPolicySnapshot {
+    fn policy(observed: i64) -> AnyPolicySnapshot {
         let decision = |name: &str, selected: bool| json!({"clusterName": name, "selected": selected, "reason": name});
         serde_json::from_value(json!({
             "metadata": {"name": "crp-0", "generation": 1, "annotations": {NUMBER_OF_CLUSTERS: "3"}},
@@ -261,7 +262,7 @@ mod tests {
         .unwrap()
     }
 
-    fn binding(cluster: &str, conditions: &[(&str, &str)]) -> ClusterResourceBinding {
+    fn binding(cluster: &str, conditions: &[(&str, &str)]) -> AnyBinding {
         let condition = |(type_, status): &(&str, &str)| -> Value {
             json!({"type": type_, "status": status, "reason": "Because", "message": "", "observedGeneration": 2,
                    "lastTransitionTime": "2026-03-01T12:00:00Z"})
@@ -276,9 +277,10 @@ mod tests {
         .unwrap()
     }
 
-    fn run(policy: &ClusterSchedulingPolicySnapshot, bindings: &[ClusterResourceBinding]) -> PlacementStatus {
+    fn run(policy: &AnyPolicySnapshot, bindings: &[AnyBinding]) -> PlacementStatus {
         let (placement, now) = (placement(), Time::from_seconds(0));
-        status(&Observed { placement: &placement, policy: Some(policy), resources: None, bindings, now })
+        let kind = "ClusterResourcePlacement";
+        status(&Observed { kind, placement: &placement, policy: Some(policy), resources: None, bindings, now })
     }
 
     fn lines(conditions: &[Condition]) -> Vec<String> {

@@ -1,5 +1,8 @@
 //! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and says so in its status.
 //!
+//! A workload may also be a placement of the Fleet family (ours, the seed knows none): its stamp is an annotation, see
+//! `api::fleet::placement::v1beta1::trigger`.
+//!
 //! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes in between. The
 //! stamps and the status that reports them are one transaction, all or nothing: before it neither is
 //! there, after it both are. A list too long for one transaction is taken in chunks, and each chunk
@@ -23,10 +26,12 @@ use serde_json::{Map, Value};
 
 use self::plan::{Found, Plan, Request, Then};
 use super::WORKLOAD_REBALANCERS;
+use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
+use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger, key_of_workload};
 use crate::clock::Clock;
-use crate::k8s::{GroupResource, Key, Object, Status};
+use crate::k8s::{GroupResource, Key, Object, Status, Time};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
@@ -142,6 +147,10 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
 
 fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {
     let namespace = workload.namespace.as_deref().unwrap_or_default();
+    let ObjectReference { api_version, kind, name, .. } = workload;
+    if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
+        return find_placement(view, refused, key);
+    }
     let key = key_of_workload(&workload.kind, namespace, &workload.name);
     if refused.contains(&key) {
         return Found::Refused;
@@ -160,16 +169,33 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     Found::Binding(key, Trigger::of(&binding.spec, &binding.status))
 }
 
+/// A placement of the Fleet family stands for itself.
+fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
+    let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return Found::Nothing };
+    if refused.contains(&key) {
+        return Found::Refused;
+    }
+    let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
+    Found::Binding(key, known)
+}
+
+/// The object with the stamp, where its family has it.
+fn stamped(object: &Object, time: Time) -> Option<Map<String, Value>> {
+    if PlacementKinds::of(object.key.resource).is_some() {
+        return trigger::stamped(object, time);
+    }
+    let mut binding = object.value().ok()?;
+    let spec = binding.get_mut("spec")?.as_object_mut()?;
+    spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(time.to_string()));
+    Some(binding)
+}
+
 async fn commit(client: &Client, view: &View, rebalancer: &Object, plan: &Plan) -> Committed {
     let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
     for (key, time) in &plan.stamps {
-        let stamped = view.get(key).and_then(|object| object.value().ok()).map(|mut binding| {
-            if let Some(Value::Object(spec)) = binding.get_mut("spec") {
-                spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(time.to_string()));
-            }
-            binding
-        });
-        let Some(object) = stamped else { return Committed::Changed };
+        let Some(object) = view.get(key).and_then(|object| stamped(object, *time)) else {
+            return Committed::Changed;
+        };
         changes.push((key.resource, Change::Update { part: Part::Main, object }));
     }
     let Ok(object) = with_status(rebalancer, plan) else { return Committed::Unavailable };

@@ -5,32 +5,24 @@
 
 mod plan;
 
-use std::sync::Arc;
-
 use self::plan::{Rollout, Step, Wanted};
-use super::placements::{self as objects, Changes};
-use crate::api::fleet::placement::v1beta1::names::{
-    BINDINGS, IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, POLICY_SNAPSHOTS, RESOURCE_SNAPSHOTS,
-};
-use crate::api::fleet::placement::v1beta1::{
-    ClusterResourceBinding, ClusterResourcePlacement, ClusterSchedulingPolicySnapshot, PlacementType,
-};
-use crate::k8s::{GroupResource, Key, Time};
+use super::placements::{Changes, Scene, read};
+use crate::api::fleet::placement::v1beta1::PlacementType;
+use crate::api::fleet::placement::v1beta1::any::{AnyBinding, AnyPlacement, AnyPolicySnapshot};
+use crate::api::fleet::placement::v1beta1::names::NUMBER_OF_CLUSTERS;
+use crate::k8s::Time;
 use crate::registry::{Change, Part};
-use crate::watch::View;
 use crate::worker::Next;
 
 /// None while there is nothing to roll out, or the placement is on its way out: the scheduler clears it away.
-pub(super) fn look(view: &View, key: &Key, now: Time) -> Option<(Changes, Next)> {
-    let placement = view.get(key).filter(|object| !object.deleting)?;
-    let placement: Arc<ClusterResourcePlacement> = objects::read(placement)?;
-    let policy = latest::<ClusterSchedulingPolicySnapshot>(view, POLICY_SNAPSHOTS, &key.name)?;
-    let resources = objects::children(view, RESOURCE_SNAPSHOTS, &key.name)
-        .find(|object| object.label(IS_LATEST_LABEL) == Some("true"))?;
-    let bindings: Vec<ClusterResourceBinding> = objects::children(view, BINDINGS, &key.name)
-        .filter_map(objects::read::<ClusterResourceBinding>)
-        .map(|binding| ClusterResourceBinding::clone(&binding))
-        .collect();
+pub(super) fn look(scene: &Scene<'_>, now: Time) -> Option<(Changes, Next)> {
+    if scene.object.deleting {
+        return None;
+    }
+    let placement = read::<AnyPlacement>(scene.object)?;
+    let policy = read::<AnyPolicySnapshot>(scene.latest(scene.kinds.policy_snapshots)?)?;
+    let resources = scene.latest(scene.kinds.resource_snapshots)?;
+    let bindings: Vec<AnyBinding> = scene.all(scene.kinds.bindings);
     let task = Rollout {
         strategy: &placement.spec.strategy,
         wanted: wanted(&policy),
@@ -42,13 +34,20 @@ pub(super) fn look(view: &View, key: &Key, now: Time) -> Option<(Changes, Next)>
     let mut changes = Changes::new();
     for binding in &bindings {
         let name = binding.metadata.name.as_deref().unwrap_or_default();
-        let Some(step) = plan.steps.get(name) else { continue };
-        if *step == Step::Delete {
-            let key = Key::cluster(BINDINGS, name);
-            let revision = view.get(&key).map(|object| object.revision);
-            changes.push((BINDINGS, Change::Delete { key, revision }));
-        } else if let Some(rolled) = plan::rolled(binding, *step, &task) {
-            changes.push((BINDINGS, Change::Update { part: Part::Whole, object: objects::tree(&rolled) }));
+        let step = plan.steps.get(name);
+        if step == Some(&Step::Delete) {
+            let key = scene.key(scene.kinds.bindings, name);
+            let revision = scene.view.get(&key).map(|object| object.revision);
+            changes.push((key.resource, Change::Delete { key, revision }));
+            continue;
+        }
+        let mut after = step.and_then(|step| plan::rolled(binding, *step, &task));
+        if let Some((_, surplus)) = plan.twins.iter().find(|(kept, _)| kept == name) {
+            tracing::warn!(binding = name, surplus, "two live bindings on one cluster: deleting one");
+            after = Some(plan::without_twin(after.unwrap_or_else(|| binding.clone()), surplus, now));
+        }
+        if let Some(after) = after {
+            changes.push(scene.update(Part::Whole, scene.kinds.bindings, &after));
         }
     }
     // Each by itself would do no harm, but the bounds hold for all of them together: one batch, all or nothing.
@@ -56,16 +55,7 @@ pub(super) fn look(view: &View, key: &Key, now: Time) -> Option<(Changes, Next)>
     Some((changes, next))
 }
 
-fn latest<T: serde::de::DeserializeOwned + Send + Sync + 'static>(
-    view: &View,
-    resource: GroupResource,
-    placement: &str,
-) -> Option<Arc<T>> {
-    let mut children = objects::children(view, resource, placement);
-    objects::read(children.find(|object| object.label(IS_LATEST_LABEL) == Some("true"))?)
-}
-
-fn wanted(snapshot: &ClusterSchedulingPolicySnapshot) -> Wanted {
+fn wanted(snapshot: &AnyPolicySnapshot) -> Wanted {
     let Some(policy) = &snapshot.spec.policy else { return Wanted::All };
     match policy.placement_type.unwrap_or_default() {
         PlacementType::PickAll => Wanted::All,

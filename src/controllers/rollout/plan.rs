@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::fleet::placement::v1beta1::{
-    ApplyStrategy, BindingState, ClusterResourceBinding, IntOrPercent, RollingUpdateConfig, RolloutStrategy,
-    RolloutStrategyType,
+    AnyBinding, ApplyStrategy, BindingState, IntOrPercent, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType,
 };
 use crate::api::meta::Condition;
+use crate::controllers::conditions::{self, Told};
 use crate::k8s::Time;
 
 const UNAVAILABLE_PERIOD_SECONDS: i64 = 60;
@@ -24,7 +24,7 @@ pub struct Rollout<'a> {
     /// Name of the snapshot with the resources that should be everywhere.
     pub resources: &'a str,
     /// All bindings of the placement, in any order.
-    pub bindings: &'a [ClusterResourceBinding],
+    pub bindings: &'a [AnyBinding],
     pub now: Time,
 }
 
@@ -41,6 +41,8 @@ pub enum Wanted {
 pub enum Step {
     /// Its cluster gets the latest resources.
     Roll,
+    /// It has them; what is said of that is about a former generation.
+    Confirm,
     /// It would, but not yet.
     Hold,
     /// Its cluster is given up.
@@ -53,16 +55,52 @@ pub struct Plan {
     pub steps: BTreeMap<String, Step>,
     /// When a binding becomes ready by the passing of time alone.
     pub look_again_seconds: Option<i64>,
+    /// Bindings whose cluster had others, which are deleted: name of the one that stays, and of one that goes.
+    pub twins: Vec<(String, String)>,
 }
 
 pub fn plan(rollout: &Rollout<'_>) -> Plan {
+    let mut bindings: Vec<&AnyBinding> = rollout.bindings.iter().collect();
+    bindings.sort_by_key(|binding| &binding.metadata.name);
+    let twins = part_from_twins(&mut bindings);
+    let mut plan = plan_without_twins(rollout, &bindings);
+    plan.steps.extend(twins.iter().map(|(_, surplus)| (surplus.clone(), Step::Delete)));
+    plan.twins = twins;
+    plan
+}
+
+/// The scheduler never makes a second live binding on a cluster (R162); somebody else may have. The one that is furthest
+/// stays, the others go whatever the strategy: what they stand for is on the cluster once.
+fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
+    let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
+    let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
+    for &binding in bindings.iter().filter(|binding| is_live(binding)) {
+        let first = kept.entry(&binding.spec.target_cluster).or_insert(binding);
+        if is_bound(binding) && !is_bound(first) {
+            *first = binding;
+        }
+    }
+    let mut twins = Vec::new();
+    bindings.retain(|binding| {
+        let first = kept.get(binding.spec.target_cluster.as_str()).filter(|_| is_live(binding));
+        let Some(first) = first.filter(|first| first.metadata.name != binding.metadata.name) else { return true };
+        twins.push((name(first), name(binding)));
+        false
+    });
+    twins
+}
+
+fn name(binding: &AnyBinding) -> String {
+    binding.metadata.name.clone().unwrap_or_default()
+}
+
+/// Bindings are sorted by name.
+fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
     let mut plan = Plan::default();
     if rollout.strategy.type_ == Some(RolloutStrategyType::External) {
         return plan;
     }
-    let mut bindings: Vec<&ClusterResourceBinding> = rollout.bindings.iter().collect();
-    bindings.sort_by_key(|binding| &binding.metadata.name);
-    let is_live = |binding: &&&ClusterResourceBinding| !is_deleting(binding) && is_picked(binding);
+    let is_live = |binding: &&&AnyBinding| !is_deleting(binding) && is_picked(binding);
     let target = match rollout.wanted {
         Wanted::All => bindings.iter().filter(is_live).count(),
         Wanted::Clusters(wanted) => wanted,
@@ -70,8 +108,7 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
     let config = rollout.strategy.rolling_update.clone().unwrap_or_default();
     let bounds = Bounds::of(&config, target);
 
-    let readiness =
-        |binding: &ClusterResourceBinding| Readiness::of(binding, bounds.unavailable_period_seconds, rollout.now);
+    let readiness = |binding: &AnyBinding| Readiness::of(binding, bounds.unavailable_period_seconds, rollout.now);
     let placed = || bindings.iter().filter(|binding| binding.spec.state != BindingState::Scheduled);
     let ready = placed().filter(|binding| readiness(binding).is_ready()).count();
     let going = placed().filter(|binding| is_deleting(binding) && readiness(binding).is_ready()).count();
@@ -85,7 +122,7 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
         *budget -= usize::from(is_left);
         is_left
     };
-    let mut steps: Vec<(&ClusterResourceBinding, Step)> = Vec::new();
+    let mut steps: Vec<(&AnyBinding, Step)> = Vec::new();
     for binding in
         bindings.iter().filter(|binding| binding.spec.state == BindingState::Unscheduled && !is_deleting(binding))
     {
@@ -94,9 +131,13 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
             steps.push((binding, Step::Delete));
         }
     }
-    for binding in bindings.iter().filter(|binding| is_bound(binding) && is_outdated(binding, rollout)) {
-        let may_roll = has_failed(binding) || take(&mut removable);
-        steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+    for binding in bindings.iter().filter(|binding| is_bound(binding)) {
+        if is_outdated(binding, rollout) {
+            let may_roll = has_failed(binding) || take(&mut removable);
+            steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+        } else if !current(binding, "RolloutStarted").is_some_and(|started| started.status == "True") {
+            steps.push((binding, Step::Confirm));
+        }
     }
     // A cluster whose former binding is still being cleared away must not get its resources in between.
     let occupied: BTreeSet<&str> = bindings
@@ -110,13 +151,22 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
         let may_roll = !occupied.contains(binding.spec.target_cluster.as_str()) && take(&mut addable);
         steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
     }
-    plan.steps =
-        steps.into_iter().map(|(binding, step)| (binding.metadata.name.clone().unwrap_or_default(), step)).collect();
+    plan.steps = steps.into_iter().map(|(binding, step)| (name(binding), step)).collect();
     plan
 }
 
+/// The binding with a word about the one that was deleted beside it.
+pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBinding {
+    let message = format!("{twin} was a second binding of the placement on this cluster, and was deleted");
+    let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
+    let generation = binding.metadata.generation.unwrap_or_default();
+    let told = Told { type_, status, reason, message: &message };
+    conditions::set(&mut binding.status.conditions, generation, now, told);
+    binding
+}
+
 /// The binding after its step; None if nothing changes. Deleting is the caller's.
-pub fn rolled(binding: &ClusterResourceBinding, step: Step, rollout: &Rollout<'_>) -> Option<ClusterResourceBinding> {
+pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option<AnyBinding> {
     let mut rolled = binding.clone();
     if step == Step::Roll {
         rolled.spec.state = BindingState::Bound;
@@ -125,8 +175,8 @@ pub fn rolled(binding: &ClusterResourceBinding, step: Step, rollout: &Rollout<'_
     }
     // A changed spec is a generation of its own.
     let generation = binding.metadata.generation.unwrap_or_default() + i64::from(rolled.spec != binding.spec);
-    let conditions: &[(&str, &str, &str, &str)] = match step {
-        Step::Roll => &[
+    let told: &[(&str, &str, &str, &str)] = match step {
+        Step::Roll | Step::Confirm => &[
             ("RolloutStarted", "True", "RolloutStarted", "the rollout to this cluster has begun"),
             ("Overridden", "True", "NoOverrideSpecified", "no override is known to the server"),
         ],
@@ -135,32 +185,11 @@ pub fn rolled(binding: &ClusterResourceBinding, step: Step, rollout: &Rollout<'_
         }
         Step::Delete => return None,
     };
-    for (type_, status, reason, message) in conditions {
-        set_condition(&mut rolled.status.conditions, generation, rollout.now, [type_, status, reason, message]);
+    for &(type_, status, reason, message) in told {
+        let told = Told { type_, status, reason, message };
+        conditions::set(&mut rolled.status.conditions, generation, rollout.now, told);
     }
     (rolled != *binding).then_some(rolled)
-}
-
-fn set_condition(
-    conditions: &mut Vec<Condition>,
-    generation: i64,
-    now: Time,
-    [type_, status, reason, message]: [&str; 4],
-) {
-    let known = conditions.iter().position(|condition| condition.type_ == type_);
-    let since = known.map(|index| &conditions[index]).filter(|known| known.status == status);
-    let condition = Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        observed_generation: Some(generation),
-        last_transition_time: since.map_or(now, |known| known.last_transition_time),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
-    match known {
-        Some(index) => conditions[index] = condition,
-        None => conditions.push(condition),
-    }
 }
 
 struct Bounds {
@@ -202,7 +231,7 @@ enum Readiness {
 }
 
 impl Readiness {
-    fn of(binding: &ClusterResourceBinding, period_seconds: i64, now: Time) -> Readiness {
+    fn of(binding: &AnyBinding, period_seconds: i64, now: Time) -> Readiness {
         if current(binding, "DiffReported").is_some_and(|condition| condition.status == "True") {
             return Readiness::Ready;
         }
@@ -228,36 +257,39 @@ impl Readiness {
     }
 }
 
-/// The condition, if it speaks of the binding as it is now.
-fn current<'b>(binding: &'b ClusterResourceBinding, type_: &str) -> Option<&'b Condition> {
+/// The condition, if it speaks of the binding as it is now. The mark as Unscheduled is a generation of its own that
+/// changes nothing on the cluster: what was said right before it still holds.
+fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
     let condition = binding.status.conditions.iter().find(|condition| condition.type_ == type_)?;
-    (condition.observed_generation == binding.metadata.generation).then_some(condition)
+    let behind = binding.metadata.generation? - condition.observed_generation?;
+    let behind_max = i64::from(binding.spec.state == BindingState::Unscheduled);
+    (0..=behind_max).contains(&behind).then_some(condition)
 }
 
-fn can_be_ready(binding: &ClusterResourceBinding) -> bool {
+fn can_be_ready(binding: &AnyBinding) -> bool {
     !has_failed(binding) && current(binding, "DiffReported").is_none()
 }
 
-fn has_failed(binding: &ClusterResourceBinding) -> bool {
+fn has_failed(binding: &AnyBinding) -> bool {
     ["Overridden", "WorkSynchronized", "Applied", "Available"]
         .iter()
         .any(|type_| current(binding, type_).is_some_and(|condition| condition.status == "False"))
 }
 
-fn is_outdated(binding: &ClusterResourceBinding, rollout: &Rollout<'_>) -> bool {
+fn is_outdated(binding: &AnyBinding, rollout: &Rollout<'_>) -> bool {
     let strategy: Option<&ApplyStrategy> = rollout.strategy.apply_strategy.as_ref();
     binding.spec.resource_snapshot_name != rollout.resources || binding.spec.apply_strategy.as_ref() != strategy
 }
 
-fn is_bound(binding: &ClusterResourceBinding) -> bool {
+fn is_bound(binding: &AnyBinding) -> bool {
     binding.spec.state == BindingState::Bound && !is_deleting(binding)
 }
 
-fn is_picked(binding: &ClusterResourceBinding) -> bool {
+fn is_picked(binding: &AnyBinding) -> bool {
     matches!(binding.spec.state, BindingState::Scheduled | BindingState::Bound)
 }
 
-fn is_deleting(binding: &ClusterResourceBinding) -> bool {
+fn is_deleting(binding: &AnyBinding) -> bool {
     binding.metadata.deletion_timestamp.is_some()
 }
 
@@ -269,8 +301,9 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    /// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being deleted.
-    fn binding(name: &str, what: &str) -> ClusterResourceBinding {
+    /// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being deleted, ` stale` was
+    /// changed by the scheduler since its rollout.
+    fn binding(name: &str, what: &str) -> AnyBinding {
         let mut words = what.split(' ');
         let state = words.next().unwrap();
         let words: Vec<&str> = words.collect();
@@ -286,6 +319,9 @@ mod tests {
         let mut conditions: Vec<Value> = Vec::new();
         if state.ends_with('!') {
             conditions.push(condition("Available", "True", "AllWorkAreAvailable"));
+        }
+        if state.starts_with("Bound") && !has("stale") {
+            conditions.push(condition("RolloutStarted", "True", "RolloutStarted"));
         }
         if has("guess") {
             conditions.push(condition("Available", "True", UNTRACKABLE[0]));
@@ -349,6 +385,36 @@ mod tests {
         let bindings = [("a-1", "Bound! old"), ("b-1", "Bound old failed")];
         let expected = [("a-1", Step::Hold), ("b-1", Step::Roll)];
         check(rolling(json!(0), json!(0)), Wanted::Clusters(2), &bindings, &expected);
+    }
+
+    #[test]
+    fn of_two_live_bindings_on_a_cluster_the_one_that_is_furthest_stays() {
+        let mut bindings = vec![binding("a-1", "Scheduled"), binding("a-2", "Bound!"), binding("a-3", "Bound!")];
+        bindings.push(binding("b-1", "Bound!"));
+        for binding in &mut bindings[..3] {
+            binding.spec.target_cluster = "a".to_owned();
+        }
+        let (strategy, now) = (RolloutStrategy::default(), Time::from_seconds(NOW));
+        let resources = "crp-1-snapshot";
+        let plan = plan(&Rollout { strategy: &strategy, wanted: Wanted::All, resources, bindings: &bindings, now });
+        let expected = [("a-1", Step::Delete), ("a-3", Step::Delete)];
+        assert_eq!(plan.steps, expected.map(|(name, step)| (name.to_owned(), step)).into());
+        let twins = [("a-2", "a-1"), ("a-2", "a-3")];
+        assert_eq!(plan.twins, twins.map(|(kept, gone)| (kept.to_owned(), gone.to_owned())));
+    }
+
+    #[test]
+    fn the_mark_as_unscheduled_does_not_make_a_binding_unready() {
+        let mut marked = binding("a-1", "Unscheduled!");
+        marked.metadata.generation = Some(2);
+        assert!(current(&marked, "Available").is_some());
+        marked.metadata.generation = Some(3);
+        assert!(current(&marked, "Available").is_none());
+    }
+
+    #[test]
+    fn what_the_scheduler_changed_is_confirmed_and_not_rolled_again() {
+        check(json!({}), Wanted::All, &[("a-1", "Bound! stale"), ("b-1", "Bound!")], &[("a-1", Step::Confirm)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The Fleet family's scheduler: placements are its keys, and what a placement's cycles come to is one commit.
+//! The Fleet family's scheduler: placements of both scopes are its keys, and what a placement's cycles come to is one commit.
 //!
 //! *Invariants:* bindings of a placement are made here only, and by one cycle at a time, so a placement never has two
 //! live ones on a cluster; a commit names the revision of everything it read and changes, all or nothing; a placement
@@ -11,17 +11,15 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use self::trigger::Reach;
 use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
-use crate::api::fleet::placement::v1beta1::names::{
-    BINDINGS, IS_LATEST_LABEL, MEMBER_CLUSTERS, PLACEMENTS, POLICY_SNAPSHOTS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER,
-    binding_name, binding_prefix,
+use crate::api::fleet::placement::v1beta1::any::{
+    AnyBinding, AnyPlacement, AnyPolicySnapshot, PlacementKinds, SCOPES, placement_of,
 };
-use crate::api::fleet::placement::v1beta1::{
-    ClusterResourceBinding, ClusterResourcePlacement, ClusterSchedulingPolicySnapshot,
+use crate::api::fleet::placement::v1beta1::names::{
+    IS_LATEST_LABEL, MEMBER_CLUSTERS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER, binding_name, binding_prefix,
 };
 use crate::clock::Clock;
 use crate::engine::fleet::Fleet;
@@ -102,33 +100,34 @@ impl Work for FleetScheduler {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        vec![MEMBER_CLUSTERS, PLACEMENTS, POLICY_SNAPSHOTS, BINDINGS]
+        let of_scope = |kinds: &&PlacementKinds| [kinds.placements, kinds.policy_snapshots, kinds.bindings];
+        std::iter::once(MEMBER_CLUSTERS).chain(SCOPES.iter().flat_map(of_scope)).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         self.changed.clear();
-        for object in view.list(PLACEMENTS, None) {
+        for object in placements(view) {
             queue.mark(object.key.clone(), 0);
         }
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         let (object, previous) = (&event.object, event.previous.as_ref());
-        let placement = |object: &Object| trigger::parent(object).map(|name| Key::cluster(PLACEMENTS, name));
-        let dirty = match object.key.resource {
-            MEMBER_CLUSTERS => return self.notice_cluster(event, queue),
-            _ if event.kind == EventKind::Deleted => None,
-            PLACEMENTS => trigger::began_to_go(previous, object).then(|| object.key.clone()),
-            POLICY_SNAPSHOTS => {
-                let previous = previous.and_then(read::<ClusterSchedulingPolicySnapshot>);
-                let is_news = read::<ClusterSchedulingPolicySnapshot>(object).is_some_and(|current| {
-                    trigger::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
-                });
-                is_news.then(|| placement(object)).flatten()
-            }
-            _ => trigger::began_to_go(previous, object).then(|| placement(object)).flatten(),
+        if object.key.resource == MEMBER_CLUSTERS {
+            return self.notice_cluster(event, queue);
+        }
+        let Some(kinds) = PlacementKinds::of(object.key.resource).filter(|_| event.kind != EventKind::Deleted) else {
+            return;
         };
-        if let Some(key) = dirty {
+        let is_dirty = if object.key.resource == kinds.policy_snapshots {
+            let previous = previous.and_then(read::<AnyPolicySnapshot>);
+            read::<AnyPolicySnapshot>(object).is_some_and(|current| {
+                trigger::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
+            })
+        } else {
+            trigger::began_to_go(previous, object)
+        };
+        if let Some(key) = placement_of(object).filter(|_| is_dirty) {
             queue.mark(key, 0);
         }
     }
@@ -159,40 +158,41 @@ impl Work for FleetScheduler {
     }
 }
 
+fn placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
+    SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None))
+}
+
 fn reached(view: &View, reach: Option<Reach>) -> Vec<(Key, i32)> {
     let Some(reach) = reach else { return Vec::new() };
     let is_reached = |object: &&Arc<Object>| {
         let is_unsatisfied = |placement: Arc<_>| trigger::is_unsatisfied(&placement, object.generation);
-        reach == Reach::All || read::<ClusterResourcePlacement>(object).is_some_and(is_unsatisfied)
+        reach == Reach::All || read::<AnyPlacement>(object).is_some_and(is_unsatisfied)
     };
-    view.list(PLACEMENTS, None).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
+    placements(view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
 }
 
 async fn schedule(client: &Client, clock: &dyn Clock, fleet: &Fleet, view: &View, key: &Key) -> Next {
     let Some(object) = view.get(key) else { return Next::Done };
-    let Some(placement) = read::<ClusterResourcePlacement>(object) else { return Next::Done };
-    let bindings: Vec<ClusterResourceBinding> = children(view, BINDINGS, &key.name)
-        .filter_map(read::<ClusterResourceBinding>)
-        .map(|binding| ClusterResourceBinding::clone(&binding))
+    let Some(kinds) = PlacementKinds::of(key.resource) else { return Next::Done };
+    let Some(placement) = read::<AnyPlacement>(object) else { return Next::Done };
+    let bindings: Vec<AnyBinding> = children(view, kinds.bindings, key)
+        .filter_map(read::<AnyBinding>)
+        .map(|binding| AnyBinding::clone(&binding))
         .collect();
     if object.deleting {
-        let (changes, next) = clear_away(&placement, &bindings);
+        let (changes, next) = clear_away(kinds, &placement, &bindings);
         return commit(client, key, changes, next).await;
     }
-    let mut active = children(view, POLICY_SNAPSHOTS, &key.name)
+    let mut active = children(view, kinds.policy_snapshots, key)
         .filter(|snapshot| snapshot.label(IS_LATEST_LABEL) == Some("true"))
-        .filter_map(read::<ClusterSchedulingPolicySnapshot>);
+        .filter_map(read::<AnyPolicySnapshot>);
     let Some(snapshot) = active.next() else { return Next::Done };
     if active.next().is_some() {
         tracing::warn!(%key, "two policy snapshots are in force; waiting until one is");
         return Next::Done;
     }
-    let ClusterSchedulingPolicySnapshot { metadata, spec, status, .. } =
-        ClusterSchedulingPolicySnapshot::clone(&snapshot);
-    let parts = |binding: &ClusterResourceBinding| BindingParts {
-        metadata: binding.metadata.clone(),
-        spec: binding.spec.clone(),
-    };
+    let AnyPolicySnapshot { metadata, spec, status, .. } = AnyPolicySnapshot::clone(&snapshot);
+    let parts = |binding: &AnyBinding| BindingParts { metadata: binding.metadata.clone(), spec: binding.spec.clone() };
     let objects = PlacementObjects {
         snapshot: SnapshotParts { metadata, spec, status },
         bindings: bindings.iter().map(parts).collect(),
@@ -202,23 +202,24 @@ async fn schedule(client: &Client, clock: &dyn Clock, fleet: &Fleet, view: &View
     for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
         tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
     }
-    commit(client, key, changes(&placement, &snapshot, &bindings, &settled), Next::Done).await
+    commit(client, key, changes(kinds, &placement, &snapshot, &bindings, &settled), Next::Done).await
 }
 
 type Changes = Vec<(GroupResource, Change)>;
 
 /// Everything that the cycles changed, and the placement's finalizer.
 fn changes(
-    placement: &ClusterResourcePlacement,
-    snapshot: &ClusterSchedulingPolicySnapshot,
-    before: &[ClusterResourceBinding],
+    kinds: &PlacementKinds,
+    placement: &AnyPlacement,
+    snapshot: &AnyPolicySnapshot,
+    before: &[AnyBinding],
     settled: &Settled,
 ) -> Changes {
     let mut changes = Changes::new();
     if !placement.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_CLEANUP) {
         let mut held = placement.clone();
         held.metadata.finalizers.push(SCHEDULER_CLEANUP.to_owned());
-        changes.push((PLACEMENTS, update(Part::Main, &held)));
+        changes.push(update(kinds, Part::Main, kinds.placements, &held));
     }
     let after: BTreeMap<Option<&String>, &BindingParts> =
         settled.objects.bindings.iter().map(|parts| (parts.metadata.name.as_ref(), parts)).collect();
@@ -227,37 +228,41 @@ fn changes(
             Some(parts) if parts.metadata == binding.metadata && parts.spec == binding.spec => {}
             Some(BindingParts { metadata, spec }) => {
                 let (metadata, spec) = (metadata.clone(), spec.clone());
-                let changed = ClusterResourceBinding { metadata, spec, ..binding.clone() };
-                changes.push((BINDINGS, update(Part::Main, &changed)));
+                let changed = AnyBinding { metadata, spec, ..binding.clone() };
+                changes.push(update(kinds, Part::Main, kinds.bindings, &changed));
             }
             // Nobody holds it any more: without finalizers it goes.
-            None => changes.push((BINDINGS, released(binding))),
+            None => changes.push(released(kinds, binding)),
         }
     }
     for BindingParts { metadata, spec } in &settled.objects.bindings {
         if metadata.uid.is_none() {
-            let created =
-                ClusterResourceBinding { metadata: metadata.clone(), spec: spec.clone(), ..Default::default() };
-            changes.push((BINDINGS, Change::Create(tree(&created))));
+            let created = AnyBinding { metadata: metadata.clone(), spec: spec.clone(), ..Default::default() };
+            changes.push((kinds.bindings, Change::Create(kinds.tree(kinds.bindings, &created))));
         }
     }
     if settled.objects.snapshot.status != snapshot.status {
         let status = settled.objects.snapshot.status.clone();
-        let reported = ClusterSchedulingPolicySnapshot { status, ..snapshot.clone() };
-        changes.push((POLICY_SNAPSHOTS, update(Part::Status, &reported)));
+        let reported = AnyPolicySnapshot { status, ..snapshot.clone() };
+        changes.push(update(kinds, Part::Status, kinds.policy_snapshots, &reported));
     }
     changes
 }
 
 /// Bindings are deleted, then let go; the placement itself is let go when the scheduler holds none of them.
-fn clear_away(placement: &ClusterResourcePlacement, bindings: &[ClusterResourceBinding]) -> (Changes, Next) {
+fn clear_away(kinds: &PlacementKinds, placement: &AnyPlacement, bindings: &[AnyBinding]) -> (Changes, Next) {
     let mut changes = Changes::new();
     for binding in bindings {
         if binding.metadata.deletion_timestamp.is_none() {
-            let key = Key::cluster(BINDINGS, binding.metadata.name.as_deref().unwrap_or_default());
-            changes.push((BINDINGS, Change::Delete { key, revision: None }));
+            let metadata = &binding.metadata;
+            let key = Key {
+                resource: kinds.bindings,
+                namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+                name: metadata.name.as_deref().unwrap_or_default().into(),
+            };
+            changes.push((key.resource, Change::Delete { key, revision: None }));
         } else if binding.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_FINALIZER) {
-            changes.push((BINDINGS, released(binding)));
+            changes.push(released(kinds, binding));
         }
     }
     if !changes.is_empty() {
@@ -266,15 +271,15 @@ fn clear_away(placement: &ClusterResourcePlacement, bindings: &[ClusterResourceB
     if placement.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_CLEANUP) {
         let mut released = placement.clone();
         released.metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_CLEANUP);
-        changes.push((PLACEMENTS, update(Part::Main, &released)));
+        changes.push(update(kinds, Part::Main, kinds.placements, &released));
     }
     (changes, Next::Done)
 }
 
-fn released(binding: &ClusterResourceBinding) -> Change {
+fn released(kinds: &PlacementKinds, binding: &AnyBinding) -> (GroupResource, Change) {
     let mut released = binding.clone();
     released.metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
-    update(Part::Main, &released)
+    update(kinds, Part::Main, kinds.bindings, &released)
 }
 
 async fn commit(client: &Client, key: &Key, changes: Changes, next: Next) -> Next {
@@ -291,21 +296,19 @@ async fn commit(client: &Client, key: &Key, changes: Changes, next: Next) -> Nex
     Failure::of(&status).into()
 }
 
-fn update(part: Part, object: &impl Serialize) -> Change {
-    Change::Update { part, object: tree(object) }
-}
-
-fn tree(object: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(object) {
-        Ok(Value::Object(tree)) => tree,
-        _ => unreachable!("a kind is written as a JSON object"),
-    }
+fn update(
+    kinds: &PlacementKinds,
+    part: Part,
+    resource: GroupResource,
+    object: &impl Serialize,
+) -> (GroupResource, Change) {
+    (resource, Change::Update { part, object: kinds.tree(resource, object) })
 }
 
 /// Snapshots and bindings of a placement, by name. All are named after it, so only a part of the kind is walked.
-fn children<'a>(view: &'a View, resource: GroupResource, placement: &'a str) -> impl Iterator<Item = &'a Arc<Object>> {
-    let of_placement = move |object: &&Arc<Object>| trigger::parent(object) == Some(placement);
-    view.list_prefixed(resource, binding_prefix(placement)).filter(of_placement)
+fn children<'a>(view: &'a View, resource: GroupResource, placement: &'a Key) -> impl Iterator<Item = &'a Arc<Object>> {
+    let of_placement = move |object: &&Arc<Object>| placement_of(object).as_ref() == Some(placement);
+    view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name)).filter(of_placement)
 }
 
 /// An object that its kind's type cannot hold is left alone, and said so in the log.

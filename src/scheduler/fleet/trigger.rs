@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
-use crate::api::fleet::placement::v1beta1::names::{
-    IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PARENT_LABEL, PLACEMENT_GENERATION,
-};
-use crate::api::fleet::placement::v1beta1::{ClusterResourcePlacement, PlacementType};
-use crate::api::meta::ObjectMeta;
+use crate::api::fleet::placement::v1beta1::PlacementType;
+use crate::api::fleet::placement::v1beta1::any::AnyPlacement;
+use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION};
+use crate::api::meta::{Condition, ObjectMeta};
 use crate::k8s::{Object, Time};
 use crate::scheduler::lower;
 
@@ -33,10 +32,6 @@ pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta
 /// Placements and bindings matter when they begin to go.
 pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> bool {
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
-}
-
-pub(super) fn parent(object: &Object) -> Option<&str> {
-    object.label(PARENT_LABEL)
 }
 
 /// None when no placement has to be looked at again. A cluster that joins becomes eligible later, by its first report.
@@ -71,13 +66,14 @@ fn was_eligible(cluster: &MemberCluster) -> bool {
 }
 
 /// Whether a placement may gain from a cluster that fits now.
-pub(super) fn is_unsatisfied(placement: &ClusterResourcePlacement, generation: i64) -> bool {
+pub(super) fn is_unsatisfied(placement: &AnyPlacement, generation: i64) -> bool {
     let policy = placement.spec.policy.as_ref();
     if policy.and_then(|policy| policy.placement_type).unwrap_or_default() == PlacementType::PickAll {
         return true;
     }
-    let scheduled =
-        placement.status.conditions.iter().find(|condition| condition.type_ == "ClusterResourcePlacementScheduled");
+    // The type begins with the kind, one of which ends as the other.
+    let is_scheduled = |condition: &&Condition| condition.type_.ends_with("ResourcePlacementScheduled");
+    let scheduled = placement.status.conditions.iter().find(is_scheduled);
     !scheduled.is_some_and(|condition| condition.status == "True" && condition.observed_generation == Some(generation))
 }
 

@@ -43,6 +43,22 @@ fn r5_the_demo_brings_nginx_back_to_the_primary_with_a_task() {
 }
 
 #[test]
+fn the_demo_places_over_a_fleet_and_moves_only_when_the_policy_does() {
+    let told = played("fleet");
+    let rows: Vec<Vec<&str>> =
+        told.lines().filter(|line| line.starts_with("  shop ")).map(|line| line.split_whitespace().collect()).collect();
+    let (on, off, yes) = ("Bound", "-", "True");
+    let expected: [&[&str]; 5] = [
+        &["shop", off, on, on, off, yes, yes],
+        &["shop", on, on, on, off, yes, yes],
+        &["shop", on, on, on, yes, yes],
+        &["shop", on, on, on, yes, yes],
+        &["shop", off, on, on, yes, yes],
+    ];
+    assert_eq!(rows, expected, "{told}");
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     for words in [

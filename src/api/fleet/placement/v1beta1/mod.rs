@@ -1,5 +1,6 @@
 //! `placement.kubernetes-fleet.io/v1beta1`
 
+pub mod any;
 mod binding;
 mod cluster_resource_binding;
 mod cluster_resource_placement;
@@ -11,10 +12,14 @@ mod placement;
 mod policy;
 mod policy_snapshot;
 mod resource_binding;
+mod resource_placement;
+mod resource_snapshot;
 mod scheduling_policy_snapshot;
 mod strategy;
+pub mod trigger;
 mod validate;
 
+pub use any::{AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot};
 pub use binding::{BindingState, ResourceBindingSpec, ResourceBindingStatus};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use cluster_resource_placement::ClusterResourcePlacement;
@@ -37,6 +42,8 @@ pub use policy_snapshot::{
     ClusterDecision, ClusterScore, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus,
 };
 pub use resource_binding::ResourceBinding;
+pub use resource_placement::ResourcePlacement;
+pub use resource_snapshot::ResourceSnapshot;
 pub use scheduling_policy_snapshot::SchedulingPolicySnapshot;
 pub use strategy::{
     ApplyStrategy, ApplyStrategyType, ComparisonOption, DeletePropagationPolicy, DeleteStrategy, IntOrPercent,

@@ -1,13 +1,6 @@
-//! Labels, annotations and finalizers by which the objects of a placement find each other, and the kinds they are of.
+//! Labels, annotations and finalizers by which the objects of a placement find each other.
 
 use crate::k8s::GroupResource;
-
-pub const PLACEMENTS: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
-pub const POLICY_SNAPSHOTS: GroupResource =
-    GroupResource::new("clusterschedulingpolicysnapshots.placement.kubernetes-fleet.io");
-pub const RESOURCE_SNAPSHOTS: GroupResource =
-    GroupResource::new("clusterresourcesnapshots.placement.kubernetes-fleet.io");
-pub const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
 
 /// On bindings and snapshots: name of the placement they belong to, whatever its scope.
 pub const PARENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
@@ -32,6 +25,7 @@ pub const PLACEMENT_CLEANUP: &str = "kubernetes-fleet.io/crp-cleanup";
 /// On a binding: the scheduler wants to see it go.
 pub const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
 
+/// The clusters that placements are for.
 pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
 /// Longest part of a binding's name that comes from its placement, and from its cluster.

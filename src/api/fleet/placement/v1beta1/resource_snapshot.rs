@@ -1,0 +1,45 @@
+//! ResourceSnapshot: the resources of a namespaced placement as they were. Spec and status are shared with its sibling.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::cluster_resource_snapshot::{ResourceSnapshotSpec, ResourceSnapshotStatus};
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::resource::{Column, Resource, Scope};
+
+/// The resources of a namespaced placement as they were at one time, or a part of them if they are too many for one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ResourceSnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ResourceSnapshot>,
+    /// What every stored object says about itself.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The resources as they were.
+    pub spec: ResourceSnapshotSpec,
+    /// Whatever is said of them.
+    #[serde(default, skip_serializing_if = "crate::api::is_default")]
+    pub status: ResourceSnapshotStatus,
+}
+
+impl Resource for ResourceSnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "ResourceSnapshot";
+    const PLURAL: &'static str = "resourcesnapshots";
+    const SINGULAR: &'static str = "resourcesnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["rs"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+}

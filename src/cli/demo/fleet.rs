@@ -1,0 +1,125 @@
+//! The Fleet family's story: a placement takes the best two of four clusters, grows, loses a cluster, ignores what
+//! changes while it runs, and moves when its policy says so.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::ensure;
+use serde_json::Value;
+
+use super::stage::{Example, Part, Stage};
+
+macro_rules! example {
+    ($path:literal) => {
+        Example {
+            path: concat!("examples/fleet/", $path),
+            text: include_str!(concat!("../../../examples/fleet/", $path)),
+        }
+    };
+}
+
+const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
+const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
+const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";
+const PLACEMENT: &str = "shop";
+
+pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
+    stage.say("1. Four member clusters join. (Their agents are played by the demo: they say hello, and report what\n   they would have applied.)")?;
+    stage.create(&example!("clusters.yaml")).await?;
+    for cluster in ["east-1", "east-2", "west-1", "west-2"] {
+        stage.wait_for("an agent's hello", CLUSTERS, cluster, |cluster| has(cluster, "Joined")).await?;
+    }
+
+    stage.say("2. PickN 2: gold clusters rather than others, never two more in one region than in the other.")?;
+    stage.create(&example!("placement.yaml")).await?;
+    on_clusters(stage, &["east-2", "west-1"]).await?;
+
+    stage.say("3. Scale to 3: one is added, and the two that are there are not touched.")?;
+    let before = versions(stage).await?;
+    stage.patch("clusterresourceplacement", PLACEMENT, Part::Main, &example!("three-clusters.yaml")).await?;
+    on_clusters(stage, &["east-1", "east-2", "west-1"]).await?;
+    let after = versions(stage).await?;
+    ensure!(before.iter().all(|(name, version)| after.get(name) == Some(version)), "a binding was touched");
+
+    stage.say("4. east-2 leaves the fleet. It is replaced first, and given up then: maxUnavailable is 0.")?;
+    stage.delete("membercluster", "east-2").await?;
+    stage.wait_gone(CLUSTERS, "east-2").await?;
+    on_clusters(stage, &["east-1", "west-1", "west-2"]).await?;
+
+    stage.say("5. east-1 is gold no more. What is placed is not judged again: nothing moves.")?;
+    let before = versions(stage).await?;
+    stage.patch("membercluster", "east-1", Part::Main, &example!("east-1-is-tin.yaml")).await?;
+    stage.patch("membercluster", "west-2", Part::Main, &example!("west-2-is-gold.yaml")).await?;
+    stage.expect_no_event(BINDINGS, "clusterresourcebindings").await?;
+    on_clusters(stage, &["east-1", "west-1", "west-2"]).await?;
+    ensure!(before == versions(stage).await?, "a binding was touched");
+
+    stage.say("6. The policy changes: two clusters, in the west. Now things move, by the rollout strategy.")?;
+    stage.patch("clusterresourceplacement", PLACEMENT, Part::Main, &example!("west-only.yaml")).await?;
+    on_clusters(stage, &["west-1", "west-2"]).await
+}
+
+/// Waits until the placement is available on these clusters and nothing is left on others; shows where it is.
+async fn on_clusters<W: Write>(stage: &mut Stage<'_, W>, expected: &[&str]) -> anyhow::Result<()> {
+    let is_done = |placement: &Value| {
+        let statuses = placement["status"]["placementStatuses"].as_array().into_iter().flatten();
+        let mut clusters: Vec<&str> = statuses.filter_map(|status| status["clusterName"].as_str()).collect();
+        clusters.sort_unstable();
+        clusters == expected && has(placement, "ClusterResourcePlacementAvailable")
+    };
+    let placement = stage.wait_for("the rollout", PLACEMENTS, PLACEMENT, is_done).await?;
+    let states = loop {
+        let list = stage.client.get(BINDINGS).await?;
+        let surplus = list["items"].as_array().into_iter().flatten().find(|binding| {
+            !binding["spec"]["targetCluster"].as_str().is_some_and(|cluster| expected.contains(&cluster))
+        });
+        match surplus.and_then(|binding| binding["metadata"]["name"].as_str()) {
+            Some(name) => stage.wait_gone(BINDINGS, name).await?,
+            None => break states(&list),
+        }
+    };
+    show(stage, &placement, &states).await
+}
+
+async fn show<W: Write>(
+    stage: &mut Stage<'_, W>,
+    placement: &Value,
+    states: &BTreeMap<String, String>,
+) -> anyhow::Result<()> {
+    let clusters = stage.names(CLUSTERS).await?;
+    write!(stage.out, "\n  {:9}", "PLACEMENT")?;
+    for cluster in clusters.iter().map(String::as_str).chain(["SCHEDULED", "AVAILABLE"]) {
+        write!(stage.out, "  {cluster:9}")?;
+    }
+    write!(stage.out, "\n  {PLACEMENT:9}")?;
+    for cluster in &clusters {
+        write!(stage.out, "  {:9}", states.get(cluster).map_or("-", String::as_str))?;
+    }
+    for type_ in ["ClusterResourcePlacementScheduled", "ClusterResourcePlacementAvailable"] {
+        write!(stage.out, "  {:9}", if has(placement, type_) { "True" } else { "-" })?;
+    }
+    Ok(writeln!(stage.out)?)
+}
+
+/// State of the binding on each cluster.
+fn states(list: &Value) -> BTreeMap<String, String> {
+    let bindings = list["items"].as_array().into_iter().flatten().map(|binding| &binding["spec"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    bindings.map(|spec| (text(&spec["targetCluster"]), text(&spec["state"]))).collect()
+}
+
+async fn versions<W: Write>(stage: &Stage<'_, W>) -> anyhow::Result<BTreeMap<String, String>> {
+    let list = stage.client.get(BINDINGS).await?;
+    let bindings = list["items"].as_array().into_iter().flatten().map(|binding| &binding["metadata"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(bindings.map(|metadata| (text(&metadata["name"]), text(&metadata["resourceVersion"]))).collect())
+}
+
+/// The condition is True for the object as it is now.
+fn has(object: &Value, type_: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let generation = &object["metadata"]["generation"];
+    conditions
+        .into_iter()
+        .any(|told| told["type"] == type_ && told["status"] == "True" && told["observedGeneration"] == *generation)
+}

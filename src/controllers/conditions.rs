@@ -1,0 +1,30 @@
+//! Conditions as Kubernetes keeps them: one of each type, whose time moves only with its status. Pure.
+
+use crate::api::meta::Condition;
+use crate::k8s::Time;
+
+/// What a condition says now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub type_: &'a str,
+    pub status: &'a str,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+pub(super) fn set(conditions: &mut Vec<Condition>, generation: i64, now: Time, told: Told<'_>) {
+    let known = conditions.iter().position(|condition| condition.type_ == told.type_);
+    let since = known.map(|index| &conditions[index]).filter(|known| known.status == told.status);
+    let condition = Condition {
+        type_: told.type_.to_owned(),
+        status: told.status.to_owned(),
+        observed_generation: Some(generation),
+        last_transition_time: since.map_or(now, |known| known.last_transition_time),
+        reason: told.reason.to_owned(),
+        message: told.message.to_owned(),
+    };
+    match known {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}

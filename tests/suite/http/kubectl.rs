@@ -78,8 +78,18 @@ async fn kubectl_finds_what_is_served() {
     let server = TestServer::start().await;
     let Some(kubectl) = Kubectl::find(&server).await else { return };
     let resources = kubectl.run(&["api-resources"]).await;
-    let line = resources.lines().find(|line| line.starts_with("resourcebindings ")).unwrap();
-    assert_eq!(columns(line), ["resourcebindings", "rb", "work.karmada.io/v1alpha2", "true", "ResourceBinding"]);
+    let lines: Vec<_> = resources.lines().filter(|line| line.starts_with("resourcebindings ")).map(columns).collect();
+    assert!(lines.contains(&vec!["resourcebindings", "rb", "work.karmada.io/v1alpha2", "true", "ResourceBinding"]));
+    // Both families have such a kind. The bare name means Karmada's; Fleet's takes its group.
+    assert_eq!(lines.len(), 2);
+    for (name, group) in [
+        ("resourcebindings", "work.karmada.io"),
+        ("resourcebindings.placement.kubernetes-fleet.io", "placement.kubernetes-fleet.io"),
+    ] {
+        let explained = kubectl.run(&["explain", name]).await;
+        let line = explained.lines().find(|line| line.starts_with("GROUP:")).unwrap().to_owned();
+        assert_eq!(columns(&line), ["GROUP:", group]);
+    }
     let listable = kubectl.run(&["api-resources", "--verbs=list"]).await;
     assert!(resources.contains("rescheduletasks") && !listable.contains("rescheduletasks"));
     let version = kubectl.run(&["version", "-o", "json"]).await;

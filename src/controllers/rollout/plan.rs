@@ -135,7 +135,7 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
         if is_outdated(binding, rollout) {
             let may_roll = has_failed(binding) || take(&mut removable);
             steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
-        } else if !current(binding, "RolloutStarted").is_some_and(|started| started.status == "True") {
+        } else if current(binding, "RolloutStarted").is_none_or(|started| started.status != "True") {
             steps.push((binding, Step::Confirm));
         }
     }

@@ -11,6 +11,8 @@ pub mod engine;
 pub mod clock;
 /// Log lines on standard error.
 pub mod telemetry;
+/// Counters, gauges and histograms, as Prometheus reads them.
+pub mod metrics;
 /// A kind as one type-erased row: names, scope, verbs, columns, schema.
 pub mod resource;
 /// Every kind that is served, one line each.
@@ -33,6 +35,8 @@ pub mod events;
 pub mod scheduler;
 /// Loops that turn what users ask for into changes of other objects.
 pub mod controllers;
+/// The cluster that Ballast serves behind: whom it knows, what it allows, what it is told.
+pub mod host;
 /// HTTP only: TLS, layers, negotiation, dispatch.
 pub mod server;
 /// The composition root: the command line, and the only place that knows every room.

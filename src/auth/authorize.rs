@@ -1,9 +1,17 @@
-//! What a user may do. Members of `system:masters` everything, all others nothing (AZ3).
+//! What a user may do: members of `system:masters` everything, others what the rule of the server says (AZ3).
 //!
 //! Decides before the body is read and before the object is looked up, so that a refusal says nothing
 //! about what exists (AZ8).
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::OPEN_PATHS;
+use super::access_review::{AccessReviews, Answer};
+use super::policy::{self, Policy};
 use crate::k8s::{Details, Status, User};
+use crate::metrics;
 
 /// What is asked for, in the words of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,32 +36,95 @@ pub struct ResourceAttributes<'a> {
     pub name: &'a str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Allow,
-    Deny,
+/// May it be done? With the reason, where whoever decided gave one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow(String),
+    Deny(String),
+    /// Nobody could say. Not allowed, but not refused either: the caller may try again (AZ6).
+    Failed(String),
 }
 
-/// The standing rule of a server on its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Authorizer;
+/// Who decides about users outside of `system:masters`.
+#[derive(Default)]
+pub enum Rule {
+    /// They may do nothing.
+    #[default]
+    Masters,
+    /// The standing rules of a server on its own.
+    Policy(ArcSwap<Policy>),
+    /// The host cluster.
+    Reviews(AccessReviews),
+}
+
+pub struct Authorizer {
+    rule: Rule,
+    open_paths: Vec<String>,
+}
+
+impl Default for Authorizer {
+    fn default() -> Authorizer {
+        Authorizer::new(Rule::Masters, OPEN_PATHS.map(str::to_owned).to_vec())
+    }
+}
 
 impl Authorizer {
-    pub fn decide(&self, user: &User, _attributes: &Attributes<'_>) -> Decision {
-        match user.is_master() {
-            true => Decision::Allow,
-            false => Decision::Deny,
+    /// `open_paths` answer everybody; `*` at the end of one opens what lies below.
+    pub fn new(rule: Rule, open_paths: Vec<String>) -> Authorizer {
+        Authorizer { rule, open_paths }
+    }
+
+    /// Replaces the standing rules, where they are what decides.
+    pub fn replace(&self, policy: Policy) {
+        if let Rule::Policy(current) = &self.rule {
+            current.store(Arc::new(policy));
+        }
+    }
+
+    pub fn is_open(&self, attributes: &Attributes<'_>) -> bool {
+        match attributes {
+            Attributes::Path { path, .. } => self.open_paths.iter().any(|pattern| policy::fits(pattern, path)),
+            Attributes::Resource(_) => false,
+        }
+    }
+
+    pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
+        let verdict = self.judge(user, attributes).await;
+        metrics::authorization(match &verdict {
+            Verdict::Allow(_) => "allowed",
+            Verdict::Deny(_) => "denied",
+            Verdict::Failed(_) => "error",
+        });
+        verdict
+    }
+
+    async fn judge(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
+        if user.is_master() || self.is_open(attributes) {
+            return Verdict::Allow(String::new());
+        }
+        match &self.rule {
+            Rule::Masters => Verdict::Deny(String::new()),
+            Rule::Policy(policy) => match policy.load().allows(user, attributes) {
+                true => Verdict::Allow("allowed by the policy file".to_owned()),
+                false => Verdict::Deny(String::new()),
+            },
+            Rule::Reviews(reviews) => match reviews.answer(user, attributes).await {
+                Ok(Answer { allowed: true, reason }) => Verdict::Allow(reason),
+                Ok(Answer { allowed: false, reason }) => Verdict::Deny(reason),
+                Err(unavailable) => Verdict::Failed(unavailable.0),
+            },
         }
     }
 }
 
 impl Attributes<'_> {
-    /// The refusal of this, worded as kube-apiserver words it (ER11).
-    pub fn forbidden(&self, user: &User) -> Status {
+    /// The refusal of this, worded as kube-apiserver words it (ER11). `reason` may be empty.
+    pub fn forbidden(&self, user: &User, reason: &str) -> Status {
         let user = &user.name;
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         match self {
             Attributes::Path { verb, path } => {
-                let message = escape(&format!("forbidden: User {user:?} cannot {verb} path {path:?}"));
+                let message = escape(&format!("forbidden: User {user:?} cannot {verb} path {path:?}{reason}"));
                 Status::failure(403, "Forbidden", message).with(Details::default())
             }
             Attributes::Resource(asked) => {
@@ -74,7 +145,8 @@ impl Attributes<'_> {
                     kind: (*resource).to_owned(),
                     ..Details::default()
                 };
-                Status::failure(403, "Forbidden", escape(&format!("{named} is forbidden: {what}"))).with(details)
+                Status::failure(403, "Forbidden", escape(&format!("{named} is forbidden: {what}{reason}")))
+                    .with(details)
             }
         }
     }
@@ -105,11 +177,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_masters_are_allowed() {
-        let path = Attributes::Path { verb: "get", path: "/apis" };
-        assert_eq!(Authorizer.decide(&user(&["system:masters"]), &path), Decision::Allow);
-        assert_eq!(Authorizer.decide(&user(&["system:authenticated"]), &path), Decision::Deny);
+    #[tokio::test]
+    async fn az3_he5_masters_may_everything_and_everybody_the_open_paths() {
+        let authorizer = Authorizer::default();
+        let path = |path| Attributes::Path { verb: "get", path };
+        let allowed = Verdict::Allow(String::new());
+        assert_eq!(authorizer.decide(&user(&["system:masters"]), &path("/apis")).await, allowed);
+        assert_eq!(authorizer.decide(&user(&[]), &path("/apis")).await, Verdict::Deny(String::new()));
+        assert_eq!(authorizer.decide(&user(&[]), &path("/readyz")).await, allowed);
+        assert_eq!(authorizer.decide(&user(&[]), &path("/readyz/writer")).await, Verdict::Deny(String::new()));
     }
 
     #[test]
@@ -124,17 +200,17 @@ mod tests {
             name: "web",
         };
         assert_eq!(
-            Attributes::Resource(asked).forbidden(&user(&[])).message,
+            Attributes::Resource(asked).forbidden(&user(&[]), "").message,
             "resourcebindings.work.karmada.io \"web\" is forbidden: User \"jane\" cannot update resource \
              \"resourcebindings/status\" in API group \"work.karmada.io\" in the namespace \"shop\""
         );
         (asked.verb, asked.subresource, asked.namespace, asked.name) = ("list", "", "", "");
         assert_eq!(
-            Attributes::Resource(asked).forbidden(&user(&[])).message,
+            Attributes::Resource(asked).forbidden(&user(&[]), "").message,
             "resourcebindings.work.karmada.io is forbidden: User \"jane\" cannot list resource \
              \"resourcebindings\" in API group \"work.karmada.io\" at the cluster scope"
         );
         let path = Attributes::Path { verb: "get", path: "/<b>" };
-        assert_eq!(path.forbidden(&user(&[])).message, "forbidden: User \"jane\" cannot get path \"/&lt;b&gt;\"");
+        assert_eq!(path.forbidden(&user(&[]), "").message, "forbidden: User \"jane\" cannot get path \"/&lt;b&gt;\"");
     }
 }

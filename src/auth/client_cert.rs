@@ -33,13 +33,15 @@ pub enum ClientCaError {
     Unreadable { number: usize, why: String },
 }
 
-/// Why a certificate proves no user. For the log: the client only learns `Unauthorized`.
+/// Why a certificate proves nothing. For the log: the client only learns `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untrusted {
     #[error("the client certificate is refused: {0}")]
     Refused(String),
     #[error("the client certificate has no common name")]
     Nameless,
+    #[error("the client certificate's name {0:?} is not one of a front proxy")]
+    NotAllowed(String),
 }
 
 impl ClientCa {
@@ -70,6 +72,15 @@ impl ClientCa {
 
     /// The user that this chain proves at this time; `chain` starts with the client's own certificate.
     pub fn identify(&self, chain: &[CertificateDer<'_>], now: Time) -> Result<User, Untrusted> {
+        user_of(self.verify(chain, now)?)
+    }
+
+    /// The client's own certificate, if the chain leads to one of these CAs at this time.
+    pub(super) fn verify<'c, 'd>(
+        &self,
+        chain: &'c [CertificateDer<'d>],
+        now: Time,
+    ) -> Result<&'c CertificateDer<'d>, Untrusted> {
         let refused = |error: webpki::Error| Untrusted::Refused(error.to_string());
         let [leaf, intermediates @ ..] = chain else {
             return Err(Untrusted::Refused("the chain is empty".to_owned()));
@@ -80,8 +91,23 @@ impl ClientCa {
             .map_err(refused)?
             .verify_for_usage(self.algorithms, &self.anchors, intermediates, now, KeyUsage::client_auth(), None, None)
             .map_err(refused)?;
-        user_of(leaf)
+        Ok(leaf)
     }
+}
+
+/// When the first certificate of a chain stops being valid.
+pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Option<Time> {
+    let ends = chain.iter().filter_map(|certificate| {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        Some(Time::from_seconds(parsed.validity().not_after.timestamp()))
+    });
+    ends.min()
+}
+
+/// The last common name of a certificate's subject.
+pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok()).last().map(str::to_owned)
 }
 
 fn user_of(certificate: &CertificateDer<'_>) -> Result<User, Untrusted> {

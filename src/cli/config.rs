@@ -1,13 +1,23 @@
 //! What `serve` can be told, and every default. Flag over environment over default; nobody else reads
 //! the environment. Flags that extension API servers share have the names their users know.
 
+mod audit;
+mod identity;
+
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::k8s::duration;
 use crate::telemetry;
+
+pub use audit::AuditArgs;
+pub use identity::{HostArgs, IdentityArgs};
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -36,9 +46,17 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_TLS_PRIVATE_KEY_FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// CAs (PEM) whose client certificates are let in, instead of the development CA
-    #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
-    pub client_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub identity: IdentityArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub host: HostArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub audit: AuditArgs,
 
     /// Requests that only read, at the same time; more are answered 429. Watches are not counted
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
@@ -47,6 +65,10 @@ pub struct ServeArgs {
     /// Requests that change something, at the same time; more are answered 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
+
+    /// For how long requests are still taken after SIGTERM while `/readyz` fails, so that load balancers notice
+    #[arg(long, env = "BALLAST_SHUTDOWN_DELAY_DURATION", default_value = "0s")]
+    pub shutdown_delay_duration: GoDuration,
 
     /// `default`: a Fresh pass starts from nothing. `karmada`: decides as Karmada's scheduler does
     #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
@@ -92,6 +114,31 @@ impl From<LogFormat> for telemetry::LogFormat {
             LogFormat::Text => telemetry::LogFormat::Text,
             LogFormat::Json => telemetry::LogFormat::Json,
         }
+    }
+}
+
+/// A duration as Go and Kubernetes write it: `10s`, `1m30s`, `500ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoDuration(pub Duration);
+
+impl FromStr for GoDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GoDuration, String> {
+        let read = duration::parse(text).filter(|_| !text.is_empty()).map(GoDuration);
+        read.ok_or_else(|| format!("{text:?} is no duration such as 10s, 1m30s or 500ms"))
+    }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs_f64())
+    }
+}
+
+impl Serialize for GoDuration {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod certs;
 pub mod client;
 pub mod config;
 pub mod demo;
+mod identity;
 pub mod openapi;
 pub mod serve;
 pub mod simulate;

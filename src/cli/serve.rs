@@ -8,20 +8,19 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::config::{SchedulingProfile, ServeArgs};
+use super::config::{AuditArgs, SchedulingProfile, ServeArgs};
+use super::identity::Identity;
 use super::{UsageError, certs, tables};
 use crate::actions::RescheduleTasks;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
-use crate::auth::{Authorizer, ClientCa};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder};
@@ -29,19 +28,18 @@ use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
 use crate::resource::Resource;
 use crate::scheduler::{FleetScheduler, Scheduler};
-use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown, Tls};
+use crate::server::audit::{self, Audit};
+use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown};
+use crate::store::Store;
 use crate::watch::{Limits, Task};
 use crate::worker::Workers;
 use crate::{api, controllers, store, telemetry, watch};
 
-/// For which requests are still taken after SIGTERM. A load balancer would want longer; nothing stands in
-/// front of a standalone server.
-const SHUTDOWN_DELAY: Duration = Duration::ZERO;
-
 /// A server that runs in this process.
 pub struct Running {
     pub address: SocketAddr,
-    pub certificates: certs::Files,
+    /// The development certificates, where they are in use.
+    pub certificates: Option<certs::Files>,
     shutdown: Shutdown,
     ended: JoinHandle<anyhow::Result<()>>,
 }
@@ -69,8 +67,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         let mut running = start(args).await?;
-        let kubeconfig = running.certificates.admin_kubeconfig.display();
-        writeln!(std::io::stdout(), "ballast is ready at {} (kubeconfig: {kubeconfig})", running.url())?;
+        let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
+        let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
+        writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url())?;
         tokio::select! {
             _ = terminate.recv() => tracing::info!("asked to end"),
             done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
@@ -88,8 +87,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     check_database_url(&args.database_url)?;
-    let certificates = certs::ensure(&args.cert_dir, &[], clock.now())?;
-    let tls = tls(&args, &certificates)?;
+    let identity = Identity::assemble(&args, &clock).await?;
+    let audit = audit(&args.audit)?.map(Arc::new);
     let listener = TcpListener::bind(args.listen_address())
         .await
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
@@ -99,6 +98,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let store = store::open(&args.database_url, &tables::tables(&kinds))
         .await
         .with_context(|| format!("failed to open {}", args.database_url))?;
+    let storage = StorageProbe::default();
+    let probing = storage.clone().run(Arc::clone(&store));
     let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
     let documents = Documents::of(&kinds);
     let registry = Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock));
@@ -123,21 +124,81 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
+    let mut checks = identity.checks();
+    checks.push(Check::new("writer", Counts::Alive, move || {
+        if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
+    }));
+    checks.push(storage.check());
+    let Identity { tls, authenticator, authorizer, development, mut background, .. } = identity;
+    background.spawn(probing);
     let app = App {
         documents,
         registry,
-        authorizer: Authorizer,
+        authenticator,
+        authorizer,
+        audit: audit.clone(),
         clock: Arc::clone(&clock),
         in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
-        checks: vec![Check::new("writer", Counts::Alive, move || {
-            if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
-        })],
+        checks,
         shutdown: shutdown.clone(),
     };
-    certs::write_kubeconfig(&certificates, &format!("https://{address}"))?;
-    let serving = server::run(listener, tls, server::router(app), clock, shutdown.clone(), SHUTDOWN_DELAY);
-    let parts = Parts { serving: tokio::spawn(serving), workers, stop_workers, writing, shutdown: shutdown.clone() };
+    // Behind a host cluster nobody is let in by the development CA, so its kubeconfig would be of no use.
+    let certificates = development.filter(|_| !args.host.is_given());
+    if let Some(files) = &certificates {
+        certs::write_kubeconfig(files, &format!("https://{address}"))?;
+    }
+    let delay = args.shutdown_delay_duration.0;
+    let serving = tokio::spawn(server::run(listener, tls, server::router(app), shutdown.clone(), delay));
+    let parts = Parts { serving, workers, stop_workers, writing, background, audit, shutdown: shutdown.clone() };
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(parts.tend()) })
+}
+
+fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
+    const MEGABYTE: u64 = 1024 * 1024;
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let Some(path) = &args.audit_log_path else { return Ok(None) };
+    let policy = match &args.audit_policy_file {
+        None => audit::Policy::metadata(),
+        Some(path) => fs::read_to_string(path)
+            .map_err(anyhow::Error::new)
+            .and_then(|text| Ok(audit::Policy::parse(&text)?))
+            .with_context(|| format!("failed to use {} as audit policy", path.display()))?,
+    };
+    let rotation = audit::Rotation {
+        bytes_max: u64::from(args.audit_log_maxsize) * MEGABYTE,
+        backups_max: args.audit_log_maxbackup as usize,
+        age_max: DAY * args.audit_log_maxage,
+    };
+    Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
+}
+
+/// Whether the store answers, asked again and again (HE6).
+#[derive(Clone, Default)]
+struct StorageProbe {
+    fault: Arc<Mutex<Option<String>>>,
+}
+
+impl StorageProbe {
+    const EVERY: Duration = Duration::from_secs(5);
+    const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+    async fn run(self, store: Arc<dyn Store>) {
+        loop {
+            let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.bounds()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("no answer in time".to_owned()),
+            };
+            *self.fault.lock().expect("no panic while it is held") = fault;
+            tokio::time::sleep(Self::EVERY).await;
+        }
+    }
+
+    fn check(self) -> Check {
+        Check::new("storage", Counts::Ready, move || {
+            self.fault.lock().expect("no panic while it is held").clone().map_or(Ok(()), Err)
+        })
+    }
 }
 
 /// The tasks of a running server.
@@ -146,6 +207,9 @@ struct Parts {
     workers: Workers,
     stop_workers: CancellationToken,
     writing: Task,
+    /// What only keeps things up to date; ends with the rest.
+    background: JoinSet<()>,
+    audit: Option<Arc<Audit>>,
     shutdown: Shutdown,
 }
 
@@ -171,11 +235,16 @@ impl Parts {
             self.shutdown.begin();
             let _already_reported = self.serving.await;
         }
+        self.background.shutdown().await;
         self.stop_workers.cancel();
         self.workers.drain().await;
         if written.is_none() {
             // The last writers are gone with the server and the workers: the queue empties, the loop ends.
             self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
+        }
+        if let Some(audit) = self.audit {
+            let flushed = tokio::task::spawn_blocking(move || audit.flush());
+            flushed.await.context("the audit log panicked")?;
         }
         fault.map_or(Ok(()), Err)
     }
@@ -187,21 +256,6 @@ fn profile(args: &ServeArgs) -> Profile {
         SchedulingProfile::Karmada => Profile::karmada(),
     };
     Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
-}
-
-fn tls(args: &ServeArgs, development: &certs::Files) -> anyhow::Result<Tls> {
-    let certificate = args.tls_cert_file.as_ref().unwrap_or(&development.server_cert);
-    let key = args.tls_private_key_file.as_ref().unwrap_or(&development.server_key);
-    let ca = args.client_ca_file.as_ref().unwrap_or(&development.ca_cert);
-    let client_ca = ClientCa::from_pem(&read(ca)?, server::signature_algorithms())
-        .with_context(|| format!("failed to use {} as client CA", ca.display()))?;
-    Tls::new(&read(certificate)?, &read(key)?, Some(client_ca)).with_context(|| {
-        format!("failed to serve with {} and {}: do they belong together?", certificate.display(), key.display())
-    })
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 fn check_database_url(url: &str) -> anyhow::Result<()> {

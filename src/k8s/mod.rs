@@ -1,6 +1,7 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
 mod body;
+pub mod duration;
 mod field_errors;
 pub mod field_query;
 pub mod human_duration;

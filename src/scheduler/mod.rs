@@ -39,6 +39,7 @@ use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::Recorder;
 use crate::k8s::{GroupResource, Key, Object};
+use crate::metrics;
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Outcome, Queue, Work, Worked};
@@ -228,7 +229,7 @@ async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send +
 async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
-    for Verdict { key, revision, change, next, news } in verdicts {
+    for Verdict { key, revision, change, next, news, waited_seconds } in verdicts {
         match change {
             None => {
                 worked.outcomes.push(Outcome { key, next, seen: revision });
@@ -236,7 +237,7 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
             }
             Some(object) => {
                 changes.push((key.resource, Change::Update { part: Part::Whole, object }));
-                writing.push((key, next, news));
+                writing.push((key, next, news, waited_seconds));
             }
         }
     }
@@ -252,10 +253,13 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
             return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Outcome::new(key, next)));
         }
     };
-    for ((key, next, news), outcome) in writing.into_iter().zip(outcomes) {
+    for ((key, next, news, waited_seconds), outcome) in writing.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
                 news.into_iter().for_each(|news| news.tell(recorder));
+                if let Some(seconds) = waited_seconds {
+                    metrics::trigger_answered(seconds);
+                }
                 Outcome { key, next, seen: Some(object.revision) }
             }
             Err(status) => {

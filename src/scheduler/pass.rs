@@ -16,6 +16,7 @@ use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Workloads};
 use crate::k8s::{Key, Object, Revision, Time};
+use crate::metrics;
 use crate::watch::View;
 use crate::worker::Next;
 
@@ -44,6 +45,8 @@ pub struct Verdict {
     pub next: Next,
     /// To be told once the change is written.
     pub news: Option<News>,
+    /// How long the trigger has waited that this answers.
+    pub waited_seconds: Option<i64>,
 }
 
 impl Pass {
@@ -55,14 +58,14 @@ impl Pass {
 
     fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Verdict {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-            return Verdict { key, revision: None, change: None, next: Next::Done, news: None };
+            return Verdict { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
         };
         let revision = Some(object.revision);
         let (binding, mut request, tree) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, fault, "cannot be scheduled");
-                return Verdict { key, revision, change: None, next: Next::Park, news: None };
+                return Verdict { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
             }
         };
         request.evicting.extend(self.outstayed(&binding));
@@ -70,8 +73,10 @@ impl Pass {
         let trigger = Trigger::of(&binding.spec, &binding.status);
         let change = commit::written(tree, object.generation, trigger, &decision, self.now);
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
+        metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
+        let waited_seconds = trigger.waited_seconds(self.now).filter(|_| decision.is_success());
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
-        Verdict { key, revision, change, next: next(&decision), news }
+        Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
     }
 
     /// Clusters on which the binding's tolerations have run out. It must not be sent back to where it was

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use http::Method;
 use http::request::Parts;
 
 use super::request_info::{RequestInfo, ResourcePath, Target, Verb};
 use super::respond::{self, Response};
 use super::verbs::Call;
-use super::{App, documents, health};
+use super::{App, documents, health, measure};
 use crate::k8s::{Details, Status, User};
 use crate::registry;
 use crate::resource::{Lifetime, ResourceKind};
@@ -42,6 +43,7 @@ pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response
     let found = match *segments.as_slice() {
         [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
         [probe @ ("healthz" | "livez" | "readyz"), check] => health(app, probe, Some(check), info),
+        ["metrics"] if *info.method == Method::GET => Some(measure::answer(app)),
         ref other => app.documents.answer(&parts.headers, info, other, app.clock.now()).transpose()?,
     };
     Ok(found.unwrap_or_else(respond::page_not_found))

@@ -1,6 +1,6 @@
-//! What every request passes, outermost first: request id, span, panic guard, request info, deadline,
-//! authentication, authorization, in-flight limit, dispatch; the body is read, within its bound, by whoever
-//! needs it.
+//! What every request passes, outermost first: request id, span, measures, panic guard, request info,
+//! deadline, authentication, audit, impersonation, authorization, in-flight limit, dispatch; the body is
+//! read, within its bound, by whoever needs it.
 //!
 //! The in-flight limit comes after authentication because who asks decides what happens at the limit: a
 //! master waits for its turn inside its deadline, others are sent away at once (LI4). Watches have neither
@@ -8,24 +8,26 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
 
-use super::request_info::{RequestInfo, Target};
+use super::audit::{self, Stage};
+use super::request_info::RequestInfo;
 use super::respond::{self, Response};
-use super::{App, Peer, codec, dispatch, unread};
-use crate::auth::{Decision, OPEN_PATHS};
-use crate::k8s::{Query, Status, User};
+use super::{App, Peer, codec, dispatch, measure, unread};
+use crate::auth::{Attributes, Impersonation, Refused, Verdict};
+use crate::k8s::{Query, Status, User, duration};
+use crate::metrics;
 
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
@@ -60,16 +62,42 @@ impl InFlight {
     }
 }
 
+/// What is found out about a request on its way, for whoever writes it down afterwards.
+#[derive(Debug, Default)]
+pub struct Trail {
+    pub user: OnceLock<Arc<User>>,
+    /// As whom the user acts, when as somebody else.
+    pub acting_as: OnceLock<Arc<User>>,
+    pub verdict: OnceLock<Verdict>,
+    /// What of it is audited.
+    pub audited: OnceLock<audit::Scope>,
+    pub body: OnceLock<Bytes>,
+}
+
 /// Answers any request; the one handler of the router.
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
-    let (parts, body) = request.into_parts();
+    let started = Instant::now();
+    let (mut parts, body) = request.into_parts();
     let (body, rest) = unread::lend(&parts, body);
     let audit_id = audit_id(&app, &parts);
+    if app.audit.as_ref().is_some_and(|audit| audit.wants_answers()) {
+        // What is written down is not packed.
+        parts.headers.remove(header::ACCEPT_ENCODING);
+    }
+    let parts = parts;
+    let received_ms = app.clock.now_ms();
     let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, ?audit_id);
-    let guarded = AssertUnwindSafe(within_deadline(&app, &parts, body)).catch_unwind();
-    let outcome = guarded.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)));
+    let trail = Trail::default();
+    let info = RequestInfo::read(&parts.method, &parts.uri);
+    let outcome = match &info {
+        Ok(info) => {
+            let seen = Seen { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+            let guarded = AssertUnwindSafe(within_deadline(&seen, body)).catch_unwind();
+            guarded.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+        }
+        Err(status) => Err(status.clone()),
+    };
     unread::discard_rest(rest).await;
-    let _entered = span.enter();
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
@@ -77,7 +105,11 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
-    tracing::debug!(code = response.status().as_u16(), "answered");
+    if let Ok(info) = &info {
+        let seen = Seen { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+        response = seen.written_down(response, started).await;
+    }
+    span.in_scope(|| access_log(&parts, response.status(), started));
     if parts.method == Method::HEAD {
         strip_body(&mut response);
     }
@@ -85,6 +117,112 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// The line for each request (LG1); method, URI and audit id are those of its span.
+fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
+    let peer = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address);
+    let agent = parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+    let user_agent = agent.as_deref().unwrap_or_default();
+    let latency = started.elapsed();
+    tracing::debug!(code = code.as_u16(), ?latency, src_ip = ?peer, user_agent, "answered");
+}
+
+/// A request while it is answered, with everything that is known of it.
+struct Seen<'a> {
+    app: &'a App,
+    parts: &'a Parts,
+    info: &'a RequestInfo<'a>,
+    trail: &'a Trail,
+    audit_id: &'a HeaderValue,
+    received_ms: i64,
+}
+
+impl Seen<'_> {
+    /// Counts the answer, and audits it.
+    async fn written_down(&self, mut response: Response, started: Instant) -> Response {
+        let asked = measure::request(self.app, self.info);
+        let code = response.status().as_u16();
+        metrics::request(&asked, code, started.elapsed(), http_body::Body::size_hint(response.body()).exact());
+        if matches!(code, 429 | 504) {
+            metrics::terminated(&asked, code);
+        }
+        let is_open_watch = self.info.is_watch() && code == 200;
+        let held = is_open_watch.then(|| metrics::long_running(&asked));
+        let Some((audit, scope)) = self.audited(code) else {
+            return if is_open_watch { until_the_end(response, held) } else { response };
+        };
+        let stage = if is_open_watch { Stage::ResponseStarted } else { Stage::ResponseComplete };
+        let mut answer = None;
+        if (scope.wants_answer() || code >= 400) && !is_open_watch {
+            let (head, body) = response.into_parts();
+            // Made in this process and in full: it can be neither endless nor cut off.
+            let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            answer = Some(whole.clone());
+            response = Response::from_parts(head, Body::from(whole));
+        }
+        let mut entry = self.entry(stage);
+        entry.code = Some(code);
+        entry.answer = answer;
+        audit.write(scope, entry);
+        if !is_open_watch {
+            return response;
+        }
+        let mut last = self.entry(Stage::ResponseComplete);
+        last.code = Some(code);
+        until_the_end(response, (held, Some(audit::AtTheEnd::new(audit, scope, last, Arc::clone(&self.app.clock)))))
+    }
+
+    /// Where and how much is audited. Whoever was not let in is nobody to the policy.
+    fn audited(&self, code: u16) -> Option<(Arc<audit::Audit>, audit::Scope)> {
+        let audit = self.app.audit.as_ref()?;
+        let method = self.parts.method.as_str().to_ascii_lowercase();
+        let unknown = || audit.scope(&User::default(), &self.info.attributes(&method)).filter(|_| code == 401);
+        let scope = self.trail.audited.get().copied().or_else(unknown)?;
+        Some((Arc::clone(audit), scope))
+    }
+
+    fn entry(&self, stage: Stage) -> audit::Entry {
+        let method = self.parts.method.as_str().to_ascii_lowercase();
+        let peer = self.parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address.ip());
+        audit::Entry::new(audit::Request {
+            id: self.audit_id,
+            method: &method,
+            uri: &self.parts.uri,
+            headers: &self.parts.headers,
+            info: self.info,
+            peer,
+            trail: self.trail,
+            received_ms: self.received_ms,
+            now_ms: self.app.clock.now_ms(),
+            stage,
+        })
+    }
+
+    /// Decides what of the request is audited, says that it came, and keeps its body where that is wanted.
+    async fn begin_audit(&self, user: &User, attributes: &Attributes<'_>, body: Body) -> Result<Body, Status> {
+        let Some(audit) = &self.app.audit else { return Ok(body) };
+        let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
+        let _ = self.trail.audited.set(scope);
+        audit.write(scope, self.entry(Stage::RequestReceived));
+        if !scope.wants_question() || self.info.is_read_only() {
+            return Ok(body);
+        }
+        let whole = read_body(body).await?;
+        let _ = self.trail.body.set(whole.clone());
+        Ok(Body::from(whole))
+    }
+}
+
+/// Keeps something until the last piece of an answer has left, or nobody wants it any more.
+fn until_the_end<T: Send + 'static>(response: Response, kept: T) -> Response {
+    let (head, body) = response.into_parts();
+    // The closure owns what is kept; the body owns the closure.
+    let body = body.map_frame(move |frame| {
+        let _kept = &kept;
+        frame
+    });
+    Response::from_parts(head, Body::new(body))
 }
 
 /// HEAD is answered like GET, without the body but with its length where that is known.
@@ -116,95 +254,105 @@ fn panicked(panic: &(dyn Any + Send)) -> Status {
     Status::failure(500, "InternalError", shown)
 }
 
-async fn within_deadline(app: &App, parts: &Parts, body: Body) -> Result<Response, Status> {
-    let info = RequestInfo::read(&parts.method, &parts.uri)?;
-    if info.is_watch() {
-        return admitted(app, parts, &info, body).await;
+async fn within_deadline(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
+    if seen.info.is_watch() {
+        return admitted(seen, body).await;
     }
-    let deadline = deadline(&info.query)?;
-    match tokio::time::timeout(deadline, admitted(app, parts, &info, body)).await {
+    let deadline = deadline(&seen.info.query)?;
+    match tokio::time::timeout(deadline, admitted(seen, body)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Status::timeout(TIMED_OUT, 0)),
     }
 }
 
-async fn admitted(app: &App, parts: &Parts, info: &RequestInfo<'_>, body: Body) -> Result<Response, Status> {
-    let Some(user) = authenticate(parts, info)? else {
-        return dispatch::path(app, parts, info);
-    };
-    refuse_impersonation(parts)?;
+async fn admitted(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
+    let Seen { app, parts, info, trail, .. } = *seen;
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes = info.attributes(&method);
-    if app.authorizer.decide(&user, &attributes) == Decision::Deny && !is_open(info) {
-        return Err(attributes.forbidden(&user));
+    let is_open = app.authorizer.is_open(&attributes);
+    let user = match authenticate(app, parts).await? {
+        Some(user) => user,
+        None if is_open => return dispatch::path(app, parts, info),
+        None => return Err(unauthorized(parts)),
+    };
+    let _ = trail.user.set(Arc::clone(&user));
+    let body = seen.begin_audit(&user, &attributes, body).await?;
+    let user = match Impersonation::read(&parts.headers)? {
+        Some(wish) => {
+            let user = impersonate(app, info, &user, wish).await?;
+            let _ = trail.acting_as.set(Arc::clone(&user));
+            user
+        }
+        None => user,
+    };
+    let verdict = app.authorizer.decide(&user, &attributes).await;
+    let _ = trail.verdict.set(verdict.clone());
+    match verdict {
+        Verdict::Allow(_) => {}
+        Verdict::Deny(reason) => return Err(attributes.forbidden(&user, &reason)),
+        Verdict::Failed(why) => return Err(undecided(info, &why)),
     }
-    let _place = match info.is_watch() || is_open(info) {
+    let _place = match info.is_watch() || is_open {
         true => None,
-        false => Some(app.in_flight.enter(info, &user).await?),
+        false => {
+            let place = app.in_flight.enter(info, &user).await?;
+            Some((place, metrics::in_flight(if info.is_read_only() { "readOnly" } else { "mutating" })))
+        }
     };
     dispatch::dispatch(app, &user, parts, info, body).await
 }
 
-/// None: nobody, at a path that is open to everybody.
-fn authenticate(parts: &Parts, info: &RequestInfo<'_>) -> Result<Option<Arc<User>>, Status> {
-    let shown = match parts.extensions.get::<Arc<Peer>>() {
-        Some(peer) => peer.user.clone().map_err(|_| Status::unauthorized())?,
-        None => None,
-    };
-    match shown {
-        Some(user) => Ok(Some(user)),
-        // A credential that is not understood is a wrong one, not none (AN10).
-        None if parts.headers.contains_key(header::AUTHORIZATION) => Err(Status::unauthorized()),
-        None if is_open(info) => Ok(None),
-        None => Err(Status::unauthorized()),
-    }
+/// None: nobody.
+async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Status> {
+    let peer = parts.extensions.get::<Arc<Peer>>();
+    let certificate = peer.and_then(|peer| peer.certificate.as_ref());
+    app.authenticator.authenticate(certificate, &parts.headers).await.map_err(|refused| {
+        match refused {
+            // Ours to mend, so somebody should see it; the others are the client's (AN8).
+            Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
+            refused => tracing::debug!(%refused, "the client is not known"),
+        }
+        unauthorized(parts)
+    })
 }
 
-fn is_open(info: &RequestInfo<'_>) -> bool {
-    matches!(info.target, Target::Path(_)) && OPEN_PATHS.contains(&info.path)
+/// Over HTTP/2 the connection ends too: guessing credentials on thousands of streams at once would be cheap
+/// for the guesser only (AN11).
+fn unauthorized(parts: &Parts) -> Status {
+    if parts.version == http::Version::HTTP_2
+        && let Some(peer) = parts.extensions.get::<Arc<Peer>>()
+    {
+        peer.leave.cancel();
+    }
+    Status::unauthorized()
 }
 
-/// Acting as somebody else is not supported: to ignore the wish would act as the wrong user (IM1).
-fn refuse_impersonation(parts: &Parts) -> Result<(), Status> {
-    match parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-        true => Err(Status::failure(403, "Forbidden", "forbidden: this server does not support impersonation")),
-        false => Ok(()),
+/// Every part of the wish must be allowed (IM1).
+async fn impersonate(app: &App, info: &RequestInfo<'_>, user: &User, wish: Impersonation) -> Result<Arc<User>, Status> {
+    for attributes in wish.attributes() {
+        match app.authorizer.decide(user, &attributes).await {
+            Verdict::Allow(_) => {}
+            Verdict::Deny(reason) => return Err(attributes.forbidden(user, &reason)),
+            Verdict::Failed(why) => return Err(undecided(info, &why)),
+        }
     }
+    Ok(Arc::new(wish.user))
+}
+
+/// Nobody could say whether it may be done: not done, and not the caller's fault (AZ6).
+fn undecided(info: &RequestInfo<'_>, why: &str) -> Status {
+    tracing::error!(path = info.path, why, "an access could not be reviewed");
+    let path = info.path;
+    Status::failure(500, "InternalError", format!("Internal Server Error: {path:?}: the access could not be reviewed"))
 }
 
 /// What `?timeout=` asks for; zero and more than the default are the default (LI1).
 fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     let Some(text) = query.text("timeout") else { return Ok(DEADLINE) };
-    let asked = go_duration(text).ok_or_else(|| {
+    let asked = duration::parse(text).ok_or_else(|| {
         Status::bad_request(format!("invalid timeout specified in the request URL - time: invalid duration {text:?}"))
     })?;
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
-}
-
-/// A duration as Go writes it: `1m30s`, `1.5h`, `500ms`, `0`. Negative ones are none.
-fn go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-    let mut rest = text;
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let (number, after) = rest.split_at(rest.find(|c| !is_digit(c))?);
-        let (unit, remaining) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
-        let unit_seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        seconds += number.parse::<f64>().ok()? * unit_seconds;
-        rest = remaining;
-    }
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Reads a body to its end, within the bound.

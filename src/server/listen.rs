@@ -20,9 +20,8 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::Tls;
-use crate::auth::Untrusted;
-use crate::clock::Clock;
-use crate::k8s::User;
+use crate::auth::Certificate;
+use crate::metrics;
 
 /// Further clients wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 4096;
@@ -46,11 +45,13 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known of the other end of a connection; found in the extensions of each of its requests.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// Verified when the connection was made; `None` when no certificate was shown.
-    pub user: Result<Option<Arc<User>>, Untrusted>,
+    /// Its key is the peer's; what it proves is looked at with each request.
+    pub certificate: Option<Certificate>,
+    /// Cancelled when the connection should end after the requests that are running.
+    pub(super) leave: CancellationToken,
 }
 
 /// The two steps of shutting down: from `begin` on the server is not ready any more; after the delay it
@@ -78,14 +79,7 @@ impl Shutdown {
 
 /// Serves until `shutdown` begins, and returns when the last request has ended or `DRAIN_MAX` is over.
 /// `delay` is the time for which requests are still taken after that, so that load balancers notice.
-pub async fn run(
-    listener: TcpListener,
-    tls: Tls,
-    router: Router,
-    clock: Arc<dyn Clock>,
-    shutdown: Shutdown,
-    delay: Duration,
-) {
+pub async fn run(listener: TcpListener, tls: Tls, router: Router, shutdown: Shutdown, delay: Duration) {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let last_accept = async {
@@ -109,9 +103,9 @@ pub async fn run(
             },
             () = &mut last_accept => break,
         };
-        let (tls, router, clock, closing) = (tls.clone(), router.clone(), clock.clone(), shutdown.closing.clone());
+        let (tls, router, closing) = (tls.clone(), router.clone(), shutdown.closing.clone());
         connections.spawn(async move {
-            serve_connection(stream, address, tls, router, clock, closing).await;
+            serve_connection(stream, address, tls, router, closing).await;
             drop(place);
         });
     }
@@ -128,30 +122,31 @@ async fn serve_connection(
     address: SocketAddr,
     tls: Tls,
     router: Router,
-    clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
     // Small writes (a watch event, a created object) must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(HANDSHAKE_MAX, TlsAcceptor::from(tls.config.clone()).accept(stream));
+    let handshake = tokio::time::timeout(HANDSHAKE_MAX, TlsAcceptor::from(tls.current()).accept(stream));
     let stream = tokio::select! {
         shaken = handshake => match shaken {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return tracing::debug!(%address, %error, "the TLS handshake failed"),
-            Err(_) => return tracing::debug!(%address, "the TLS handshake took too long"),
+            Ok(Err(error)) => {
+                metrics::tls_handshake_failed();
+                return tracing::debug!(%address, %error, "the TLS handshake failed");
+            }
+            Err(_) => {
+                metrics::tls_handshake_failed();
+                return tracing::debug!(%address, "the TLS handshake took too long");
+            }
         },
         () = closing.cancelled() => return,
     };
     let (_, session) = stream.get_ref();
-    let user = match (session.peer_certificates(), &tls.client_ca) {
-        (Some(chain), Some(ca)) => ca.identify(chain, clock.now()).map(|user| Some(Arc::new(user))),
-        _ => Ok(None),
-    };
-    if let Err(error) = &user {
-        tracing::debug!(%address, %error, "the client is not known");
-    }
+    let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
+    let leave = CancellationToken::new();
+    let _held = metrics::connection();
     let builder = connection_builder(session.alpn_protocol() == Some(b"h2"));
-    let peer = Arc::new(Peer { address, user });
+    let peer = Arc::new(Peer { address, certificate: chain.map(Certificate::new), leave: leave.clone() });
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         let response = router.clone().oneshot(request.map(Body::new));
@@ -161,7 +156,7 @@ async fn serve_connection(
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = closing.cancelled() => {
+        () = async { tokio::select! { () = closing.cancelled() => {}, () = leave.cancelled() => {} } } => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(DRAIN_MAX, connection).await {
                 Ok(ended) => ended,

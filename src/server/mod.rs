@@ -3,6 +3,7 @@
 //!
 //! `run` serves connections; `router` answers requests, and can be asked without any connection.
 
+pub mod audit;
 pub mod codec;
 mod dispatch;
 mod documents;
@@ -11,6 +12,7 @@ mod frames;
 mod health;
 mod layers;
 mod listen;
+mod measure;
 mod request_info;
 mod respond;
 mod tls;
@@ -26,7 +28,7 @@ pub use layers::{BODY_BYTES_MAX, InFlight};
 pub use listen::{Peer, Shutdown, run};
 pub use tls::{Tls, TlsError, signature_algorithms};
 
-use crate::auth::Authorizer;
+use crate::auth::{Authenticator, Authorizer};
 use crate::clock::Clock;
 use crate::registry::Registry;
 
@@ -34,7 +36,10 @@ use crate::registry::Registry;
 pub struct App {
     pub registry: Arc<Registry>,
     pub documents: Documents,
-    pub authorizer: Authorizer,
+    pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<Authorizer>,
+    /// Where it is written down who asked for what; nowhere without.
+    pub audit: Option<Arc<audit::Audit>>,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,
     pub checks: Vec<Check>,

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
@@ -13,13 +14,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
-use crate::auth::ClientCa;
-
-/// What the server shows, and whose certificates it asks for.
+/// What the server shows, and whose certificates it asks for. Clones share it: a renewal counts for every
+/// connection made from then on, and open ones go on (AN12).
 #[derive(Clone)]
 pub struct Tls {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) client_ca: Option<Arc<ClientCa>>,
+    config: Arc<ArcSwap<ServerConfig>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -33,24 +32,36 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// `certificate` is a PEM chain, leaf first; `key` its PEM key.
-    pub fn new(certificate: &[u8], key: &[u8], client_ca: Option<ClientCa>) -> Result<Tls, TlsError> {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
-            .collect::<Result<_, _>>()
-            .map_err(|error| TlsError::Certificate(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(error.to_string()))?;
-        let provider = Arc::new(ring::default_provider());
-        let client_ca = client_ca.map(Arc::new);
-        let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
-        let builder = match &client_ca {
-            Some(ca) => builder.with_client_cert_verifier(Arc::new(AskForCertificate::new(&provider, ca))),
-            None => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls { config: Arc::new(config), client_ca })
+    /// `certificate` is a PEM chain, leaf first; `key` its PEM key. `subjects` are the names (DER) of the CAs
+    /// whose certificates clients are asked for.
+    pub fn new(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Tls, TlsError> {
+        Ok(Tls { config: Arc::new(ArcSwap::new(config(certificate, key, subjects)?)) })
     }
+
+    /// As `new`, for the connections that are still to come. On an error, all stays as it was.
+    pub fn renew(&self, certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<(), TlsError> {
+        self.config.store(config(certificate, key, subjects)?);
+        Ok(())
+    }
+
+    pub(super) fn current(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+}
+
+fn config(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::Certificate(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(error.to_string()))?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(AskForCertificate::new(&provider, subjects));
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The algorithms with which chains of client certificates are verified.
@@ -58,16 +69,16 @@ pub fn signature_algorithms() -> &'static [&'static dyn rustls::pki_types::Signa
     ring::default_provider().signature_verification_algorithms.all
 }
 
-/// Accepts every certificate whose key the client holds; `ClientCa` judges it afterwards.
+/// Accepts every certificate whose key the client holds; `auth` judges it afterwards.
 struct AskForCertificate {
     hints: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl AskForCertificate {
-    fn new(provider: &CryptoProvider, ca: &ClientCa) -> AskForCertificate {
+    fn new(provider: &CryptoProvider, subjects: &[Vec<u8>]) -> AskForCertificate {
         AskForCertificate {
-            hints: ca.subjects().map(DistinguishedName::in_sequence).collect(),
+            hints: subjects.iter().map(|subject| DistinguishedName::in_sequence(subject)).collect(),
             algorithms: provider.signature_verification_algorithms,
         }
     }

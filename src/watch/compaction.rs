@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::clock::Clock;
 use crate::k8s::Revision;
+use crate::metrics;
 use crate::store::{Error, Store};
 
 use super::{Cache, Limits};
@@ -15,7 +17,10 @@ pub(super) async fn run(store: Arc<dyn Store>, clock: Arc<dyn Clock>, cache: Cac
         tokio::time::sleep(limits.compaction_every).await;
         let now_ms = clock.now_ms();
         cache.forget(now_ms);
-        if let Err(error) = compact(&*store, now_ms, cache.view().revision, &limits).await {
+        let started = Instant::now();
+        let compacted = compact(&*store, now_ms, cache.view().revision, &limits).await;
+        metrics::store_compacted(started.elapsed(), compacted.is_ok());
+        if let Err(error) = compacted {
             // The log only grows meanwhile; the next round tries again.
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to compact the log");
         }

@@ -7,11 +7,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::k8s::{DecodeError, Document, Key, Object, Revision};
+use crate::metrics;
 use crate::store::{self, Store};
 
 use super::compaction;
@@ -227,7 +229,10 @@ impl Turn {
 
     /// The inner error costs this group, the outer one ends the writer.
     async fn commit(&mut self, group: Group) -> Result<Option<store::Error>, store::Error> {
-        let Err(error) = self.store.commit(&group.changes).await else {
+        let started = Instant::now();
+        let committed = self.store.commit(&group.changes).await;
+        metrics::store_commit(group.changes.len(), started.elapsed(), committed.is_ok());
+        let Err(error) = committed else {
             self.publish(group);
             return Ok(None);
         };

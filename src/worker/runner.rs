@@ -5,7 +5,7 @@
 //! and begins no other.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -15,6 +15,7 @@ use super::queue::{Next, Queue};
 use super::{Work, Worked};
 use crate::clock::Clock;
 use crate::k8s::Key;
+use crate::metrics;
 use crate::watch::{Cache, Event, Expired, Interest, Subscriber};
 
 /// While something is due later, the clock is read at least this often: it may have been set forward.
@@ -51,6 +52,7 @@ impl Runner {
             self.notice_all();
             self.queue.tick(self.clock.now_ms());
             self.begin();
+            metrics::queue_depth(self.name(), self.queue.len());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {
@@ -101,7 +103,14 @@ impl Runner {
                 break;
             }
             let work = self.work.begin(keys.clone());
-            self.batches.push(async move { (keys, work.await) }.boxed());
+            let name = self.work.name();
+            let timed = async move {
+                let started = Instant::now();
+                let worked = work.await;
+                metrics::worked(name, keys.len(), started.elapsed());
+                (keys, worked)
+            };
+            self.batches.push(timed.boxed());
         }
     }
 

@@ -1,5 +1,6 @@
 //! All integration tests in one binary: one link, one start.
 
+mod aggregated;
 mod api_fields;
 mod api_fields_fleet;
 mod api_round_trip;

@@ -11,19 +11,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("k8s", &[]),
     ("clock", &["k8s"]),
     ("telemetry", &[]),
+    ("metrics", &[]),
     ("engine", &["k8s"]),
     ("resource", &["k8s"]),
     ("store", &["k8s"]),
     ("api", &["k8s", "resource"]),
-    ("watch", &["k8s", "store", "clock"]),
+    ("watch", &["k8s", "store", "clock", "metrics"]),
     ("registry", &["k8s", "resource", "store", "watch", "clock"]),
-    ("auth", &["k8s", "clock"]),
+    ("auth", &["k8s", "clock", "metrics"]),
     ("actions", &["k8s", "api", "registry", "watch", "clock"]),
-    ("worker", &["k8s", "watch", "clock"]),
+    ("worker", &["k8s", "watch", "clock", "metrics"]),
     ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
-    ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "events", "clock"]),
+    ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "events", "clock", "metrics"]),
     ("controllers", &["k8s", "api", "registry", "watch", "worker", "events", "clock"]),
-    ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry"]),
+    ("host", &["k8s", "auth", "events", "registry", "worker", "clock", "metrics"]),
+    ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
 ];
 
 /// A crate that only these rooms may use.
@@ -32,6 +34,9 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("hyper", &["server", "cli"]),
     ("sqlx", &["store"]),
     ("clap", &["cli"]),
+    ("prometheus", &["metrics"]),
+    ("kube", &["host"]),
+    ("k8s_openapi", &["host"]),
     ("rustls", &["server", "auth", "cli"]),
 ];
 

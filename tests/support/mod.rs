@@ -1,6 +1,27 @@
-//! What integration tests share: a server in this process, and clients.
+//! What integration tests share: servers in this process, what stands around them, and clients.
 
+pub mod aggregated;
+pub mod host;
 pub mod objects;
+pub mod pki;
 pub mod raw;
 pub mod registry;
 pub mod server;
+
+use std::time::Duration;
+
+/// How long a state is waited for that must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks until the answer is there.
+pub async fn wait_for<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asked = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    asked.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}

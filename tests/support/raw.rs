@@ -159,11 +159,16 @@ impl Raw {
         Reply::read(response).await
     }
 
-    async fn stream(&self) -> TlsStream<TcpStream> {
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
+    /// A TLS connection, or why there is none.
+    pub async fn try_connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(self.config.clone()).connect(name, stream).await.unwrap()
+        TlsConnector::from(self.config.clone()).connect(name, stream).await
+    }
+
+    async fn stream(&self) -> TlsStream<TcpStream> {
+        self.try_connect().await.unwrap()
     }
 
     pub async fn get(&self, path: &str) -> Reply {

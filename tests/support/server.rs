@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::auth::{Authorizer, ClientCa};
+use ballast::auth::{Authenticator, Authorizer, ClientCa, Trust};
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
 use ballast::registry::Registry;
@@ -60,7 +60,8 @@ impl TestServer {
         let files = certs::ensure(&folder.path().join("certs"), &[], clock.now()).unwrap();
         let read = |path: &PathBuf| fs::read(path).unwrap();
         let ca = ClientCa::from_pem(&read(&files.ca_cert), server::signature_algorithms()).unwrap();
-        let tls = Tls::new(&read(&files.server_cert), &read(&files.server_key), Some(ca)).unwrap();
+        let trust = Trust { client_ca: Some(ca), ..Trust::default() };
+        let tls = Tls::new(&read(&files.server_cert), &read(&files.server_key), &trust.subjects()).unwrap();
         let store: Arc<dyn Store> = match options.database {
             Database::Memory => Arc::new(MemoryStore::new()),
             Database::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("ballast.db"), &[]).await.unwrap()),
@@ -71,7 +72,9 @@ impl TestServer {
         let app = App {
             documents: Documents::of(&kinds),
             registry: Arc::new(Registry::new(kinds, cache, writer, clock.clone())),
-            authorizer: Authorizer,
+            authenticator: Arc::new(Authenticator::new(trust, clock.clone())),
+            authorizer: Arc::new(Authorizer::default()),
+            audit: None,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
             checks: options.checks,
@@ -80,7 +83,7 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
-        let serving = server::run(listener, tls, server::router(app), clock, shutdown.clone(), options.delay);
+        let serving = server::run(listener, tls, server::router(app), shutdown.clone(), options.delay);
         TestServer { address, files, shutdown, running: tokio::spawn(serving), writer: task, folder }
     }
 

@@ -9,6 +9,7 @@ mod stories;
 
 use std::io::Write;
 
+use anyhow::Context;
 use clap::ValueEnum;
 
 use self::agents::Agents;
@@ -72,7 +73,7 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
 }
 
 async fn connect(server: &serve::Running) -> anyhow::Result<Client> {
-    let files = &server.certificates;
+    let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
     let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
     Client::connect(server.address, &credentials).await
 }

@@ -107,12 +107,18 @@ async fn er11_users_outside_system_masters_are_refused_with_their_name() {
 }
 
 #[tokio::test]
-async fn im1_acting_as_somebody_else_is_refused_rather_than_ignored() {
+async fn im1_the_administrator_may_act_as_anybody_and_others_as_nobody_else() {
     let server = TestServer::start().await;
-    for header in ["impersonate-user", "impersonate-group", "impersonate-extra-scopes"] {
-        let reply = server.admin().send(Method::GET, "/apis", &[(header, "jane")], "").await;
-        assert_eq!((reply.code.as_u16(), &reply.json()["reason"]), (403, &json!("Forbidden")));
-    }
+    let as_jane = [("impersonate-user", "jane"), ("impersonate-group", "staff")];
+    let reply = server.admin().send(Method::GET, "/apis", &as_jane, "").await;
+    assert_eq!((reply.code.as_u16(), &reply.json()["reason"]), (403, &json!("Forbidden")));
+    assert!(reply.text().contains("User \\\"jane\\\" cannot get path"), "{}", reply.text());
+    let as_master = [("impersonate-user", "jane"), ("impersonate-group", "system:masters")];
+    assert_eq!(server.admin().send(Method::GET, "/apis", &as_master, "").await.code, 200);
+    let joe = server.client("joe", &[], |_| {});
+    let reply = joe.send(Method::GET, "/apis", &as_master, "").await;
+    assert_eq!(reply.code, 403);
+    assert!(reply.text().contains("User \\\"joe\\\" cannot impersonate"), "{}", reply.text());
     server.stop().await;
 }
 

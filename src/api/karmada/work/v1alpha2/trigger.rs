@@ -37,6 +37,13 @@ impl Trigger {
         self.force || self.triggered_at > self.last_scheduled
     }
 
+    /// Seconds since the stamp, while the pass it asks for is owed.
+    pub fn waited_seconds(self, now: Time) -> Option<i64> {
+        let stamp = self.triggered_at.filter(|_| self.is_pending())?;
+        // A stamp may lie ahead: it is always later than the one before.
+        Some((now.seconds() - stamp.seconds()).max(0))
+    }
+
     /// What to write to `spec.rescheduleTriggeredAt` for a trigger whose cause happened at `cause`.
     pub fn stamp(self, cause: Time) -> Time {
         let later = |time: Time| time.plus_seconds(1);
@@ -59,6 +66,14 @@ mod tests {
 
     fn trigger(triggered_at: Option<Time>, last_scheduled: Option<Time>) -> Trigger {
         Trigger { force: false, triggered_at, last_scheduled }
+    }
+
+    #[test]
+    fn a_served_trigger_waits_no_longer() {
+        let now = Time::from_seconds(9);
+        assert_eq!(trigger(at(6), at(5)).waited_seconds(now), Some(3));
+        assert_eq!(trigger(at(11), at(5)).waited_seconds(now), Some(0));
+        assert_eq!(trigger(at(5), at(5)).waited_seconds(now), None);
     }
 
     #[test]

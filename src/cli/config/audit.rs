@@ -1,0 +1,30 @@
+//! The audit log's flags, named as kube-apiserver's.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AuditArgs {
+    /// Write an audit log to this file; `-` is standard output
+    #[arg(long, env = "BALLAST_AUDIT_LOG_PATH")]
+    pub audit_log_path: Option<PathBuf>,
+
+    /// What is written (audit.k8s.io/v1 Policy). Default: Metadata of every request
+    #[arg(long, env = "BALLAST_AUDIT_POLICY_FILE", requires = "audit_log_path")]
+    pub audit_policy_file: Option<PathBuf>,
+
+    /// Megabytes after which the file is put aside; 0 never
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXSIZE", default_value_t = 100)]
+    pub audit_log_maxsize: u32,
+
+    /// Files put aside that are kept; 0 keeps all
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXBACKUP", default_value_t = 10)]
+    pub audit_log_maxbackup: u32,
+
+    /// Days for which files put aside are kept; 0 keeps them
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXAGE", default_value_t = 0)]
+    pub audit_log_maxage: u32,
+}

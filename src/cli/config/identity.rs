@@ -1,0 +1,116 @@
+//! Who is let in and who decides what they may do: flags with the names that extension API servers share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::GoDuration;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct IdentityArgs {
+    /// CAs (PEM) whose client certificates are let in, instead of the development CA or the host cluster's
+    #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster, if any
+    #[arg(long, env = "BALLAST_REQUESTHEADER_CLIENT_CA_FILE")]
+    pub requestheader_client_ca_file: Option<PathBuf>,
+
+    /// Common names of front proxies; none means every certificate of their CA
+    #[arg(
+        long,
+        env = "BALLAST_REQUESTHEADER_ALLOWED_NAMES",
+        value_delimiter = ',',
+        requires = "requestheader_client_ca_file"
+    )]
+    pub requestheader_allowed_names: Vec<String>,
+
+    /// Headers that name the user, best first
+    #[arg(
+        long,
+        env = "BALLAST_REQUESTHEADER_USERNAME_HEADERS",
+        value_delimiter = ',',
+        default_value = "x-remote-user"
+    )]
+    pub requestheader_username_headers: Vec<String>,
+
+    /// Headers that hold the user's uid
+    #[arg(long, env = "BALLAST_REQUESTHEADER_UID_HEADERS", value_delimiter = ',')]
+    pub requestheader_uid_headers: Vec<String>,
+
+    /// Headers that name the user's groups
+    #[arg(long, env = "BALLAST_REQUESTHEADER_GROUP_HEADERS", value_delimiter = ',', default_value = "x-remote-group")]
+    pub requestheader_group_headers: Vec<String>,
+
+    /// How headers begin that hold more about the user
+    #[arg(
+        long,
+        env = "BALLAST_REQUESTHEADER_EXTRA_HEADERS_PREFIX",
+        value_delimiter = ',',
+        default_value = "x-remote-extra-"
+    )]
+    pub requestheader_extra_headers_prefix: Vec<String>,
+
+    /// Bearer tokens of a server on its own: lines of `sha256:HASH,USER,UID,"GROUPS"`
+    #[arg(long, env = "BALLAST_TOKEN_AUTH_FILE")]
+    pub token_auth_file: Option<PathBuf>,
+
+    /// Give those without a credential the name system:anonymous. Default: only behind a host cluster
+    #[arg(long, env = "BALLAST_ANONYMOUS_AUTH", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub anonymous_auth: Option<bool>,
+
+    /// Who may do what (YAML) on a server on its own; without it only members of system:masters may
+    #[arg(long, env = "BALLAST_AUTHORIZATION_POLICY_FILE")]
+    pub authorization_policy_file: Option<PathBuf>,
+
+    /// Paths that everybody may ask for; `*` at the end takes in what lies below
+    #[arg(
+        long,
+        env = "BALLAST_AUTHORIZATION_ALWAYS_ALLOW_PATHS",
+        value_delimiter = ',',
+        default_values_t = crate::auth::OPEN_PATHS.map(str::to_owned)
+    )]
+    pub authorization_always_allow_paths: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostArgs {
+    /// Kubeconfig of the host cluster: it reviews tokens and accesses, and says whom front proxies are
+    #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The host cluster is the one this process runs in
+    #[arg(long, env = "BALLAST_IN_CLUSTER")]
+    pub in_cluster: bool,
+
+    /// Kubeconfig for reviewing tokens, if not --kubeconfig
+    #[arg(long, env = "BALLAST_AUTHENTICATION_KUBECONFIG")]
+    pub authentication_kubeconfig: Option<PathBuf>,
+
+    /// Kubeconfig for reviewing accesses, if not --kubeconfig
+    #[arg(long, env = "BALLAST_AUTHORIZATION_KUBECONFIG", conflicts_with = "authorization_policy_file")]
+    pub authorization_kubeconfig: Option<PathBuf>,
+
+    /// Do not read kube-system/extension-apiserver-authentication; the flags say all
+    #[arg(long, env = "BALLAST_AUTHENTICATION_SKIP_LOOKUP")]
+    pub authentication_skip_lookup: bool,
+
+    /// Start also if that ConfigMap cannot be read; it is read as soon as it can be
+    #[arg(long, env = "BALLAST_AUTHENTICATION_TOLERATE_LOOKUP_FAILURE")]
+    pub authentication_tolerate_lookup_failure: bool,
+
+    /// How long the answer to a TokenReview is good for
+    #[arg(long, env = "BALLAST_AUTHENTICATION_TOKEN_WEBHOOK_CACHE_TTL", default_value = "10s")]
+    pub authentication_token_webhook_cache_ttl: GoDuration,
+
+    /// How long a SubjectAccessReview's yes is good for
+    #[arg(long, env = "BALLAST_AUTHORIZATION_WEBHOOK_CACHE_AUTHORIZED_TTL", default_value = "10s")]
+    pub authorization_webhook_cache_authorized_ttl: GoDuration,
+
+    /// How long a SubjectAccessReview's no is good for
+    #[arg(long, env = "BALLAST_AUTHORIZATION_WEBHOOK_CACHE_UNAUTHORIZED_TTL", default_value = "10s")]
+    pub authorization_webhook_cache_unauthorized_ttl: GoDuration,
+}

@@ -1,0 +1,162 @@
+//! Who is let in, and who decides what they may do: put together from the flags.
+//!
+//! A server on its own knows its development CA, a token file and a policy file. Behind a host cluster it
+//! knows whom that cluster knows, and asks it; the development CA lets nobody in then.
+
+mod sources;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+
+use self::sources::Sources;
+use super::certs;
+use super::config::{HostArgs, ServeArgs};
+use crate::auth::{AccessReviews, Authenticator, Authorizer, Policy, Rule, TokenReviews};
+use crate::clock::Clock;
+use crate::host::{AuthenticationConfig, Host, Place, Reviews};
+use crate::server::{Check, Counts, Tls};
+
+pub struct Identity {
+    pub tls: Tls,
+    pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<Authorizer>,
+    /// Made where no serving certificate was given.
+    pub development: Option<certs::Files>,
+    /// The host cluster, if there is one.
+    #[allow(dead_code)]
+    pub host: Option<Host>,
+    pub background: JoinSet<()>,
+    is_config_read: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl HostArgs {
+    /// Whether there is a host cluster for anything.
+    pub fn is_given(&self) -> bool {
+        self.place().is_some() || self.authentication_kubeconfig.is_some() || self.authorization_kubeconfig.is_some()
+    }
+
+    fn place(&self) -> Option<Place> {
+        match (&self.kubeconfig, self.in_cluster) {
+            (Some(path), _) => Some(Place::Kubeconfig(path.clone())),
+            (None, true) => Some(Place::InCluster),
+            (None, false) => None,
+        }
+    }
+}
+
+impl Identity {
+    pub async fn assemble(args: &ServeArgs, clock: &Arc<dyn Clock>) -> anyhow::Result<Identity> {
+        let Hosts { main, authentication, authorization } = Hosts::connect(&args.host).await?;
+        let mut background = JoinSet::new();
+        let mut config_map = None;
+        if let Some(host) = authentication.as_ref().filter(|_| !args.host.authentication_skip_lookup) {
+            let config = authentication_config(&args.host, host).await?;
+            config_map = Some(config.data());
+            background.spawn(config.follow());
+        }
+        let is_alone = !args.host.is_given();
+        let (certificate, key, development) = match (&args.tls_cert_file, &args.tls_private_key_file) {
+            (Some(certificate), Some(key)) if !is_alone => (certificate.clone(), key.clone(), None),
+            (certificate, key) => {
+                let files = certs::ensure(&args.cert_dir, &[], clock.now())?;
+                let certificate = certificate.as_ref().unwrap_or(&files.server_cert).clone();
+                (certificate, key.as_ref().unwrap_or(&files.server_key).clone(), Some(files))
+            }
+        };
+        let development_ca = development.as_ref().filter(|_| is_alone).map(|files| files.ca_cert.clone());
+        let is_config_read = config_map
+            .clone()
+            .map(|data| Arc::new(move || !data.borrow().is_empty()) as Arc<dyn Fn() -> bool + Send + Sync>);
+        let sources = Sources { certificate, key, development_ca, args: args.identity.clone(), config_map };
+        let material = sources.read()?;
+        let trust = material.trust()?;
+        let tls = material.tls(&trust)?;
+        let authenticator = Arc::new(authenticator(args, trust, authentication, clock));
+        let authorizer = Arc::new(authorizer(args, material.policy()?, authorization));
+        background.spawn(sources.follow(material, tls.clone(), authenticator.clone(), authorizer.clone()));
+        Ok(Identity { tls, authenticator, authorizer, development, host: main, background, is_config_read })
+    }
+
+    /// What readiness depends on here: behind a host cluster, knowing whom it lets in.
+    pub fn checks(&self) -> Vec<Check> {
+        let Some(is_read) = self.is_config_read.clone() else { return Vec::new() };
+        let probe = move || match is_read() {
+            true => Ok(()),
+            false => Err("the host cluster has not said whom it lets in".to_owned()),
+        };
+        vec![Check::new("authentication-config", Counts::Ready, probe)]
+    }
+}
+
+/// Whom to ask what.
+struct Hosts {
+    main: Option<Host>,
+    authentication: Option<Host>,
+    authorization: Option<Host>,
+}
+
+impl Hosts {
+    async fn connect(args: &HostArgs) -> anyhow::Result<Hosts> {
+        if args.is_given() {
+            // kube asks for a provider of the whole process; whoever comes first installs it.
+            let _already_there = rustls::crypto::ring::default_provider().install_default();
+        }
+        let main = match args.place() {
+            Some(place) => Some(Host::connect(&place).await?),
+            None => None,
+        };
+        let mut own = [&args.authentication_kubeconfig, &args.authorization_kubeconfig].map(|_| main.clone());
+        for (host, path) in own.iter_mut().zip([&args.authentication_kubeconfig, &args.authorization_kubeconfig]) {
+            if let Some(path) = path {
+                *host = Some(Host::connect(&Place::Kubeconfig(path.clone())).await?);
+            }
+        }
+        let [authentication, authorization] = own;
+        Ok(Hosts { main, authentication, authorization })
+    }
+}
+
+async fn authentication_config(args: &HostArgs, host: &Host) -> anyhow::Result<AuthenticationConfig> {
+    match AuthenticationConfig::load(host).await {
+        Ok(config) => Ok(config),
+        Err(error) if args.authentication_tolerate_lookup_failure => {
+            tracing::warn!(%error, "failed to read whom the host cluster lets in; trying on");
+            Ok(AuthenticationConfig::unread(host))
+        }
+        Err(error) => Err(error).context(
+            "failed to read kube-system/extension-apiserver-authentication of the host cluster (is the role \
+             extension-apiserver-authentication-reader bound? --authentication-skip-lookup does without)",
+        ),
+    }
+}
+
+fn authenticator(
+    args: &ServeArgs,
+    trust: crate::auth::Trust,
+    host: Option<Host>,
+    clock: &Arc<dyn Clock>,
+) -> Authenticator {
+    let is_anonymous_let_in = args.identity.anonymous_auth.unwrap_or(host.is_some());
+    let mut authenticator = Authenticator::new(trust, Arc::clone(clock));
+    if let Some(host) = host {
+        let keep = args.host.authentication_token_webhook_cache_ttl.0;
+        authenticator = authenticator.with_reviews(TokenReviews::new(Arc::new(Reviews::new(host)), keep));
+    }
+    if is_anonymous_let_in { authenticator.with_anonymous() } else { authenticator }
+}
+
+/// A policy file was asked for in so many words, so it decides even where a host cluster could.
+fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
+    let rule = match (policy, host) {
+        (Some(policy), _) => Rule::Policy(Arc::new(policy).into()),
+        (None, Some(host)) => {
+            let yes = args.host.authorization_webhook_cache_authorized_ttl.0;
+            let no = args.host.authorization_webhook_cache_unauthorized_ttl.0;
+            Rule::Reviews(AccessReviews::new(Arc::new(Reviews::new(host)), yes, no))
+        }
+        (None, None) => Rule::Masters,
+    };
+    Authorizer::new(rule, args.identity.authorization_always_allow_paths.clone())
+}

@@ -1,0 +1,75 @@
+//! What the host cluster tells its extension servers: whose certificates prove users and front proxies
+//! (AN4). Read from a ConfigMap, and read again when it changes.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
+use tokio::sync::watch;
+
+use super::{Host, reviews};
+use crate::auth::Unavailable;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+const LOOKUP_MAX: Duration = Duration::from_secs(10);
+
+/// Keys and values of the ConfigMap; empty while it is not there.
+pub type Data = BTreeMap<String, String>;
+
+pub struct AuthenticationConfig {
+    api: Api<ConfigMap>,
+    data: watch::Sender<Data>,
+}
+
+impl AuthenticationConfig {
+    /// Reads it once.
+    pub async fn load(host: &Host) -> Result<AuthenticationConfig, Unavailable> {
+        let config = AuthenticationConfig::unread(host);
+        let looked = tokio::time::timeout(LOOKUP_MAX, config.api.get(NAME)).await;
+        let found = looked.map_err(|_| Unavailable("no answer in time".to_owned()))?;
+        let map = found.map_err(|error| Unavailable(reviews::sentence(&error)))?;
+        config.data.send_replace(map.data.unwrap_or_default());
+        Ok(config)
+    }
+
+    /// Without knowing what it says.
+    pub fn unread(host: &Host) -> AuthenticationConfig {
+        let api = Api::namespaced(host.client.clone(), NAMESPACE);
+        AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
+    }
+
+    pub fn data(&self) -> watch::Receiver<Data> {
+        self.data.subscribe()
+    }
+
+    /// Keeps it up to date for as long as it is polled. What cannot be read leaves what was read last.
+    pub async fn follow(self) {
+        let mut changes = pin!(watch_object(self.api, NAME).default_backoff());
+        while let Some(change) = changes.next().await {
+            match change {
+                Ok(Some(map)) => {
+                    let data = map.data.unwrap_or_default();
+                    self.data.send_if_modified(|known| {
+                        let is_new = *known != data;
+                        if is_new {
+                            *known = data;
+                        }
+                        is_new
+                    });
+                }
+                // A ConfigMap that is deleted is a mistake or about to be made anew; to forget whom to let
+                // in would not help either.
+                Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch {NAMESPACE}/{NAME}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The way to the host cluster.
+
+use std::path::PathBuf;
+
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// Where the host cluster is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Kubeconfig(PathBuf),
+    /// The service account of this process' pod.
+    InCluster,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("failed to use {path} as kubeconfig of the host cluster")]
+    Kubeconfig {
+        path: String,
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    #[error("failed to use the service account of this pod; is this a pod?")]
+    InCluster(#[source] kube::config::InClusterError),
+    #[error("failed to prepare the connection to the host cluster")]
+    Client(#[source] kube::Error),
+}
+
+/// A host cluster. Cheap to clone; connects when it is asked something.
+#[derive(Clone)]
+pub struct Host {
+    pub(super) client: Client,
+}
+
+impl Host {
+    pub async fn connect(place: &Place) -> Result<Host, ConnectError> {
+        let mut config = match place {
+            Place::Kubeconfig(path) => from_file(path).await.map_err(|source| {
+                let path = path.display().to_string();
+                ConnectError::Kubeconfig { path, source }
+            })?,
+            Place::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
+        };
+        // Whoever asks knows how long it can wait, and tries again itself.
+        config.default_retry = false;
+        Ok(Host { client: Client::try_from(config).map_err(ConnectError::Client)? })
+    }
+}
+
+async fn from_file(path: &PathBuf) -> Result<Config, kube::config::KubeconfigError> {
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+}

@@ -1,0 +1,170 @@
+//! TokenReview and SubjectAccessReview, v1 (AN8, AZ1).
+//!
+//! What fails for a passing reason is tried again after a pause, inside one deadline for all tries.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::Api;
+use kube::api::PostParams;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Host;
+use crate::auth::{AccessReviewer, Answer, Attributes, TokenReviewer, Unavailable};
+use crate::k8s::User;
+use crate::metrics::{self, Delegated};
+
+/// For all tries of one review together.
+const REVIEW_MAX: Duration = Duration::from_secs(10);
+const TRIES_MAX: u32 = 5;
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+const PAUSE_GROWTH: f64 = 1.5;
+
+pub struct Reviews {
+    host: Host,
+}
+
+impl Reviews {
+    pub fn new(host: Host) -> Reviews {
+        Reviews { host }
+    }
+}
+
+#[async_trait]
+impl TokenReviewer for Reviews {
+    async fn review(&self, token: &str) -> Result<Option<User>, Unavailable> {
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let api: Api<TokenReview> = Api::all(self.host.client.clone());
+        let status = ask(Delegated::Authentication, &api, &review).await?.status;
+        let status = status.ok_or_else(|| Unavailable("the TokenReview has no status".to_owned()))?;
+        if status.authenticated != Some(true) {
+            if let Some(error) = status.error.filter(|error| !error.is_empty()) {
+                tracing::debug!(error, "a token was refused");
+            }
+            return Ok(None);
+        }
+        let user = status.user.map(user_of).filter(|user| !user.name.is_empty());
+        user.map(Some).ok_or_else(|| Unavailable("the TokenReview authenticates nobody".to_owned()))
+    }
+}
+
+fn user_of(info: UserInfo) -> User {
+    let UserInfo { username, uid, groups, extra } = info;
+    User {
+        name: username.unwrap_or_default(),
+        uid: uid.unwrap_or_default(),
+        groups: groups.unwrap_or_default(),
+        extra: extra.unwrap_or_default(),
+    }
+}
+
+#[async_trait]
+impl AccessReviewer for Reviews {
+    async fn review(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable> {
+        let review = SubjectAccessReview { spec: spec(user, attributes), ..SubjectAccessReview::default() };
+        let api: Api<SubjectAccessReview> = Api::all(self.host.client.clone());
+        let status = ask(Delegated::Authorization, &api, &review).await?.status;
+        let status = status.ok_or_else(|| Unavailable("the SubjectAccessReview has no status".to_owned()))?;
+        let allowed = status.allowed && status.denied != Some(true);
+        if let (false, Some(error)) = (allowed, status.evaluation_error.filter(|error| !error.is_empty())) {
+            tracing::debug!(error, "an access was reviewed in part");
+        }
+        Ok(Answer { allowed, reason: status.reason.unwrap_or_default() })
+    }
+}
+
+fn spec(user: &User, attributes: &Attributes<'_>) -> SubjectAccessReviewSpec {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let extra: BTreeMap<String, Vec<String>> = user.extra.clone();
+    let spec = SubjectAccessReviewSpec {
+        user: some(&user.name),
+        uid: some(&user.uid),
+        groups: (!user.groups.is_empty()).then(|| user.groups.clone()),
+        extra: (!extra.is_empty()).then_some(extra),
+        ..SubjectAccessReviewSpec::default()
+    };
+    match attributes {
+        Attributes::Path { verb, path } => SubjectAccessReviewSpec {
+            non_resource_attributes: Some(NonResourceAttributes { verb: some(verb), path: some(path) }),
+            ..spec
+        },
+        Attributes::Resource(asked) => SubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                namespace: some(asked.namespace),
+                verb: some(asked.verb),
+                group: some(asked.group),
+                version: some(asked.version),
+                resource: some(asked.resource),
+                subresource: some(asked.subresource),
+                name: some(asked.name),
+                ..ResourceAttributes::default()
+            }),
+            ..spec
+        },
+    }
+}
+
+async fn ask<K>(what: Delegated, api: &Api<K>, review: &K) -> Result<K, Unavailable>
+where
+    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let mut last = "no answer in time".to_owned();
+    let asked = tokio::time::timeout(REVIEW_MAX, async {
+        let mut pause = PAUSE_FIRST;
+        for attempt in 1..=TRIES_MAX {
+            let started = Instant::now();
+            let outcome = api.create(&PostParams::default(), review).await;
+            metrics::delegated(what, &code(&outcome), started.elapsed());
+            match outcome {
+                Ok(answer) => return Some(answer),
+                Err(error) => {
+                    let is_last = attempt == TRIES_MAX || !may_pass(&error);
+                    last = sentence(&error);
+                    if is_last {
+                        return None;
+                    }
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.mul_f64(PAUSE_GROWTH);
+        }
+        None
+    });
+    match asked.await {
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) | Err(_) => Err(Unavailable(last)),
+    }
+}
+
+/// Whether asking again may help: the server is overloaded or stumbled, or the connection broke.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
+        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
+        _ => false,
+    }
+}
+
+/// An error with what caused it.
+pub(super) fn sentence(error: &kube::Error) -> String {
+    let error: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut words: Vec<String> = causes.map(ToString::to_string).collect();
+    words.dedup();
+    words.join(": ")
+}
+
+fn code<T>(outcome: &Result<T, kube::Error>) -> String {
+    match outcome {
+        Ok(_) => "201".to_owned(),
+        Err(kube::Error::Api(status)) => status.code.to_string(),
+        Err(_) => "<error>".to_owned(),
+    }
+}

@@ -1,0 +1,231 @@
+//! Every family of metrics with its name, labels and buckets, in one place.
+
+use std::sync::LazyLock;
+
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+use super::process::Process;
+
+/// Upstream's, for requests.
+const REQUEST_SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
+const COMMIT_SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0];
+const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+pub static FAMILIES: LazyLock<Families> = LazyLock::new(Families::new);
+
+pub struct Families {
+    pub registry: Registry,
+    pub requests: IntCounterVec,
+    pub request_seconds: HistogramVec,
+    pub response_bytes: HistogramVec,
+    pub long_running: IntGaugeVec,
+    pub in_flight: IntGaugeVec,
+    pub terminations: IntCounterVec,
+    pub watch_events: IntCounterVec,
+    pub watch_bytes: IntCounterVec,
+    pub connections: IntGauge,
+    pub tls_errors: IntCounter,
+    pub reloads: IntCounterVec,
+    pub authentications: IntCounterVec,
+    pub authorizations: IntCounterVec,
+    pub delegated_authn: IntCounterVec,
+    pub delegated_authn_seconds: HistogramVec,
+    pub delegated_authz: IntCounterVec,
+    pub delegated_authz_seconds: HistogramVec,
+    pub audit_events: IntCounter,
+    pub audit_errors: IntCounter,
+    pub webhook_seconds: HistogramVec,
+    pub objects: IntGaugeVec,
+    pub store_commits: IntCounterVec,
+    pub store_commit_seconds: Histogram,
+    pub store_commit_changes: Histogram,
+    pub store_compactions: IntCounterVec,
+    pub store_compaction_seconds: Histogram,
+    pub queue_depth: IntGaugeVec,
+    pub worked_keys: IntCounterVec,
+    pub work_seconds: HistogramVec,
+    pub scheduled: IntCounterVec,
+    pub trigger_seconds: Histogram,
+    pub leader: IntGauge,
+    pub process: Process,
+}
+
+const REQUEST: [&str; 8] = ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
+
+impl Families {
+    fn new() -> Families {
+        let make = Make { registry: Registry::new() };
+        let with_code = |labels: &[&'static str]| [labels, &["code"]].concat();
+        Families {
+            requests: make.counters("apiserver_request_total", "Requests by kind and answer.", &with_code(&REQUEST)),
+            request_seconds: make.histograms(
+                "apiserver_request_duration_seconds",
+                "How long requests took, watches apart.",
+                REQUEST_SECONDS,
+                &REQUEST,
+            ),
+            response_bytes: make.histograms(
+                "apiserver_response_sizes",
+                "Sizes of answers in bytes, where known beforehand.",
+                RESPONSE_BYTES,
+                &KIND_OF_REQUEST,
+            ),
+            long_running: make.gauges("apiserver_longrunning_requests", "Watches that are open.", &KIND_OF_REQUEST),
+            in_flight: make.gauges(
+                "apiserver_current_inflight_requests",
+                "Requests worked on now, watches apart.",
+                &["request_kind"],
+            ),
+            terminations: make.counters(
+                "apiserver_request_terminations_total",
+                "Requests sent away to protect the server.",
+                &with_code(&KIND_OF_REQUEST),
+            ),
+            watch_events: make.counters(
+                "apiserver_watch_events_total",
+                "Events sent to watchers.",
+                &["group", "version", "resource"],
+            ),
+            watch_bytes: make.counters(
+                "ballast_watch_event_bytes_total",
+                "Bytes of events sent to watchers.",
+                &["group", "version", "resource"],
+            ),
+            connections: make.gauge("ballast_connections", "TLS connections that are open."),
+            tls_errors: make.counter("apiserver_tls_handshake_errors_total", "TLS handshakes that failed."),
+            reloads: make.counters(
+                "ballast_trust_reloads_total",
+                "Reloads of certificates, keys, CAs, tokens and policies.",
+                &["result"],
+            ),
+            authentications: make.counters(
+                "authentication_attempts",
+                "Requests by how their user was found.",
+                &["result"],
+            ),
+            authorizations: make.counters(
+                "authorization_attempts_total",
+                "Decisions about what a user may do.",
+                &["result"],
+            ),
+            delegated_authn: make.counters(
+                "apiserver_delegated_authn_request_total",
+                "TokenReviews sent, by answer.",
+                &["code"],
+            ),
+            delegated_authn_seconds: make.histograms(
+                "apiserver_delegated_authn_request_duration_seconds",
+                "How long TokenReviews took.",
+                DELEGATED_SECONDS,
+                &["code"],
+            ),
+            delegated_authz: make.counters(
+                "apiserver_delegated_authz_request_total",
+                "SubjectAccessReviews sent, by answer.",
+                &["code"],
+            ),
+            delegated_authz_seconds: make.histograms(
+                "apiserver_delegated_authz_request_duration_seconds",
+                "How long SubjectAccessReviews took.",
+                DELEGATED_SECONDS,
+                &["code"],
+            ),
+            audit_events: make.counter("apiserver_audit_event_total", "Audit events written."),
+            audit_errors: make.counter("apiserver_audit_error_total", "Audit events that were lost."),
+            webhook_seconds: make.histograms(
+                "apiserver_admission_webhook_admission_duration_seconds",
+                "How long admission webhooks took.",
+                REQUEST_SECONDS,
+                &["name", "type", "rejected"],
+            ),
+            objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
+            store_commits: make.counters("ballast_store_commits_total", "Transactions of the store.", &["result"]),
+            store_commit_seconds: make.histogram(
+                "ballast_store_commit_duration_seconds",
+                "How long transactions took until they were durable.",
+                COMMIT_SECONDS,
+            ),
+            store_commit_changes: make.histogram(
+                "ballast_store_commit_changes",
+                "Changes in one transaction.",
+                CHANGES,
+            ),
+            store_compactions: make.counters("ballast_store_compactions_total", "Compactions of the log.", &["result"]),
+            store_compaction_seconds: make.histogram(
+                "ballast_store_compaction_duration_seconds",
+                "How long compactions of the log took.",
+                COMMIT_SECONDS,
+            ),
+            queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that wait for a worker.", &["worker"]),
+            worked_keys: make.counters("ballast_worker_keys_total", "Keys that were worked on.", &["worker"]),
+            work_seconds: make.histograms(
+                "ballast_worker_batch_duration_seconds",
+                "How long a batch of a worker took, a scheduling pass for example.",
+                WORK_SECONDS,
+                &["worker"],
+            ),
+            scheduled: make.counters(
+                "ballast_scheduler_bindings_total",
+                "Bindings that scheduling passes decided.",
+                &["result"],
+            ),
+            trigger_seconds: make.histogram(
+                "ballast_trigger_to_scheduled_seconds",
+                "From a trigger to the pass that answered it, in whole seconds as on the wire.",
+                TRIGGER_SECONDS,
+            ),
+            leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
+            process: Process::new(&make.registry),
+            registry: make.registry,
+        }
+    }
+}
+
+/// Names are fixed here and tested, so registering cannot fail.
+const SOUND: &str = "names and labels are valid, and each is registered once";
+
+struct Make {
+    registry: Registry,
+}
+
+impl Make {
+    fn add<M: prometheus::core::Collector + Clone + 'static>(&self, metric: Result<M, prometheus::Error>) -> M {
+        let metric = metric.expect(SOUND);
+        self.registry.register(Box::new(metric.clone())).expect(SOUND);
+        metric
+    }
+
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.add(IntCounter::new(name, help))
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.add(IntGauge::new(name, help))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+    }
+
+    fn histograms(&self, name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> HistogramVec {
+        self.add(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels))
+    }
+}

@@ -1,0 +1,257 @@
+//! What is counted and timed, in Prometheus' terms, with upstream's names where upstream counts the same.
+//!
+//! One registry for the process: any room may count without being handed anything. Counting never waits.
+//!
+//! *Invariant:* the number of series is bounded (ME5). Labels come from closed sets: rows, verbs, codes,
+//! names of workers. Nothing a client writes becomes a label.
+
+mod families;
+mod process;
+
+use std::time::Duration;
+
+use families::FAMILIES;
+
+/// All metrics as Prometheus' text, version 0.0.4.
+pub fn text() -> String {
+    FAMILIES.process.observe();
+    let mut text = String::new();
+    let encoder = prometheus::TextEncoder::new();
+    // Fails only for a family without metrics, which `gather` leaves out.
+    let _ = encoder.encode_utf8(&FAMILIES.registry.gather(), &mut text);
+    text
+}
+
+/// The media type of `text`.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What a request was about; empty strings stand for what it does not name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// In upper case: GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE (ME4).
+    pub verb: &'static str,
+    pub dry_run: bool,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    /// `resource`, `namespace` or `cluster`.
+    pub scope: &'static str,
+}
+
+impl Request<'_> {
+    fn labels(&self) -> [&str; 7] {
+        let dry_run = if self.dry_run { "All" } else { "" };
+        [self.verb, dry_run, self.group, self.version, self.resource, self.subresource, self.scope]
+    }
+}
+
+/// A request was answered after so long. `size` is that of the answer, where it is known.
+pub fn request(request: &Request<'_>, code: u16, took: Duration, size: Option<u64>) {
+    let [verb, dry_run, group, version, resource, subresource, scope] = request.labels();
+    let mut digits = [0; 5];
+    let code = decimal(code, &mut digits);
+    FAMILIES
+        .requests
+        .with_label_values(&[verb, dry_run, group, version, resource, subresource, scope, COMPONENT, code])
+        .inc();
+    if verb == "WATCH" {
+        return;
+    }
+    let labels = [verb, dry_run, group, version, resource, subresource, scope, COMPONENT];
+    FAMILIES.request_seconds.with_label_values(&labels).observe(took.as_secs_f64());
+    if let Some(size) = size {
+        let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
+        FAMILIES.response_bytes.with_label_values(&labels).observe(size as f64);
+    }
+}
+
+const COMPONENT: &str = "apiserver";
+
+fn decimal(code: u16, digits: &mut [u8; 5]) -> &str {
+    let mut rest = code;
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    std::str::from_utf8(&digits[at..]).expect("digits are ASCII")
+}
+
+/// Counts while it lives.
+#[must_use]
+pub struct Held(prometheus::IntGauge);
+
+impl Held {
+    fn of(gauge: prometheus::IntGauge) -> Held {
+        gauge.inc();
+        Held(gauge)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// A request is worked on: `readOnly` or `mutating`.
+pub fn in_flight(kind: &'static str) -> Held {
+    Held::of(FAMILIES.in_flight.with_label_values(&[kind]))
+}
+
+/// A watch is open.
+pub fn long_running(request: &Request<'_>) -> Held {
+    let [verb, _, group, version, resource, subresource, scope] = request.labels();
+    Held::of(FAMILIES.long_running.with_label_values(&[verb, group, version, resource, subresource, scope, COMPONENT]))
+}
+
+pub fn connection() -> Held {
+    Held::of(FAMILIES.connections.clone())
+}
+
+/// A request was sent away unserved, with this code.
+pub fn terminated(request: &Request<'_>, code: u16) {
+    let [verb, _, group, version, resource, subresource, scope] = request.labels();
+    let mut digits = [0; 5];
+    let code = decimal(code, &mut digits);
+    let labels = [verb, group, version, resource, subresource, scope, COMPONENT, code];
+    FAMILIES.terminations.with_label_values(&labels).inc();
+}
+
+/// Events left for a watcher.
+pub fn watch_events(group: &str, version: &str, resource: &str, events: u64, bytes: u64) {
+    let labels = [group, version, resource];
+    FAMILIES.watch_events.with_label_values(&labels).inc_by(events);
+    FAMILIES.watch_bytes.with_label_values(&labels).inc_by(bytes);
+}
+
+pub fn tls_handshake_failed() {
+    FAMILIES.tls_errors.inc();
+}
+
+/// Files or a ConfigMap that trust is made of were read again: `success` or `failure`.
+pub fn trust_reloaded(result: &'static str) {
+    FAMILIES.reloads.with_label_values(&[result]).inc();
+}
+
+/// `success`, `failure`, `error` or `none`.
+pub fn authentication(result: &'static str) {
+    FAMILIES.authentications.with_label_values(&[result]).inc();
+}
+
+/// `allowed`, `denied` or `error`.
+pub fn authorization(result: &'static str) {
+    FAMILIES.authorizations.with_label_values(&[result]).inc();
+}
+
+/// The host cluster was asked: `authn` or `authz`, and what came (a status code, or `<error>`).
+pub fn delegated(what: Delegated, code: &str, took: Duration) {
+    let (requests, seconds) = match what {
+        Delegated::Authentication => (&FAMILIES.delegated_authn, &FAMILIES.delegated_authn_seconds),
+        Delegated::Authorization => (&FAMILIES.delegated_authz, &FAMILIES.delegated_authz_seconds),
+    };
+    requests.with_label_values(&[code]).inc();
+    seconds.with_label_values(&[code]).observe(took.as_secs_f64());
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delegated {
+    Authentication,
+    Authorization,
+}
+
+/// `outcome` is `written` or `dropped`.
+pub fn audit_event(outcome: &'static str) {
+    match outcome {
+        "written" => FAMILIES.audit_events.inc(),
+        _ => FAMILIES.audit_errors.inc(),
+    }
+}
+
+/// A webhook was called: `admit` or `validating`, and whether it said no.
+pub fn webhook(name: &str, step: &'static str, rejected: bool, took: Duration) {
+    let rejected = if rejected { "true" } else { "false" };
+    FAMILIES.webhook_seconds.with_label_values(&[name, step, rejected]).observe(took.as_secs_f64());
+}
+
+/// What is stored, by group and resource.
+pub fn objects(resource: &str, count: usize) {
+    FAMILIES.objects.with_label_values(&[resource]).set(i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+/// A transaction with so many changes became durable, or did not.
+pub fn store_commit(changes: usize, took: Duration, ok: bool) {
+    let result = if ok { "success" } else { "failure" };
+    FAMILIES.store_commits.with_label_values(&[result]).inc();
+    FAMILIES.store_commit_seconds.observe(took.as_secs_f64());
+    FAMILIES.store_commit_changes.observe(changes as f64);
+}
+
+/// Old rows of the log were taken out, or it was tried.
+pub fn store_compacted(took: Duration, ok: bool) {
+    let result = if ok { "success" } else { "failure" };
+    FAMILIES.store_compactions.with_label_values(&[result]).inc();
+    FAMILIES.store_compaction_seconds.observe(took.as_secs_f64());
+}
+
+/// Keys that wait in a worker's queue: ready, or for their time.
+pub fn queue_depth(worker: &'static str, keys: usize) {
+    FAMILIES.queue_depth.with_label_values(&[worker]).set(i64::try_from(keys).unwrap_or(i64::MAX));
+}
+
+/// A batch of a worker ended.
+pub fn worked(worker: &'static str, keys: usize, took: Duration) {
+    FAMILIES.worked_keys.with_label_values(&[worker]).inc_by(keys as u64);
+    FAMILIES.work_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
+}
+
+/// A scheduling pass decided a binding: `scheduled` or `unschedulable`.
+pub fn scheduled(result: &'static str) {
+    FAMILIES.scheduled.with_label_values(&[result]).inc();
+}
+
+/// From a trigger to the pass that answers it, in the whole seconds that are on the wire.
+pub fn trigger_answered(seconds: i64) {
+    FAMILIES.trigger_seconds.observe(seconds as f64);
+}
+
+/// Whether this process is the one whose workers run.
+pub fn leader(is_leader: bool) {
+    FAMILIES.leader.set(i64::from(is_leader));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn me1_me2_a_request_shows_up_under_upstreams_names() {
+        let asked = Request {
+            verb: "LIST",
+            group: "g",
+            version: "v1",
+            resource: "counted",
+            scope: "cluster",
+            ..Request::default()
+        };
+        request(&asked, 200, Duration::from_millis(30), Some(10));
+        let watching = long_running(&Request { verb: "WATCH", ..asked });
+        let text = text();
+        for line in [
+            "# TYPE apiserver_request_total counter",
+            "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"g\",resource=\"counted\",\
+             scope=\"cluster\",subresource=\"\",verb=\"LIST\",version=\"v1\"} 1",
+            "apiserver_longrunning_requests{component=\"apiserver\",group=\"g\",resource=\"counted\",scope=\"cluster\",\
+             subresource=\"\",verb=\"WATCH\",version=\"v1\"} 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is missing in:\n{text}");
+        }
+        assert!(text.contains("le=\"0.05\"} 1"), "upstream's buckets");
+        drop(watching);
+    }
+}

@@ -1,0 +1,75 @@
+//! The audit log: who asked for what and what came of it, as `audit.k8s.io/v1` events, one JSON object a line
+//! (AU2-AU4).
+//!
+//! *Invariants:* requests never wait for the log. Events that cannot be queued are dropped and counted;
+//! nothing else is dropped, and shutdown writes what is queued. Credentials are in no event: headers are
+//! read for addresses and the user agent only.
+
+mod event;
+mod log;
+mod policy;
+
+use std::sync::Arc;
+
+pub use event::{Entry, Request};
+pub use log::{Log, LogError, Rotation};
+pub use policy::{Level, Policy, PolicyError, Scope, Stage};
+
+use crate::auth::Attributes;
+use crate::clock::Clock;
+use crate::k8s::User;
+
+pub struct Audit {
+    policy: Policy,
+    log: Log,
+}
+
+impl Audit {
+    pub fn new(policy: Policy, log: Log) -> Audit {
+        Audit { policy, log }
+    }
+
+    /// Whether any rule asks for what was answered.
+    pub fn wants_answers(&self) -> bool {
+        self.policy.wants_answers()
+    }
+
+    /// What of this request is written down; `None`: nothing.
+    pub fn scope(&self, user: &User, attributes: &Attributes<'_>) -> Option<Scope> {
+        self.policy.scope(user, attributes)
+    }
+
+    pub fn write(&self, scope: Scope, entry: Entry) {
+        if scope.takes(entry.stage) {
+            self.log.write(scope, entry);
+        }
+    }
+
+    /// Returns when everything that was handed over before is in the file.
+    pub fn flush(&self) {
+        self.log.flush();
+    }
+}
+
+/// Writes the last event of a watch when it is dropped: whoever ended it, and however.
+pub struct AtTheEnd {
+    audit: Arc<Audit>,
+    scope: Scope,
+    entry: Option<Entry>,
+    clock: Arc<dyn Clock>,
+}
+
+impl AtTheEnd {
+    pub fn new(audit: Arc<Audit>, scope: Scope, entry: Entry, clock: Arc<dyn Clock>) -> AtTheEnd {
+        AtTheEnd { audit, scope, entry: Some(entry), clock }
+    }
+}
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.now_ms = self.clock.now_ms();
+            self.audit.write(self.scope, entry);
+        }
+    }
+}

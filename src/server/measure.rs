@@ -1,0 +1,59 @@
+//! `/metrics`, and in which words a request is counted.
+//!
+//! *Invariant:* a client cannot make new series: what is not served is counted without its names (ME5).
+
+use http::{Method, StatusCode};
+
+use super::App;
+use super::request_info::{RequestInfo, Target, Verb};
+use super::respond::{self, Response};
+use crate::metrics;
+
+/// Labels of a request.
+pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>) -> metrics::Request<'a> {
+    let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
+    let Target::Resource(path) = &info.target else {
+        return metrics::Request { verb: method(info.method), dry_run, ..metrics::Request::default() };
+    };
+    let verb = match path.verb {
+        Verb::Get => "GET",
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::Create => "POST",
+        Verb::Update => "PUT",
+        Verb::Patch => "PATCH",
+        Verb::Delete | Verb::DeleteCollection => "DELETE",
+        Verb::Unknown => "OTHER",
+    };
+    let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
+        return metrics::Request { verb, dry_run, ..metrics::Request::default() };
+    };
+    let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
+        (false, _) => "resource",
+        (true, false) => "namespace",
+        (true, true) => "cluster",
+    };
+    let subresource = if path.subresource == "status" { "status" } else { "" };
+    let (group, resource) = (row.resource.group(), row.resource.resource());
+    metrics::Request { verb, dry_run, group, version: row.version, resource, subresource, scope }
+}
+
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "OTHER",
+    }
+}
+
+/// All metrics, those that are read off the state among them (ME1).
+pub fn answer(app: &App) -> Response {
+    let view = app.registry.cache().view();
+    for row in app.registry.kinds().rows() {
+        metrics::objects(&row.resource.to_string(), view.count(row.resource, None));
+    }
+    respond::with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::text())
+}

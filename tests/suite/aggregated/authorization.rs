@@ -1,0 +1,114 @@
+//! What the host cluster says users may do: asked once in a while, and never taken for a yes that was none.
+
+use http::Method;
+use serde_json::json;
+
+use crate::support::aggregated::Aggregated;
+use crate::support::host::{ACCESS_REVIEWS, Fault};
+
+const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web";
+
+fn as_user(name: &str) -> [(&str, &str); 1] {
+    [("X-Remote-User", name)]
+}
+
+#[tokio::test]
+async fn az1_az4_az5_each_verb_is_reviewed_once() {
+    let server = Aggregated::start().await;
+    let proxy = server.proxy();
+    let collection = BINDING.rsplit_once('/').unwrap().0;
+    for (method, path, verb, subresource) in [
+        (Method::GET, BINDING.to_owned(), "get", None),
+        (Method::GET, collection.to_owned(), "list", None),
+        (Method::GET, format!("{collection}?watch=1"), "watch", None),
+        (Method::POST, collection.to_owned(), "create", None),
+        (Method::PUT, BINDING.to_owned(), "update", None),
+        (Method::PATCH, format!("{BINDING}/status"), "patch", Some("status")),
+        (Method::DELETE, BINDING.to_owned(), "delete", None),
+        (Method::DELETE, collection.to_owned(), "deletecollection", None),
+    ] {
+        let before = server.host.asked(ACCESS_REVIEWS).len();
+        for _ in 0..2 {
+            let reply = proxy.send(method.clone(), &path, &as_user("jane"), "").await;
+            assert_eq!(reply.code, 403, "AZ7, AZ8: {verb}");
+        }
+        let asked = server.host.asked(ACCESS_REVIEWS);
+        assert_eq!(asked.len(), before + 1, "AZ4: {verb}");
+        let attributes = &asked.last().unwrap()["spec"]["resourceAttributes"];
+        assert_eq!((&attributes["verb"], &attributes["subresource"]), (&json!(verb), &json!(subresource)));
+    }
+    let reply = proxy.send(Method::GET, "/metrics", &as_user("jane"), "").await;
+    assert_eq!(reply.code, 403, "ME1");
+    let path = server.host.asked(ACCESS_REVIEWS).last().unwrap()["spec"]["nonResourceAttributes"].clone();
+    assert_eq!(path, json!({"verb": "get", "path": "/metrics"}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn az3_masters_are_not_reviewed_and_open_paths_neither() {
+    let server = Aggregated::start().await;
+    let master = [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
+    assert_eq!(server.proxy().send(Method::GET, BINDING, &master, "").await.code, 404);
+    assert_eq!(server.nobody().get("/readyz").await.code, 200);
+    assert!(server.host.asked(ACCESS_REVIEWS).is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn az4_answers_last_as_long_as_the_flags_say() {
+    let server = Aggregated::with(|args, _| {
+        args.host.authorization_webhook_cache_authorized_ttl = "0s".parse().unwrap();
+    })
+    .await;
+    server.host.allow(|spec| spec["user"] == "jane");
+    let proxy = server.proxy();
+    for _ in 0..2 {
+        assert_eq!(proxy.send(Method::GET, BINDING, &as_user("jane"), "").await.code, 404);
+        assert_eq!(proxy.send(Method::GET, BINDING, &as_user("joe"), "").await.code, 403);
+    }
+    assert_eq!(server.host.asked(ACCESS_REVIEWS).len(), 3, "two for yes, one for no");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn az6_a_review_that_fails_is_no_permission() {
+    let server = Aggregated::start().await;
+    server.host.allow(|_| true);
+    let proxy = server.proxy();
+    for fault in [Fault::Code(403), Fault::Garbage] {
+        server.host.break_below(ACCESS_REVIEWS, fault);
+        let reply = proxy.send(Method::GET, BINDING, &as_user("jane"), "").await;
+        assert_eq!(reply.code, 500, "{fault:?}");
+        assert!(reply.json()["message"].as_str().unwrap().starts_with("Internal Server Error: \"/apis/work"));
+    }
+    server.host.break_below(ACCESS_REVIEWS, Fault::Hang);
+    let hurried = format!("{BINDING}?timeout=100ms");
+    assert_eq!(proxy.send(Method::GET, &hurried, &as_user("jane"), "").await.code, 504);
+    server.host.mend();
+    assert_eq!(proxy.send(Method::GET, BINDING, &as_user("jane"), "").await.code, 404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn im1_acting_as_somebody_else_takes_a_permission_for_each_part() {
+    let server = Aggregated::start().await;
+    server.host.allow(|spec| {
+        let asked = &spec["resourceAttributes"];
+        match (spec["user"].as_str(), asked["verb"].as_str()) {
+            (Some("joe"), Some("impersonate")) => asked["resource"] == "users" && asked["name"] == "jane",
+            (user, _) => user == Some("jane"),
+        }
+    });
+    let proxy = server.proxy();
+    let wish = [("X-Remote-User", "joe"), ("Impersonate-User", "jane")];
+    assert_eq!(proxy.send(Method::GET, BINDING, &wish, "").await.code, 404, "as jane");
+    let spec = server.host.asked(ACCESS_REVIEWS).last().unwrap()["spec"].clone();
+    assert_eq!((&spec["user"], &spec["groups"]), (&json!("jane"), &json!(["system:authenticated"])));
+    let more = [wish[0], wish[1], ("Impersonate-Group", "system:masters")];
+    let refused = proxy.send(Method::GET, BINDING, &more, "").await;
+    assert_eq!(refused.code, 403);
+    assert!(refused.text().contains("cannot impersonate resource \\\"groups\\\""), "{}", refused.text());
+    let nobody = [wish[0], ("Impersonate-Group", "x")];
+    assert_eq!(proxy.send(Method::GET, BINDING, &nobody, "").await.code, 400, "IM2");
+    server.stop().await;
+}

@@ -1,0 +1,6 @@
+//! Behind a kube-apiserver: who is let in, what they may do, and what happens when the host cluster fails.
+
+mod authentication;
+mod authorization;
+mod operation;
+mod reload;

@@ -1,0 +1,95 @@
+//! Ballast behind a stand-in for a host cluster, put together as `ballast serve` does it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use ballast::cli::certs::Files;
+use ballast::cli::config::ServeArgs;
+use ballast::cli::serve::{self, Running};
+use rcgen::CertificateParams;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::host::Host;
+use super::pki::Ca;
+use super::raw::Raw;
+
+pub const CONFIG_MAP: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+/// What the aggregator's certificate is named.
+pub const PROXY: &str = "front-proxy-client";
+
+pub struct Aggregated {
+    pub host: Host,
+    pub proxy_ca: Ca,
+    pub client_ca: Ca,
+    pub address: SocketAddr,
+    pub files: Files,
+    pub folder: TempDir,
+    running: Running,
+}
+
+impl Aggregated {
+    pub async fn start() -> Aggregated {
+        Aggregated::with(|_, _| {}).await
+    }
+
+    /// After `shape` changed the flags; it is told the folder of the test.
+    pub async fn with(shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
+        Aggregated::on(Host::start().await, shape).await
+    }
+
+    pub async fn on(host: Host, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
+        let folder = tempfile::tempdir().unwrap();
+        let (proxy_ca, client_ca) = (Ca::new("front-proxy-ca"), Ca::new("kubernetes"));
+        host.put(CONFIG_MAP, config_map(&client_ca.pem, &proxy_ca.pem));
+        let kubeconfig = folder.path().join("host.kubeconfig");
+        host.write_kubeconfig(&kubeconfig);
+        let mut args = ServeArgs {
+            secure_port: 0,
+            database_url: "memory:".to_owned(),
+            cert_dir: folder.path().join("certs"),
+            ..ServeArgs::default()
+        };
+        args.host.kubeconfig = Some(kubeconfig);
+        shape(&mut args, folder.path());
+        let files = Files::in_dir(&args.cert_dir);
+        let running = serve::start(args).await.unwrap();
+        Aggregated { host, proxy_ca, client_ca, address: running.address, files, folder, running }
+    }
+
+    /// Who comes with a certificate of this CA.
+    pub fn client_of(&self, ca: &Ca, name: &str, groups: &[&str], shape: impl FnOnce(&mut CertificateParams)) -> Raw {
+        let (cert, key) = ca.client(self.folder.path(), name, groups, shape);
+        Raw::with_certificate(self.address, &self.files, &cert, &key)
+    }
+
+    /// The aggregator.
+    pub fn proxy(&self) -> Raw {
+        self.client_of(&self.proxy_ca, PROXY, &[], |_| {})
+    }
+
+    pub fn nobody(&self) -> Raw {
+        Raw::nobody(self.address, &self.files)
+    }
+
+    pub async fn stop(self) -> (Host, TempDir) {
+        tokio::time::timeout(Duration::from_secs(30), self.running.stop()).await.expect("stops in time").unwrap();
+        (self.host, self.folder)
+    }
+}
+
+/// As kube-apiserver writes it.
+pub fn config_map(client_ca: &str, proxy_ca: &str) -> Value {
+    json!({"kind": "ConfigMap", "apiVersion": "v1",
+    "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+    "data": {
+        "client-ca-file": client_ca,
+        "requestheader-allowed-names": json!([PROXY]).to_string(),
+        "requestheader-client-ca-file": proxy_ca,
+        "requestheader-extra-headers-prefix": json!(["X-Remote-Extra-"]).to_string(),
+        "requestheader-group-headers": json!(["X-Remote-Group"]).to_string(),
+        "requestheader-uid-headers": json!(["X-Remote-Uid"]).to_string(),
+        "requestheader-username-headers": json!(["X-Remote-User"]).to_string(),
+    }})
+}

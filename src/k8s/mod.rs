@@ -4,6 +4,7 @@ mod body;
 pub mod duration;
 mod field_errors;
 pub mod field_query;
+pub mod fields;
 pub mod human_duration;
 pub mod json_path;
 mod key;

@@ -61,6 +61,31 @@ impl WriteOptions {
         checked(options, kind, &errors)
     }
 
+    /// Takes the name of the program that asks where the query names no manager (AP10).
+    #[must_use]
+    pub fn or_user_agent(mut self, user_agent: &str) -> WriteOptions {
+        self.field_manager.get_or_insert_with(|| {
+            let program = user_agent.split('/').next().unwrap_or_default();
+            let printable: String = program.chars().filter(|c| !c.is_control()).collect();
+            printable[..printable.floor_char_boundary(FIELD_MANAGER_BYTES_MAX)].to_owned()
+        });
+        self
+    }
+
+    /// Who manages what this write sets.
+    pub fn manager(&self) -> &str {
+        self.field_manager.as_deref().filter(|name| !name.is_empty()).unwrap_or("unknown")
+    }
+
+    /// What only a server-side apply must have (AP2).
+    pub fn require_manager(&self) -> Result<(), Status> {
+        let mut errors = FieldErrors::default();
+        if self.field_manager.as_deref().is_none_or(str::is_empty) {
+            errors.required(&FieldPath::new("fieldManager"), "is required for apply patch");
+        }
+        checked((), "PatchOptions", &errors)
+    }
+
     /// What a patch that is not a server-side apply must not ask for (PA12).
     pub fn refuse_force(query: &Query<'_>) -> Result<(), Status> {
         let mut errors = FieldErrors::default();

@@ -1,6 +1,9 @@
 //! From a body to an object that may be stored: read it (unknown and duplicate fields), then default,
 //! prepare and judge it (AD1, AD4, AD5, AD8). Pure but for the time it is given.
 
+use serde_json::Value;
+
+use super::apply::Record;
 use super::metadata::{self, Tree};
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
 use crate::resource::{Given, Lifetime, ResourceKind};
@@ -26,6 +29,8 @@ pub(super) struct Admission<'a> {
 /// A body that was read: what is left of it, and what is to be said about the rest.
 pub(super) struct Read {
     pub object: Tree,
+    /// What the body says about who manages the object.
+    pub record: Record,
     pub warnings: Vec<String>,
     /// Under strict validation, why the object must be refused.
     pub strict_faults: Vec<String>,
@@ -41,38 +46,46 @@ impl Admission<'_> {
         };
         let mut object = body.value;
         self.check_type(&object)?;
-        if let Some(metadata) = object.get_mut("metadata") {
-            let Some(metadata) = metadata.as_object_mut() else {
-                return Err(self.undecodable("json: metadata is not an object"));
-            };
-            metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
-        }
+        let managed_fields = self.check_metadata(&mut object)?;
+        let record = Record::of(managed_fields, &self.row.api_version());
         let mended = match self.author {
             Author::Client => (self.row.mend)(&mut object),
             Author::Ourselves => Vec::new(),
         };
         let unknown = self.row.schema.prune(&mut object);
         if self.field_validation == FieldValidation::Ignore {
-            return Ok(Read { object, warnings: mended, strict_faults: Vec::new() });
+            return Ok(Read { object, record, warnings: mended, strict_faults: Vec::new() });
         }
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}"));
         let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(mended).collect();
         Ok(match self.field_validation {
-            FieldValidation::Strict => Read { object, warnings: Vec::new(), strict_faults: faults },
-            _ => Read { object, warnings: faults, strict_faults: Vec::new() },
+            FieldValidation::Strict => Read { object, record, warnings: Vec::new(), strict_faults: faults },
+            _ => Read { object, record, warnings: faults, strict_faults: Vec::new() },
         })
     }
 
     /// As `read`, where strict faults are the caller's to answer for at once (FV2).
-    pub fn read_strictly(&self, body: Body) -> Result<(Tree, Vec<String>), Status> {
+    pub fn read_strictly(&self, body: Body) -> Result<Read, Status> {
         let read = self.read(body)?;
-        if read.strict_faults.is_empty() {
-            return Ok((read.object, read.warnings));
+        match read.strict_faults.is_empty() {
+            true => Ok(read),
+            false => Err(self.undecodable(&strict_sentence(&read.strict_faults))),
         }
-        Err(self.undecodable(&strict_sentence(&read.strict_faults)))
     }
 
-    fn undecodable(&self, why: &str) -> Status {
+    /// Checks the types of the metadata, and takes the managed fields out of it: admission knows nothing of
+    /// them, and what changes only them changes no object.
+    pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
+        let Some(metadata) = object.get_mut("metadata") else { return Ok(None) };
+        let Some(metadata) = metadata.as_object_mut() else {
+            return Err(self.undecodable("json: metadata is not an object"));
+        };
+        let managed_fields = metadata.remove("managedFields");
+        metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
+        Ok(managed_fields)
+    }
+
+    pub fn undecodable(&self, why: &str) -> Status {
         let ResourceKind { kind, version, .. } = self.row;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
@@ -155,7 +168,7 @@ fn shortened(object: &Tree) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::test_kinds::Garden;
     use super::*;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::admit::{Admission, Author};
+use super::admit::{Admission, Author, Read};
+use super::apply::Record;
 use super::update::{self, Plan, Stored};
 use super::{Core, batch, create, delete, metadata};
 use crate::k8s::{
@@ -20,6 +21,8 @@ const ADMITTED_INLINE_MAX: usize = 16;
 pub struct Client {
     core: Arc<Core>,
     user: User,
+    /// Its name in managed fields: `ballast-scheduler`.
+    manager: Arc<str>,
 }
 
 /// What of the object an update is about.
@@ -50,7 +53,8 @@ pub enum Change {
 
 impl Client {
     pub(super) fn new(core: Arc<Core>, user: User) -> Client {
-        Client { core, user }
+        let manager = user.name.trim_start_matches("system:").replace(':', "-").into();
+        Client { core, user, manager }
     }
 
     /// In whose name this writes.
@@ -80,10 +84,10 @@ impl Client {
         }
         let view = self.core.cache.view();
         let decided = if changes.len() <= ADMITTED_INLINE_MAX {
-            decide_all(&self.core, &view, changes)
+            decide_all(&self.core, &view, &self.manager, changes)
         } else {
-            let core = Arc::clone(&self.core);
-            let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, changes));
+            let (core, manager) = (Arc::clone(&self.core), Arc::clone(&self.manager));
+            let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, &manager, changes));
             work.await.map_err(|_| Status::internal("failed to admit a batch"))?
         };
         commit(&self.core, decided, atomicity).await
@@ -103,12 +107,12 @@ pub type Outcome = Result<Arc<Object>, Status>;
 /// With the key, for the words of a change that was not tried.
 type Decision = (Key, Decided);
 
-fn decide_all(core: &Core, view: &View, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
+fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
     let now = core.clock.now();
-    changes.into_iter().map(|(resource, change)| decide(core, view, now, resource, change)).collect()
+    changes.into_iter().map(|(resource, change)| decide(core, view, manager, now, resource, change)).collect()
 }
 
-fn decide(core: &Core, view: &View, now: Time, resource: GroupResource, change: Change) -> Decision {
+fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupResource, change: Change) -> Decision {
     let Some(row) = core.rows.get(&resource).filter(|row| row.lifetime == Lifetime::Stored) else {
         let message = format!("objects of {resource} are not stored here");
         return (Key::cluster(resource, ""), Decided::Refused(Status::failure(405, "MethodNotAllowed", message)));
@@ -118,7 +122,7 @@ fn decide(core: &Core, view: &View, now: Time, resource: GroupResource, change: 
         Change::Create(object) => (key_of(row, &object), decide_create(core, &admission, object)),
         Change::Update { part, object } => {
             let key = key_of(row, &object);
-            let decided = decide_update(&admission, view, &key, part, object);
+            let decided = decide_update(&admission, view, manager, &key, part, object);
             (key, decided)
         }
         Change::Delete { key, revision } => {
@@ -139,7 +143,7 @@ fn key_of(row: &ResourceKind, object: &Map<String, Value>) -> Key {
 }
 
 fn decide_create(core: &Core, admission: &Admission<'_>, object: Map<String, Value>) -> Result<Decided, Status> {
-    let (mut object, mut unheard) = admission.read_strictly(Body::of(object))?;
+    let Read { mut object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(object))?;
     create::prepare(core, admission, &mut object, &mut unheard)?;
     let key = key_of(admission.row, &object);
     Ok(Decided::Write(Write { key, expect: Expect::Absent, draft: Draft::Put(Document::new(object)) }))
@@ -148,6 +152,7 @@ fn decide_create(core: &Core, admission: &Admission<'_>, object: Map<String, Val
 fn decide_update(
     admission: &Admission<'_>,
     view: &View,
+    manager: &str,
     key: &Key,
     part: Part,
     object: Map<String, Value>,
@@ -155,10 +160,11 @@ fn decide_update(
     if part == Part::Status && !admission.row.status_subresource {
         return Err(Status::not_found(key.resource, &key.name));
     }
-    let (object, mut unheard) = admission.read_strictly(Body::of(object))?;
+    let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(object))?;
     let stored = find(view, key)?;
     update::check_version(&stored, metadata::of(&object))?;
-    let plan = update::plan(admission, part, &stored, object, &mut unheard)?;
+    let change = update::Change::Update { manager, record: Record::Unsaid };
+    let plan = update::plan(admission, part, &stored, object, change, &mut unheard)?;
     Ok(decided(stored, plan))
 }
 

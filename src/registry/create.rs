@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{Admission, Author};
+use super::admit::{Admission, Author, Read};
+use super::apply::Writing;
 use super::metadata::{self, Tree};
-use super::{Core, Registry, Target, Written, batch, unstored};
+use super::{Core, Part, Registry, Target, Written, batch, unstored};
+use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Draft, Expect, Rejected, Write};
@@ -27,17 +29,33 @@ impl Registry {
         let row = &*target.row;
         let (now, field_validation) = (self.core.clock.now(), options.field_validation);
         let admission = Admission { row, author: Author::Client, field_validation, now };
-        let (mut object, mut warnings) = admission.read_strictly(body)?;
+        let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
         locate(target, &mut object)?;
         if row.lifetime == Lifetime::Action {
             return self.act(caller, &admission, object, warnings, options.dry_run).await;
         }
         let generated = prepare(&self.core, &admission, &mut object, &mut warnings)?;
+        let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
+        let mut managed = record.or_none();
+        writing.track(None, &object, &mut managed).map_err(Status::internal)?;
+        set_managed(&mut object, managed);
+        self.insert(row, object, generated, warnings, options.dry_run).await
+    }
+
+    /// Writes an object that is ready, under another generated name if need be.
+    pub(super) async fn insert(
+        &self,
+        row: &ResourceKind,
+        mut object: Tree,
+        generated: bool,
+        warnings: Vec<String>,
+        dry_run: bool,
+    ) -> Result<Written, Status> {
         for attempt in 1.. {
             let key = key_of(row, metadata::of(&object));
             let stored = match self.core.cache.view().get(&key) {
                 Some(there) => Err(Rejected::Exists(Arc::clone(there))),
-                None if options.dry_run => return dry(key, object, warnings),
+                None if dry_run => return dry(key, object, warnings),
                 None => {
                     // Only a generated name may need the tree again.
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
@@ -74,6 +92,12 @@ impl Registry {
         action.create(caller, &object, dry_run).await?;
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
+    }
+}
+
+pub(super) fn set_managed(object: &mut Tree, managed: ManagedFields) {
+    if let Some(list) = managed.encode() {
+        metadata::of_mut(object).insert("managedFields".to_owned(), list);
     }
 }
 

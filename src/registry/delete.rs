@@ -114,7 +114,7 @@ async fn delete(core: &Core, kind: &str, key: &Key, options: &DeleteOptions) -> 
 
 /// What deleting this object comes to.
 pub(super) fn plan(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
-    let mut tree = stored.tree.clone();
+    let mut tree = stored.whole();
     let metadata = metadata::of_mut(&mut tree);
     set_finalizers(metadata, propagation);
     if metadata::finalizers(metadata).next().is_none() {
@@ -125,7 +125,7 @@ pub(super) fn plan(stored: &Stored, propagation: Option<Propagation>, now: Time)
         metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
         metadata.insert("generation".to_owned(), Value::from(stored.object.generation + 1));
     }
-    if tree == stored.tree { Plan::Nothing } else { Plan::Put(tree) }
+    if tree == stored.whole() { Plan::Nothing } else { Plan::Put(tree) }
 }
 
 /// The garbage collector's finalizers are what the caller wants, or what they were (DE6).

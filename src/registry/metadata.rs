@@ -50,10 +50,8 @@ pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     metadata.as_object_mut().expect("just made sure of it")
 }
 
-/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed, and
-/// with them the fields that Ballast does not keep yet.
+/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
-    metadata.remove("managedFields");
     metadata.retain(|_, value| !value.is_null());
     for (name, value) in metadata {
         match name.as_str() {

@@ -8,10 +8,11 @@
 //! Each object is parsed once and serialized once on its way in; on its way out it is bytes already.
 //!
 //! Deliberately absent: kinds by name (rows are handed in), who may do what (`auth`), namespaces as
-//! objects (any valid namespace will do), server-side apply and managed fields.
+//! objects (any valid namespace will do).
 
 mod action;
 mod admit;
+mod apply;
 mod batch;
 mod client;
 mod create;
@@ -42,6 +43,7 @@ use crate::watch::{Cache, Writer};
 
 pub use crate::watch::Atomicity;
 pub use action::Action;
+pub use apply::MayCreate;
 pub use client::{Change, Client, Part};
 pub use delete::Deleted;
 pub use discovery::Discovery;

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::admit::{Admission, Author, strict_sentence};
+use super::admit::{Admission, Author, Read, strict_sentence};
 use super::metadata;
 use super::update::{self, Stored};
 use super::{Part, Registry, Target, Written, batch};
@@ -16,7 +16,7 @@ use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Stat
 use crate::watch::Rejected;
 
 /// How often a patch is applied before the caller is told that others are quicker (PA4).
-const ATTEMPTS_MAX: usize = 8;
+pub(super) const ATTEMPTS_MAX: usize = 8;
 /// Objects whose keys meet in one of these take turns together: a little waiting, and no harm.
 const TURNS: usize = 1024;
 
@@ -31,7 +31,7 @@ impl Turns {
         Turns { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
     }
 
-    async fn take(&self, key: &Key) -> MutexGuard<'_, ()> {
+    pub async fn take(&self, key: &Key) -> MutexGuard<'_, ()> {
         let place = self.hasher.hash_one(key) % TURNS as u64;
         self.locks[place as usize].lock().await
     }
@@ -57,7 +57,7 @@ impl Registry {
                 field_validation: options.field_validation,
                 now: self.core.clock.now(),
             };
-            let (plan, warnings) = plan(&admission, part, &key, &stored, &patch)?;
+            let (plan, warnings) = plan(&admission, part, &key, &stored, &patch, options.manager())?;
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // Had the patch named a version, it would have been refused above by now.
@@ -75,8 +75,9 @@ fn plan(
     key: &Key,
     stored: &Stored,
     patch: &Patch,
+    manager: &str,
 ) -> Result<(update::Plan, Vec<String>), Status> {
-    let value = patch.apply(stored.tree.clone())?;
+    let value = patch.apply(stored.whole())?;
     // The whole object is shown in the refusal, so its text is made before it is taken apart.
     let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
     let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() })?;
@@ -86,9 +87,10 @@ fn plan(
         errors.invalid(&FieldPath::new("patch"), shown, strict_sentence(&read.strict_faults));
         return Err(Status::invalid("", "", "", &errors));
     }
-    let (mut object, mut warnings) = (read.object, read.warnings);
+    let Read { mut object, record, mut warnings, .. } = read;
     update::check_place(key, metadata::of_mut(&mut object))?;
     update::check_version(stored, metadata::of(&object))?;
-    let plan = update::plan(admission, part, stored, object, &mut warnings)?;
+    let change = update::Change::Update { manager, record };
+    let plan = update::plan(admission, part, stored, object, change, &mut warnings)?;
     Ok((plan, warnings))
 }

@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{Admission, Author};
+use super::admit::{Admission, Author, Read};
+use super::apply::{Record, Writing};
 use super::metadata::{self, Tree};
 use super::{Core, Part, Registry, Target, Written, batch, unstored};
+use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
 /// The object as it is stored, parsed.
 pub(super) struct Stored {
     pub object: Arc<Object>,
+    /// Without its managed fields.
     pub tree: Tree,
+    /// `metadata.managedFields`, as it is written.
+    pub managed: Vec<Value>,
 }
 
 impl Stored {
@@ -25,8 +30,21 @@ impl Stored {
     }
 
     pub fn parse(object: Arc<Object>) -> Result<Stored, Status> {
-        let tree = object.value().map_err(Status::internal)?;
-        Ok(Stored { object, tree })
+        let mut tree = object.value().map_err(Status::internal)?;
+        let managed = match metadata::of_mut(&mut tree).remove("managedFields") {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        Ok(Stored { object, tree, managed })
+    }
+
+    /// The tree with its managed fields in it.
+    pub fn whole(&self) -> Tree {
+        let mut tree = self.tree.clone();
+        if !self.managed.is_empty() {
+            metadata::of_mut(&mut tree).insert("managedFields".to_owned(), Value::from(self.managed.clone()));
+        }
+        tree
     }
 }
 
@@ -55,13 +73,14 @@ impl Registry {
             field_validation: options.field_validation,
             now: self.core.clock.now(),
         };
-        let (mut object, mut warnings) = admission.read_strictly(body)?;
+        let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
         check_place(&key, metadata::of_mut(&mut object))?;
         let stored = Stored::find(&self.core, &key)?;
         check_version(&stored, metadata::of(&object))?;
         check_uid(&stored, metadata::of(&object))?;
         let part = if target.status { Part::Status } else { Part::Main };
-        let plan = plan(&admission, part, &stored, object, &mut warnings)?;
+        let manager = options.manager();
+        let plan = plan(&admission, part, &stored, object, Change::Update { manager, record }, &mut warnings)?;
         match carry_out(&self.core, &stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(batch::refusal(&key, rejected)),
@@ -114,7 +133,7 @@ pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Stat
 }
 
 /// OC4.
-fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
+pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let Object { key, uid, .. } = &*stored.object;
     match metadata::text(metadata, "uid") {
         "" => Ok(()),
@@ -126,12 +145,23 @@ fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     }
 }
 
+/// How a new version of an object came about: what its managed fields follow from.
+pub(super) enum Change<'a> {
+    Update {
+        manager: &'a str,
+        record: Record,
+    },
+    /// Who owns what was decided when the configuration was laid over the object.
+    Apply(ManagedFields),
+}
+
 /// Decides what becomes of `object`, which was read and found to be of this place and version.
 pub(super) fn plan(
     admission: &Admission<'_>,
     part: Part,
     stored: &Stored,
     mut object: Tree,
+    change: Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, Status> {
     let has_status = admission.row.status_subresource;
@@ -158,8 +188,15 @@ pub(super) fn plan(
         // Defaults of a newer Ballast have found their way into the rest, which is not this write's to change.
         object = with_status(old.clone(), object.remove("status"));
     }
-    if object == *old {
+    let managed = managed(admission, part, stored, &object, change)?;
+    if object == *old && managed.is_none() {
         return Ok(Plan::Nothing);
+    }
+    match managed.unwrap_or_else(|| Some(Value::from(stored.managed.clone()))) {
+        Some(Value::Array(list)) if !list.is_empty() => {
+            metadata::of_mut(&mut object).insert("managedFields".to_owned(), Value::Array(list));
+        }
+        _ => {}
     }
     if part != Part::Status && differs(&object, old, has_status) {
         let generation = stored.object.generation + 1;
@@ -167,6 +204,41 @@ pub(super) fn plan(
     }
     let is_done = stored.object.deleting && metadata::finalizers(metadata::of(&object)).next().is_none();
     Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
+}
+
+/// The new managed fields, if they change; inside, nothing if there are none any more.
+fn managed(
+    admission: &Admission<'_>,
+    part: Part,
+    stored: &Stored,
+    object: &Tree,
+    change: Change<'_>,
+) -> Result<Option<Option<Value>>, Status> {
+    let api_version = || admission.row.api_version();
+    let known = || ManagedFields::decode(stored.managed.clone(), &api_version()).map_err(Status::internal);
+    let managed = match change {
+        Change::Apply(managed) => managed,
+        Change::Update { manager, record } => {
+            let record = if part == Part::Status { Record::Unsaid } else { record };
+            let is_unsaid = matches!(record, Record::Unsaid);
+            if is_unsaid && (stored.managed.is_empty() || *object == stored.tree) {
+                return Ok(None);
+            }
+            let mut managed = match record {
+                Record::Unsaid => known()?,
+                Record::Said(managed) => managed,
+            };
+            let writing = Writing { row: admission.row, part, manager, now: admission.now };
+            writing.track(Some(&stored.tree), object, &mut managed).map_err(Status::internal)?;
+            if is_unsaid {
+                // The object changed, so its record is written in any case.
+                return Ok(Some(managed.encode()));
+            }
+            managed
+        }
+    };
+    let is_same = *object == stored.tree && managed.differs_only_in_times(&known()?);
+    Ok((!is_same).then(|| managed.encode()))
 }
 
 fn with_status(mut object: Tree, status: Option<Value>) -> Tree {
@@ -250,7 +322,8 @@ mod tests {
         let update = |part, status: Value| {
             let mut object = stored.tree.clone();
             object.insert("status".to_owned(), status);
-            plan(&admission, part, &stored, object, &mut Vec::new()).unwrap()
+            let change = Change::Update { manager: "m", record: Record::Unsaid };
+            plan(&admission, part, &stored, object, change, &mut Vec::new()).unwrap()
         };
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let Plan::Put(written) = update(Part::Status, ready.clone()) else { panic!("nothing to write") };

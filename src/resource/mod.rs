@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 use crate::k8s::{FieldErrors, GroupResource, Time};
 
 pub mod schema;
+mod typed;
 
 pub use schema::Schema;
+pub use typed::Comparison;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

@@ -5,14 +5,16 @@
 
 use axum::body::Body;
 use bytes::Bytes;
+use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 
 use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
 use super::{App, forms, layers, watch_stream};
+use crate::auth::{Attributes, Decision, ResourceAttributes};
 use crate::clock::Clock;
 use crate::k8s::{self, DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
-use crate::registry::{Deleted, Target, Written};
+use crate::registry::{Deleted, MayCreate, Target, Written};
 use crate::resource::Lifetime;
 
 /// One request for a kind.
@@ -25,7 +27,8 @@ pub struct Call<'a> {
 }
 
 const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
-const PATCH_MEDIA: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+const PATCH_MEDIA: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 /// How much of a body that cannot be read is shown to its sender (VB18).
 const SHOWN_CHARS_MAX: usize = 64;
 
@@ -57,7 +60,7 @@ impl Call<'_> {
             Lifetime::Action => Answer::Plain,
         };
         let accepted = self.negotiate(answer)?;
-        let options = WriteOptions::from_query("CreateOptions", self.query)?;
+        let options = self.write_options("CreateOptions")?;
         let body = self.object(body).await?;
         let written = self.app.registry.create(self.user, &self.target, body, &options).await?;
         self.written(&written, accepted)
@@ -65,15 +68,18 @@ impl Call<'_> {
 
     pub async fn update(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
-        let options = WriteOptions::from_query("UpdateOptions", self.query)?;
+        let options = self.write_options("UpdateOptions")?;
         let body = self.object(body).await?;
         let written = self.app.registry.update(self.user, &self.target, body, &options).await?;
         self.written(&written, accepted)
     }
 
     pub async fn patch(&self, body: Body) -> Result<Response, Status> {
+        if codec::media(self.headers) == Media::ApplyYaml {
+            return self.apply(body).await;
+        }
         let accepted = self.negotiate(Answer::Object)?;
-        let options = WriteOptions::from_query("PatchOptions", self.query)?;
+        let options = self.write_options("PatchOptions")?;
         WriteOptions::refuse_force(self.query)?;
         let read: fn(&[u8]) -> Result<Patch, Status> = match codec::media(self.headers) {
             Media::JsonPatch => Patch::json,
@@ -83,6 +89,49 @@ impl Call<'_> {
         let patch = read(&layers::read_body(body).await?)?;
         let written = self.app.registry.patch(self.user, &self.target, patch, &options).await?;
         self.written(&written, accepted)
+    }
+
+    /// Server-side apply. Whoever applies what is not there creates it, and must be allowed to (PA14).
+    async fn apply(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = WriteOptions::from_query("PatchOptions", self.query)?;
+        options.require_manager()?;
+        let text = layers::read_body(body).await?;
+        let body = k8s::Body::from_yaml(&text)
+            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        let apply = |body, may| self.app.registry.apply(self.user, &self.target, body, &options, may);
+        let written = match apply(body.clone(), MayCreate::Unknown).await? {
+            Some(written) => Some(written),
+            None => {
+                self.authorize_create()?;
+                apply(body, MayCreate::Yes).await?
+            }
+        };
+        let written = written.ok_or_else(|| Status::internal("an apply was neither made nor refused"))?;
+        self.written(&written, accepted)
+    }
+
+    fn authorize_create(&self) -> Result<(), Status> {
+        let row = &self.target.row;
+        let attributes = Attributes::Resource(ResourceAttributes {
+            verb: "create",
+            group: row.group,
+            version: row.version,
+            resource: row.plural,
+            subresource: "",
+            namespace: self.target.namespace.as_deref().unwrap_or_default(),
+            name: self.target.name.as_deref().unwrap_or_default(),
+        });
+        match self.app.authorizer.decide(self.user, &attributes) {
+            Decision::Allow => Ok(()),
+            Decision::Deny => Err(attributes.forbidden(self.user)),
+        }
+    }
+
+    /// Where the query names no field manager, the program that asks is the manager (AP10).
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let user_agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        WriteOptions::from_query(kind, self.query).map(|options| options.or_user_agent(user_agent.unwrap_or_default()))
     }
 
     pub async fn delete(&self, body: Body) -> Result<Response, Status> {

@@ -44,6 +44,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &[
     "src/k8s/",
     "src/engine/",
+    "src/resource/",
+    "src/registry/apply/ownership.rs",
     "/plan.rs",
     "src/controllers/placement/status.rs",
     "src/scheduler/trigger.rs",

@@ -67,7 +67,8 @@ pub struct Parameter {
 const JSON_YAML: &[&str] = &["application/json", "application/yaml"];
 const LISTS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
 /// OA10: what a PATCH may be written in; a client takes what it finds here.
-const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
+const PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// Every status that a request can fail with, and the reason that its Status gives (1.5).
 pub const FAILURES: &[(u16, &str)] = &[

@@ -195,6 +195,7 @@ impl Lowering {
             max_items: array.max_items,
             unique_items: array.unique_items,
             list_type: None,
+            duplicates_pass: false,
         }));
         node.description = flowing(array.description.as_deref());
         self.mark(&mut node, array.extensions.as_ref());

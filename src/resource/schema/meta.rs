@@ -246,8 +246,10 @@ fn owner_references() -> Arc<Node> {
     ];
     let owner = Object { atomic: true, ..Object::new(fields) };
     let description = "Names an owner in the same namespace, or a cluster-scoped one.";
-    // A duplicate owner is merged with a warning, not refused (MD9), so this is no checked map.
-    list(named("OwnerReference", description, Shape::Object(owner)))
+    let items = named("OwnerReference", description, Shape::Object(owner));
+    let list_type = Some(ListType::Map(["uid".into()].into()));
+    // A duplicate owner is merged with a warning, not refused (MD9).
+    Arc::new(Node::of(Shape::Array(Array { duplicates_pass: true, ..plain_array(items, list_type) })))
 }
 
 fn definition(name: &str, description: &str, fields: Vec<Field>) -> Arc<Node> {
@@ -297,5 +299,9 @@ fn typed_list(items: Arc<Node>, list_type: ListType) -> Arc<Node> {
 }
 
 fn array(items: Arc<Node>, list_type: Option<ListType>) -> Arc<Node> {
-    Arc::new(Node::of(Shape::Array(Array { items, min_items: None, max_items: None, unique_items: false, list_type })))
+    Arc::new(Node::of(Shape::Array(plain_array(items, list_type))))
+}
+
+fn plain_array(items: Arc<Node>, list_type: Option<ListType>) -> Array {
+    Array { items, min_items: None, max_items: None, unique_items: false, list_type, duplicates_pass: false }
 }

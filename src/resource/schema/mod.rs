@@ -97,6 +97,8 @@ pub struct Array {
     pub max_items: Option<usize>,
     pub unique_items: bool,
     pub list_type: Option<ListType>,
+    /// Duplicates are somebody else's to deal with: validation lets them pass.
+    pub duplicates_pass: bool,
 }
 
 /// `x-kubernetes-list-type`, with the keys of a map.

@@ -94,6 +94,7 @@ fn items(shape: &Array, list: &[Value], path: &Path<'_>, errors: &mut FieldError
         errors.too_many(&path.into(), list.len(), max);
     }
     match &shape.list_type {
+        _ if shape.duplicates_pass => {}
         Some(ListType::Set) => duplicates(list, path, errors, Value::clone),
         Some(ListType::Map(keys)) => {
             let key = |item: &Value| keys.iter().map(|key| ((**key).to_owned(), item[&**key].clone())).collect();

@@ -133,3 +133,23 @@ async fn a_reflector_follows_the_server_with_both_ways_of_listing() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn ap28_a_client_applies_forces_and_is_told_of_conflicts() {
+    let server = TestServer::start().await;
+    let api = bindings(&server.kube().await);
+    let config = |replicas: i64| {
+        let mut config = binding("web");
+        config["spec"]["replicas"] = json!(replicas);
+        Patch::Apply(config)
+    };
+    let applied = api.patch("web", &PatchParams::apply("one"), &config(2)).await.unwrap();
+    assert_eq!(applied.data["spec"]["replicas"], 2);
+    let refused = api.patch("web", &PatchParams::apply("two"), &config(3)).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.is_conflict()));
+    let forced = api.patch("web", &PatchParams::apply("two").force(), &config(3)).await.unwrap();
+    assert_eq!(forced.data["spec"]["replicas"], 3);
+    let managers: Vec<&str> = forced.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
+    assert_eq!(managers, ["one", "two"]);
+    server.stop().await;
+}

@@ -250,3 +250,51 @@ async fn r75_kubectl_shows_events_in_lists_and_descriptions() {
     assert!(refused.contains("field label not supported: spec.x"), "{refused}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn ap28_kubectl_applies_on_the_server_and_shows_differences() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let mut object = binding("web");
+    object["spec"]["replicas"] = json!(2);
+    let file = kubectl.file("web.yaml", &object);
+    let applied = kubectl.run(&["-n", "shop", "apply", "--server-side", "-f", &file]).await;
+    assert_eq!(applied, "resourcebinding.work.karmada.io/web serverside-applied\n");
+    assert_eq!(kubectl.run(&["-n", "shop", "diff", "--server-side", "-f", &file]).await, "");
+    assert_eq!(kubectl.run(&["-n", "shop", "diff", "-f", &file]).await, "");
+    object["spec"]["replicas"] = json!(3);
+    let changed = kubectl.file("changed.yaml", &object);
+    // DR5: exit status 1 and the lines that differ.
+    let diff = kubectl.output(&["-n", "shop", "diff", "--server-side", "-f", &changed]).await;
+    let shown = String::from_utf8_lossy(&diff.stdout);
+    assert_eq!(diff.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("-  replicas: 2") && shown.contains("+  replicas: 3"), "{shown}");
+    kubectl.run(&["-n", "shop", "apply", "--server-side", "--dry-run=server", "-f", &changed]).await;
+
+    let other = ["-n", "shop", "apply", "--server-side", "--field-manager=other", "-f", &changed];
+    let refused = kubectl.fail(&other).await;
+    assert!(refused.contains("conflict with \"kubectl\": .spec.replicas"), "{refused}");
+    kubectl.run(&[&other[..], &["--force-conflicts"]].concat()).await;
+    let managers = "jsonpath={.metadata.managedFields[*].manager}";
+    let shown = kubectl.run(&["-n", "shop", "get", "rb", "web", "--show-managed-fields", "-o", managers]).await;
+    assert_eq!(shown, "kubectl other");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ap23_kubectl_moves_from_client_side_to_server_side_apply() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let mut object = binding("web");
+    object["spec"]["replicas"] = json!(2);
+    object["metadata"]["labels"] = json!({"old": "1"});
+    let file = kubectl.file("web.yaml", &object);
+    kubectl.run(&["-n", "shop", "apply", "-f", &file]).await;
+    object["spec"]["replicas"] = json!(3);
+    object["metadata"]["labels"] = json!({"new": "1"});
+    let file = kubectl.file("web.yaml", &object);
+    kubectl.run(&["-n", "shop", "apply", "--server-side", "-f", &file]).await;
+    let path = "jsonpath={.spec.replicas}/{.metadata.labels.old}/{.metadata.labels.new}";
+    assert_eq!(kubectl.run(&["-n", "shop", "get", "rb", "web", "-o", path]).await, "3//1");
+    server.stop().await;
+}

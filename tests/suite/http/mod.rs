@@ -1,5 +1,6 @@
 //! The server as clients see it: over real TLS, with raw HTTP, kube-rs and kubectl.
 
+mod apply;
 mod auth;
 mod connections;
 mod documents;

@@ -47,6 +47,45 @@ async fn each_part_writes_what_it_is_about_and_the_generation_follows() {
     assert_eq!((&whole["status"]["observedGeneration"], &whole["metadata"]["generation"]), (&json!(3), &json!(3)));
 }
 
+/// Who manages what in the object's spec and status: `manager/subresource: fields`.
+fn managers(object: &Tree) -> Vec<String> {
+    let entries = object["metadata"].get("managedFields").and_then(serde_json::Value::as_array);
+    let of = |entry: &serde_json::Value| {
+        let fields = entry["fieldsV1"].as_object().unwrap().values().map(ToString::to_string).collect::<String>();
+        let subresource = entry["subresource"].as_str().unwrap_or_default();
+        format!("{}/{subresource}: {fields}", entry["manager"].as_str().unwrap())
+    };
+    entries.into_iter().flatten().map(of).collect()
+}
+
+#[tokio::test]
+async fn ap10_a_worker_takes_what_it_changes_from_whoever_had_it() {
+    let world = World::new().await;
+    let stored = tree(world.create(with(rebalancer("a"), json!({"spec": {"ttlSecondsAfterFinished": 1}}))).await);
+    let change = json!({"spec": {"ttlSecondsAfterFinished": 2}, "status": {"observedGeneration": 1}});
+    let changes = vec![update(Part::Whole, with(stored, change))];
+    let outcomes = world.client().batch(changes, Atomicity::All).await.unwrap();
+    let object = tree(value(outcomes[0].as_ref().unwrap()));
+    let expected = [
+        "ballast-test/: {\"f:ttlSecondsAfterFinished\":{}}",
+        "ballast-test/status: {\".\":{},\"f:observedGeneration\":{}}",
+        "unknown/: {\".\":{},\"f:workloads\":{}}",
+    ];
+    assert_eq!(managers(&object), expected);
+}
+
+#[tokio::test]
+async fn ap13_what_a_worker_creates_has_no_managers_until_it_is_applied() {
+    let world = World::new().await;
+    let changes = vec![(REBALANCERS, Change::Create(rebalancer("a")))];
+    let outcomes = world.client().batch(changes, Atomicity::All).await.unwrap();
+    let created = tree(value(outcomes[0].as_ref().unwrap()));
+    assert!(managers(&created).is_empty());
+    let changes = vec![update(Part::Main, with(created, json!({"metadata": {"labels": {"x": "y"}}})))];
+    let outcomes = world.client().batch(changes, Atomicity::All).await.unwrap();
+    assert!(managers(&tree(value(outcomes[0].as_ref().unwrap()))).is_empty());
+}
+
 #[tokio::test]
 async fn oc3_what_changes_nothing_succeeds_and_writes_nothing() {
     let world = World::new().await;

@@ -22,7 +22,9 @@ async fn md1_the_server_sets_identity_and_drops_what_the_client_claims() {
     assert_eq!(metadata["generation"], 1);
     assert_eq!(metadata["resourceVersion"], "1");
     let fields: Vec<&str> = metadata.keys().map(String::as_str).collect();
-    assert_eq!(fields, ["creationTimestamp", "generation", "name", "resourceVersion", "uid"]);
+    assert_eq!(fields, ["creationTimestamp", "generation", "managedFields", "name", "resourceVersion", "uid"]);
+    // What the client claims about managers is no record, so one is begun.
+    assert_eq!(metadata["managedFields"][0]["manager"], "unknown");
 }
 
 #[tokio::test]

@@ -1,0 +1,79 @@
+//! One step of a path, in the form that `fieldsV1` writes it: `f:spec`, `k:{"name":"web"}`, `v:"tcp"`, `i:3`.
+//!
+//! *Invariant:* an element has one spelling, so two elements are the same step exactly when their texts are
+//! equal: the keys of an item are sorted, values are compact JSON.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Element(Box<str>);
+
+impl Element {
+    /// A member of an object.
+    pub fn field(name: &str) -> Element {
+        Element(format!("f:{name}").into())
+    }
+
+    /// An item of a list whose items are told apart by these members.
+    pub fn keys(keys: Map<String, Value>) -> Element {
+        Element(format!("k:{}", Value::Object(keys)).into())
+    }
+
+    /// An item of a set.
+    pub fn value(value: &Value) -> Element {
+        Element(format!("v:{value}").into())
+    }
+
+    /// None for what is no element.
+    pub(super) fn parse(text: &str) -> Option<Element> {
+        let (kind, rest) = text.split_at_checked(2)?;
+        match kind {
+            "f:" => Some(Element(text.into())),
+            "k:" => match serde_json::from_str(rest).ok()? {
+                Value::Object(keys) => Some(Element::keys(keys)),
+                _ => None,
+            },
+            "v:" => Some(Element::value(&serde_json::from_str(rest).ok()?)),
+            "i:" => rest.parse::<u32>().ok().map(|index| Element(format!("i:{index}").into())),
+            _ => None,
+        }
+    }
+
+    /// The member's name, if this is one.
+    pub fn as_field(&self) -> Option<&str> {
+        self.0.strip_prefix("f:")
+    }
+
+    pub fn is_field(&self, name: &str) -> bool {
+        self.as_field() == Some(name)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// As conflicts name it: `.spec`, `[name="web"]`, `[="tcp"]`, `[3]`.
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, rest) = self.0.split_at(2);
+        match kind {
+            "f:" => write!(f, ".{rest}"),
+            "v:" => write!(f, "[={rest}]"),
+            "k:" => {
+                let keys: Map<String, Value> = serde_json::from_str(rest).unwrap_or_default();
+                let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                write!(f, "[{}]", keys.join(","))
+            }
+            _ => write!(f, "[{rest}]"),
+        }
+    }
+}
+
+impl fmt::Debug for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

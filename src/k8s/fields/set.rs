@@ -1,0 +1,217 @@
+//! A set of paths, kept as a tree of their elements, and its wire form `fieldsV1`.
+//!
+//! On the wire a path that is in the set ends in an empty object, or in `"."` where longer paths go on
+//! from it: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::Element;
+
+/// Where a path itself is a member, beside longer ones.
+const SELF: &str = ".";
+
+/// *Invariant:* every node is a member or leads to one, so equal sets are equal trees.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    nodes: BTreeMap<Element, Node>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Node {
+    member: bool,
+    below: FieldSet,
+}
+
+/// A path from the root of an object. Displays as `.spec.workloads[name="web"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<Element>);
+
+/// Not `fieldsV1`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a set of fields: {0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(super) fn new(why: &str) -> Malformed {
+        Malformed(why.to_owned())
+    }
+}
+
+impl FieldSet {
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds the path of this one element (if `member`), and all of `below` behind it.
+    pub fn put(&mut self, element: Element, member: bool, below: FieldSet) {
+        if !member && below.is_empty() {
+            return;
+        }
+        let node = self.nodes.entry(element).or_default();
+        node.member |= member;
+        node.below.add(below);
+    }
+
+    /// Adds one path. The path of no elements is nowhere, and not added.
+    pub fn insert(&mut self, path: &[Element]) {
+        match path {
+            [] => {}
+            [last] => self.put(last.clone(), true, FieldSet::default()),
+            [first, rest @ ..] => {
+                let mut below = FieldSet::default();
+                below.insert(rest);
+                self.put(first.clone(), false, below);
+            }
+        }
+    }
+
+    pub fn contains(&self, path: &[Element]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.has(last),
+            [first, rest @ ..] => self.nodes.get(first).is_some_and(|node| node.below.contains(rest)),
+        }
+    }
+
+    /// The path of this one element is a member.
+    pub fn has(&self, element: &Element) -> bool {
+        self.nodes.get(element).is_some_and(|node| node.member)
+    }
+
+    /// What goes on behind this element.
+    pub fn below(&self, element: &Element) -> Option<&FieldSet> {
+        self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
+    }
+
+    /// The first steps, whether each is a member, and what lies below it.
+    pub fn iter(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
+        self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
+    }
+
+    /// Adds all paths of the other set.
+    pub fn add(&mut self, other: FieldSet) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, node) in other.nodes {
+            self.put(element, node.member, node.below);
+        }
+    }
+
+    #[must_use]
+    pub fn union(&self, other: &FieldSet) -> FieldSet {
+        let mut union = self.clone();
+        union.add(other.clone());
+        union
+    }
+
+    #[must_use]
+    pub fn intersection(&self, other: &FieldSet) -> FieldSet {
+        let mut common = FieldSet::default();
+        for (element, node) in &self.nodes {
+            if let Some(theirs) = other.nodes.get(element) {
+                let below = node.below.intersection(&theirs.below);
+                common.put(element.clone(), node.member && theirs.member, below);
+            }
+        }
+        common
+    }
+
+    /// What is in this set and not in the other. A member of the other takes nothing away below itself.
+    #[must_use]
+    pub fn difference(&self, other: &FieldSet) -> FieldSet {
+        let mut left = FieldSet::default();
+        for (element, node) in &self.nodes {
+            match other.nodes.get(element) {
+                None => left.put(element.clone(), node.member, node.below.clone()),
+                Some(theirs) => {
+                    let below = node.below.difference(&theirs.below);
+                    left.put(element.clone(), node.member && !theirs.member, below);
+                }
+            }
+        }
+        left
+    }
+
+    /// Only the paths that begin with one of the elements that `keep` accepts.
+    #[must_use]
+    pub fn filtered(mut self, keep: impl Fn(&Element) -> bool) -> FieldSet {
+        self.nodes.retain(|element, _| keep(element));
+        self
+    }
+
+    /// Every member, in the order of the elements.
+    pub fn paths(&self) -> Vec<Path> {
+        let mut paths = Vec::new();
+        self.collect(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    fn collect(&self, so_far: &mut Vec<Element>, paths: &mut Vec<Path>) {
+        for (element, node) in &self.nodes {
+            so_far.push(element.clone());
+            if node.member {
+                paths.push(Path(so_far.clone()));
+            }
+            node.below.collect(so_far, paths);
+            so_far.pop();
+        }
+    }
+
+    /// Whether the set that `fields_v1` writes has a path in common with this one: without decoding it, for
+    /// most writes touch nobody else's fields.
+    pub fn meets(&self, fields_v1: &Map<String, Value>) -> bool {
+        self.nodes.iter().any(|(element, node)| match fields_v1.get(element.as_str()) {
+            Some(Value::Object(theirs)) => {
+                (node.member && (theirs.is_empty() || theirs.contains_key(SELF))) || node.below.meets(theirs)
+            }
+            _ => false,
+        })
+    }
+
+    /// The wire form.
+    pub fn to_fields_v1(&self) -> Map<String, Value> {
+        let mut wire = Map::new();
+        for (element, node) in &self.nodes {
+            let mut below = node.below.to_fields_v1();
+            if node.member && !below.is_empty() {
+                below.insert(SELF.to_owned(), Value::Object(Map::new()));
+            }
+            wire.insert(element.as_str().to_owned(), Value::Object(below));
+        }
+        wire
+    }
+
+    /// Reads the wire form. Its nesting is bounded by that of the JSON it came in.
+    pub fn from_fields_v1(wire: &Map<String, Value>) -> Result<FieldSet, Malformed> {
+        let mut set = FieldSet::default();
+        for (key, below) in wire {
+            if key == SELF {
+                // Says that the path so far is a member, which the caller has seen.
+                continue;
+            }
+            let (Some(element), Value::Object(below)) = (Element::parse(key), below) else {
+                return Err(Malformed(format!("{key:?}")));
+            };
+            let member = below.is_empty() || below.contains_key(SELF);
+            set.put(element, member, FieldSet::from_fields_v1(below)?);
+        }
+        Ok(set)
+    }
+}
+
+impl fmt::Debug for FieldSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.paths().iter().map(ToString::to_string)).finish()
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| write!(f, "{element}"))
+    }
+}

@@ -1,0 +1,227 @@
+//! Server-side apply: a configuration, laid over what is there, with every field owned by who set it
+//! (1.11). The room has two parts: `ownership` decides (pure), this file reads, asks and writes.
+//!
+//! Order of the work: the body must be a configuration of this kind (`read`), then it is laid over the
+//! object, conflicts are refused, and what comes out goes the way of every update (`update::plan`), with
+//! the record of owners beside it. A configuration that names no version is applied anew when another
+//! write came first.
+//!
+//! A null in a configuration is absence, as everywhere else: it owns nothing and removes nothing.
+
+mod ownership;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::admit::{Admission, Author};
+use super::metadata::{self, Tree};
+use super::update::{self, Change, Stored};
+use super::{Part, Registry, Target, Written, batch, create, patch};
+use crate::k8s::fields::ManagedFields;
+use crate::k8s::{Body, FieldValidation, Key, Status, User, WriteOptions};
+use crate::watch::Rejected;
+
+pub(super) use ownership::Writing;
+use ownership::{Refused, refusal};
+
+/// What a body says about the managers of its object (AP20).
+pub(super) enum Record {
+    /// Nothing, or nothing that can be read: the stored record goes on.
+    Unsaid,
+    /// This, in place of what is stored; empty is a fresh start.
+    Said(ManagedFields),
+}
+
+impl Record {
+    /// `[{}]` starts afresh. An empty list says nothing: clients that know nothing of managed fields send it.
+    pub fn of(managed_fields: Option<Value>, api_version: &str) -> Record {
+        let Some(Value::Array(list)) = managed_fields else { return Record::Unsaid };
+        if let [Value::Object(only)] = list.as_slice()
+            && only.is_empty()
+        {
+            return Record::Said(ManagedFields::default());
+        }
+        match ManagedFields::decode_strictly(list, api_version) {
+            Ok(managed) if !managed.is_empty() => Record::Said(managed),
+            _ => Record::Unsaid,
+        }
+    }
+
+    /// For an object that is not stored yet.
+    pub fn or_none(self) -> ManagedFields {
+        match self {
+            Record::Unsaid => ManagedFields::default(),
+            Record::Said(managed) => managed,
+        }
+    }
+}
+
+/// Whether the caller may create what it applies: to be asked when there is nothing to apply to (PA14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayCreate {
+    Yes,
+    Unknown,
+}
+
+impl Registry {
+    /// `None`: there is no such object, and the caller has not been found to be allowed to create it.
+    pub async fn apply(
+        &self,
+        _caller: &User,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+        may_create: MayCreate,
+    ) -> Result<Option<Written>, Status> {
+        target.allow("patch")?;
+        let key = target.key()?;
+        let row = &*target.row;
+        let part = if target.status { Part::Status } else { Part::Main };
+        let admission = |now| {
+            let field_validation = options.field_validation;
+            Admission { row, author: Author::Client, field_validation, now }
+        };
+        let _turn = self.turns.take(&key).await;
+        let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), &key, body)?;
+        for _ in 0..patch::ATTEMPTS_MAX {
+            let admission = admission(self.core.clock.now());
+            let writing = Writing { row, part, manager: options.manager(), now: admission.now };
+            let mut warnings = mended.clone();
+            let view = self.core.cache.view();
+            let Some(object) = view.get(&key) else {
+                if target.status {
+                    return Err(Status::not_found(key.resource, &key.name));
+                }
+                check_no_uid(&key, &config)?;
+                if may_create == MayCreate::Unknown {
+                    return Ok(None);
+                }
+                refuse_duplicates(&admission, &duplicates, &mut warnings)?;
+                match self.create_applied(&admission, &writing, &config, &mut warnings, options.dry_run).await {
+                    // Somebody else was quicker, and then there is something to apply to.
+                    Err(status) if status.reason == "AlreadyExists" => continue,
+                    outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
+                }
+            };
+            let stored = Stored::parse(object.clone())?;
+            if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
+                update::check_version(&stored, metadata::of(&config))?;
+            }
+            update::check_uid(&stored, metadata::of(&config))?;
+            let mut managed =
+                ManagedFields::decode(stored.managed.clone(), &row.api_version()).map_err(Status::internal)?;
+            let applied = match writing.apply(Some(&stored.tree), &config, &mut managed, options.force) {
+                Ok(applied) => applied,
+                Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
+                Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
+            };
+            refuse_duplicates(&admission, &duplicates, &mut warnings)?;
+            let plan = update::plan(&admission, part, &stored, applied, Change::Apply(managed), &mut warnings)?;
+            match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+                Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
+                Err(Rejected::Changed(_) | Rejected::Missing) => {}
+                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+            }
+        }
+        Err(Status::conflict(key.resource, &key.name))
+    }
+
+    async fn create_applied(
+        &self,
+        admission: &Admission<'_>,
+        writing: &Writing<'_>,
+        config: &Tree,
+        warnings: &mut Vec<String>,
+        dry_run: bool,
+    ) -> Result<Written, Status> {
+        let mut managed = ManagedFields::default();
+        let mut object = match writing.apply(None, config, &mut managed, false) {
+            Ok(object) => object,
+            Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
+            Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
+        };
+        create::prepare(&self.core, admission, &mut object, warnings)?;
+        create::set_managed(&mut object, managed);
+        self.insert(admission.row, object, false, Vec::new(), dry_run).await
+    }
+}
+
+/// A body that can be applied.
+struct Config {
+    config: Tree,
+    mended: Vec<String>,
+    /// Keys that the text has twice: told after conflicts, as upstream does (AP18).
+    duplicates: Vec<String>,
+}
+
+/// Checks that the body is a configuration of this kind and of this place (AP15, AP17, AP18).
+fn read(admission: &Admission<'_>, key: &Key, body: Body) -> Result<Config, Status> {
+    let row = admission.row;
+    let duplicates = body.strict_faults();
+    let mut config = body.value;
+    let (api_version, kind) = (metadata::text(&config, "apiVersion"), metadata::text(&config, "kind"));
+    if (api_version, kind) != (&row.api_version(), row.kind) {
+        let api_version = if api_version.is_empty() { "/" } else { api_version };
+        return Err(Status::bad_request(format!("invalid object type: {api_version}, Kind={kind}")));
+    }
+    if admission.check_metadata(&mut config)?.is_some_and(|managed| !managed.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    update::check_place(key, metadata::of_mut(&mut config))?;
+    let mended = (row.mend)(&mut config);
+    if admission.field_validation == FieldValidation::Strict && !mended.is_empty() {
+        return Err(admission.undecodable(&super::admit::strict_sentence(&mended)));
+    }
+    let faults = row.schema.check_config(&config);
+    if !faults.is_empty() {
+        let place = match key.namespace.is_empty() {
+            true => format!("/{}", key.name),
+            false => format!("{}/{}", key.namespace, key.name),
+        };
+        let faults = match faults.as_slice() {
+            [only] => only.clone(),
+            many => format!("errors:\n  {}", many.join("\n  ")),
+        };
+        return Err(Status::bad_request(format!(
+            "failed to create typed patch object ({place}; {}, Kind={}): {faults}",
+            row.api_version(),
+            row.kind
+        )));
+    }
+    // All fields are known, so this only brings values into the form in which they are stored.
+    row.schema.prune(&mut config);
+    Ok(Config { config, mended, duplicates })
+}
+
+/// FV9.
+fn refuse_duplicates(
+    admission: &Admission<'_>,
+    duplicates: &[String],
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    match admission.field_validation {
+        FieldValidation::Strict if !duplicates.is_empty() => {
+            let duplicates = duplicates.join(", ");
+            Err(Status::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {duplicates}")))
+        }
+        FieldValidation::Warn => {
+            warnings.extend_from_slice(duplicates);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who names a uid means an object that is there (AP16).
+fn check_no_uid(key: &Key, config: &Tree) -> Result<(), Status> {
+    match metadata::text(metadata::of(config), "uid") {
+        "" => Ok(()),
+        uid => Err(Status::conflict_because(
+            key.resource,
+            "none",
+            &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+        )),
+    }
+}

@@ -1,0 +1,279 @@
+//! Values of a made-up kind with one field of every sort, and the laws between the five questions.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::super::schema::Schema;
+use super::super::schema::mark::{Atomic, AtomicList, Keyed, MapList, Opaque, SetList};
+use super::*;
+use crate::k8s::fields::FieldSet;
+
+#[derive(Serialize, Deserialize, ToSchema)]
+struct Orchard {
+    spec: Option<OrchardSpec>,
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+struct OrchardSpec {
+    size: Option<i64>,
+    #[serde(default)]
+    #[schema(value_type = MapList<Tree_>)]
+    trees: Vec<Tree_>,
+    #[serde(default)]
+    #[schema(value_type = SetList<String>)]
+    paths: Vec<String>,
+    #[serde(default)]
+    #[schema(value_type = AtomicList<String>)]
+    order: Vec<String>,
+    #[serde(default)]
+    signs: BTreeMap<String, String>,
+    #[schema(value_type = Option<Atomic<Gate>>)]
+    gate: Option<Gate>,
+    pond: Option<Gate>,
+    #[schema(value_type = Option<Opaque>)]
+    notes: Option<Value>,
+}
+
+/// A tree.
+#[derive(Serialize, Deserialize, ToSchema)]
+struct Tree_ {
+    kind: String,
+    #[schema(default = 1)]
+    row: Option<i64>,
+    fruit: Option<String>,
+}
+
+impl Keyed for Tree_ {
+    const KEYS: &'static [&'static str] = &["kind", "row"];
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+struct Gate {
+    wide: Option<bool>,
+    colour: Option<String>,
+}
+
+fn schema() -> Schema {
+    Schema::of::<Orchard>()
+}
+
+fn tree(value: Value) -> Tree {
+    let Value::Object(tree) = value else { panic!("not an object") };
+    tree
+}
+
+fn shown(set: &FieldSet) -> Vec<String> {
+    set.paths().iter().map(ToString::to_string).collect()
+}
+
+fn letter() -> impl Strategy<Value = String> {
+    prop_oneof![Just("a"), Just("b"), Just("c")].prop_map(str::to_owned)
+}
+
+fn gate() -> impl Strategy<Value = Value> {
+    (option::of(any::<bool>()), option::of(letter())).prop_map(|(wide, colour)| {
+        present(json!({
+            "wide": wide, "colour": colour,
+        }))
+    })
+}
+
+/// Without the members that are null.
+fn present(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}
+
+prop_compose! {
+    fn orchard()(
+        size in option::of(0..3i64),
+        trees in option::of(btree_map((letter(), 1..3i64), option::of(letter()), 0..4)),
+        paths in option::of(btree_set(letter(), 0..3)),
+        order in option::of(vec(letter(), 0..3)),
+        signs in option::of(btree_map(letter(), letter(), 0..3)),
+        gate in option::of(gate()),
+        pond in option::of(gate()),
+        notes in option::of(btree_map(letter(), prop_oneof![
+            letter().prop_map(Value::from),
+            vec(0..3i32, 0..2).prop_map(|list| json!(list)),
+            btree_map(letter(), 0..3i32, 0..2).prop_map(|map| json!(map)),
+        ], 0..3)),
+    ) -> Tree {
+        let trees = trees.map(|trees| trees.into_iter().map(|((kind, row), fruit)| {
+            present(json!({"kind": kind, "row": row, "fruit": fruit}))
+        }).collect::<Vec<Value>>());
+        tree(json!({"spec": present(json!({
+            "size": size, "trees": trees, "paths": paths, "order": order, "signs": signs, "gate": gate,
+            "pond": pond, "notes": notes,
+        }))}))
+    }
+}
+
+/// Items of lists in the order of their names: what is the same but for the order is the same.
+fn ordered(mut object: Tree) -> Tree {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        for name in ["trees", "paths"] {
+            if let Some(Value::Array(list)) = spec.get_mut(name) {
+                list.sort_by_key(ToString::to_string);
+            }
+        }
+    }
+    object
+}
+
+proptest! {
+    #[test]
+    fn a_value_laid_over_itself_is_itself(a in orchard()) {
+        prop_assert_eq!(schema().merge(a.clone(), &a), a.clone());
+        prop_assert!(schema().compare(&a, &a).is_empty());
+        prop_assert!(schema().check_config(&a).is_empty());
+    }
+
+    #[test]
+    fn laying_over_twice_is_laying_over_once(live in orchard(), config in orchard()) {
+        let once = schema().merge(live, &config);
+        prop_assert_eq!(schema().merge(once.clone(), &config), once);
+    }
+
+    #[test]
+    fn what_is_laid_over_is_there_afterwards(live in orchard(), config in orchard()) {
+        let merged = schema().merge(live, &config);
+        let wanted = schema().fields_of(&config);
+        // An empty container says nothing about one that is not empty.
+        let lost: Vec<String> = shown(&wanted.difference(&schema().fields_of(&merged)));
+        let is_empty =
+            |path: &String| path == ".spec" || ["pond", "notes", "signs"].iter().any(|name| path.contains(name));
+        prop_assert!(lost.iter().all(is_empty), "{:?}", lost);
+        let changed = schema().compare(&merged, &config).modified;
+        prop_assert!(changed.intersection(&wanted).is_empty(), "{:?}", changed);
+    }
+
+    #[test]
+    fn the_fields_of_a_value_are_what_nothing_lacks(a in orchard()) {
+        let comparison = schema().compare(&Tree::new(), &a);
+        let fields = schema().fields_of(&a);
+        prop_assert!(fields.difference(&comparison.added).is_empty());
+        // The rest are the structs, maps and lists that came along.
+        let rest = shown(&comparison.added.difference(&fields));
+        let is_container = |path: &String| [".spec", ".spec.trees", ".spec.paths", ".spec.signs", ".spec.pond",
+            ".spec.notes"].contains(&path.as_str());
+        prop_assert!(rest.iter().all(is_container), "{:?}", rest);
+        prop_assert!(comparison.modified.is_empty() && comparison.removed.is_empty());
+    }
+
+    #[test]
+    fn comparisons_look_both_ways(a in orchard(), b in orchard()) {
+        let (there, back) = (schema().compare(&a, &b), schema().compare(&b, &a));
+        prop_assert_eq!(&there.added, &back.removed);
+        prop_assert_eq!(&there.modified, &back.modified);
+        prop_assert_eq!(there.is_empty(), ordered(a) == ordered(b));
+    }
+
+    #[test]
+    fn what_was_removed_is_gone_and_the_rest_is_there(a in orchard(), b in orchard()) {
+        let gone = schema().fields_of(&a).intersection(&schema().fields_of(&b));
+        let left = schema().without(a.clone(), &gone);
+        prop_assert!(schema().fields_of(&left).intersection(&gone).is_empty());
+        // Below an item or a map's entry that went, all went with it.
+        let lost = schema().fields_of(&a).difference(&gone).difference(&schema().fields_of(&left));
+        for path in lost.paths() {
+            prop_assert!((1..path.0.len()).any(|end| gone.contains(&path.0[..end])), "{}", path);
+        }
+    }
+}
+
+#[test]
+fn ap5_the_schema_says_what_a_field_is() {
+    let object = tree(json!({"spec": {
+        "size": 1,
+        "trees": [{"kind": "apple", "row": 2, "fruit": "red"}, {"kind": "pear"}],
+        "paths": ["north", "south"],
+        "order": ["x", "y"],
+        "signs": {"exit": "there"},
+        "gate": {"wide": true},
+        "pond": {"wide": false},
+        "notes": {"deep": {"deeper": [1, 2]}, "empty": {}},
+    }}));
+    let expected = [
+        ".spec.gate",
+        ".spec.notes.deep",
+        ".spec.notes.deep.deeper",
+        ".spec.notes.empty",
+        ".spec.order",
+        ".spec.paths[=\"north\"]",
+        ".spec.paths[=\"south\"]",
+        ".spec.pond.wide",
+        ".spec.signs.exit",
+        ".spec.size",
+        ".spec.trees[kind=\"apple\",row=2]",
+        ".spec.trees[kind=\"apple\",row=2].fruit",
+        ".spec.trees[kind=\"apple\",row=2].kind",
+        ".spec.trees[kind=\"apple\",row=2].row",
+        ".spec.trees[kind=\"pear\",row=1]",
+        ".spec.trees[kind=\"pear\",row=1].kind",
+    ];
+    assert_eq!(shown(&schema().fields_of(&object)), expected);
+}
+
+#[test]
+fn ap17_and_ap18_what_cannot_be_applied_is_named() {
+    let config = tree(json!({"zzz": 1, "spec": {
+        "x": 1,
+        "trees": [{"kind": "apple"}, {"kind": "apple", "row": 1}, {"row": 2}, "tree", {"kind": "b", "y": 1}],
+        "paths": ["n", "n", {}],
+        "gate": {"high": true},
+        "pond": 7,
+        "signs": {"exit": "there"},
+    }}));
+    let mut faults = schema().check_config(&config);
+    faults.sort();
+    let expected = [
+        ".spec.gate.high: field not declared in schema",
+        ".spec.paths: duplicate entries for key [=\"n\"]",
+        ".spec.paths: element 2: associative list without keys has an element that's a map type",
+        ".spec.pond: expected map, got 7",
+        ".spec.trees: duplicate entries for key [kind=\"apple\",row=1]",
+        ".spec.trees: element 2: associative list with keys has an element that omits key field \"kind\" (and doesn't \
+         have default value)",
+        ".spec.trees: element 3: associative list with keys may not have non-map elements",
+        ".spec.trees[kind=\"b\",row=1].y: field not declared in schema",
+        ".spec.x: field not declared in schema",
+        ".zzz: field not declared in schema",
+    ];
+    assert_eq!(faults, expected);
+}
+
+#[test]
+fn ap9_items_come_in_the_order_of_the_configuration() {
+    let list = |names: &[&str]| tree(json!({"spec": {"paths": names}}));
+    for (live, config, expected) in [
+        (["a", "b", "x"].as_slice(), ["b", "a"].as_slice(), ["b", "x", "a"].as_slice()),
+        (&["a", "b"], &["c", "a"], &["c", "a", "b"]),
+        (&["x", "a"], &["a", "b"], &["x", "a", "b"]),
+        (&["a"], &[], &["a"]),
+        (&[], &["b", "a"], &["b", "a"]),
+    ] {
+        assert_eq!(schema().merge(list(live), &list(config)), list(expected), "{live:?} {config:?}");
+    }
+}
+
+#[test]
+fn ap18_live_duplicates_are_one_field() {
+    let live = tree(json!({"spec": {"paths": ["a", "a", "b"]}}));
+    assert_eq!(shown(&schema().fields_of(&live)), [".spec.paths[=\"a\"]", ".spec.paths[=\"b\"]"]);
+    let config = tree(json!({"spec": {"paths": ["c"]}}));
+    assert_eq!(schema().merge(live.clone(), &config)["spec"]["paths"], json!(["a", "a", "b", "c"]));
+    let config = tree(json!({"spec": {"paths": ["a"]}}));
+    let mended = schema().merge(live.clone(), &config);
+    assert_eq!(mended["spec"]["paths"], json!(["a", "b"]));
+    assert_eq!(shown(&schema().compare(&live, &mended).modified), [".spec.paths[=\"a\"]"]);
+}

@@ -47,7 +47,7 @@ impl Admission<'_> {
         let mut object = body.value;
         self.check_type(&object)?;
         let managed_fields = self.check_metadata(&mut object)?;
-        let record = Record::of(managed_fields, &self.row.api_version());
+        let record = Record::of(managed_fields);
         let mended = match self.author {
             Author::Client => (self.row.mend)(&mut object),
             Author::Ourselves => Vec::new(),

@@ -161,10 +161,10 @@ fn decide_update(
         return Err(Status::not_found(key.resource, &key.name));
     }
     let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(object))?;
-    let stored = find(view, key)?;
+    let mut stored = find(view, key)?;
     update::check_version(&stored, metadata::of(&object))?;
-    let change = update::Change::Update { manager, record: Record::Unsaid };
-    let plan = update::plan(admission, part, &stored, object, change, &mut unheard)?;
+    let change = update::Change::Update { manager, record: Record::default() };
+    let plan = update::plan(admission, part, &mut stored, object, change, &mut unheard)?;
     Ok(decided(stored, plan))
 }
 

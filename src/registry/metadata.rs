@@ -50,8 +50,19 @@ pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     metadata.as_object_mut().expect("just made sure of it")
 }
 
-/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed.
+/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed, and
+/// so are maps and lists with nothing in them: Go's `ObjectMeta` does not keep the difference.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
+    check_all_types(metadata)?;
+    metadata.retain(|_, value| match value {
+        Value::Object(entries) => !entries.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    });
+    Ok(())
+}
+
+fn check_all_types(metadata: &mut Tree) -> Result<(), String> {
     metadata.retain(|_, value| !value.is_null());
     for (name, value) in metadata {
         match name.as_str() {
@@ -338,7 +349,7 @@ mod tests {
         }
         let mut nulls = tree(json!({"name": null, "labels": {"a": null}}));
         check_types(&mut nulls).unwrap();
-        assert_eq!(Value::from(nulls), json!({"labels": {}}));
+        assert_eq!(Value::from(nulls), json!({}));
     }
 
     #[test]

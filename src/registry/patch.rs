@@ -50,14 +50,14 @@ impl Registry {
         let part = if target.status { Part::Status } else { Part::Main };
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
-            let stored = Stored::find(&self.core, &key)?;
+            let mut stored = Stored::find(&self.core, &key)?;
             let admission = Admission {
                 row: &target.row,
                 author: Author::Client,
                 field_validation: options.field_validation,
                 now: self.core.clock.now(),
             };
-            let (plan, warnings) = plan(&admission, part, &key, &stored, &patch, options.manager())?;
+            let (plan, warnings) = plan(&admission, part, &key, &mut stored, &patch, options.manager())?;
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // Had the patch named a version, it would have been refused above by now.
@@ -73,7 +73,7 @@ fn plan(
     admission: &Admission<'_>,
     part: Part,
     key: &Key,
-    stored: &Stored,
+    stored: &mut Stored,
     patch: &Patch,
     manager: &str,
 ) -> Result<(update::Plan, Vec<String>), Status> {

@@ -75,12 +75,12 @@ impl Registry {
         };
         let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
         check_place(&key, metadata::of_mut(&mut object))?;
-        let stored = Stored::find(&self.core, &key)?;
+        let mut stored = Stored::find(&self.core, &key)?;
         check_version(&stored, metadata::of(&object))?;
         check_uid(&stored, metadata::of(&object))?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
-        let plan = plan(&admission, part, &stored, object, Change::Update { manager, record }, &mut warnings)?;
+        let plan = plan(&admission, part, &mut stored, object, Change::Update { manager, record }, &mut warnings)?;
         match carry_out(&self.core, &stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(batch::refusal(&key, rejected)),
@@ -159,7 +159,7 @@ pub(super) enum Change<'a> {
 pub(super) fn plan(
     admission: &Admission<'_>,
     part: Part,
-    stored: &Stored,
+    stored: &mut Stored,
     mut object: Tree,
     change: Change<'_>,
     warnings: &mut Vec<String>,
@@ -188,15 +188,12 @@ pub(super) fn plan(
         // Defaults of a newer Ballast have found their way into the rest, which is not this write's to change.
         object = with_status(old.clone(), object.remove("status"));
     }
-    let managed = managed(admission, part, stored, &object, change)?;
-    if object == *old && managed.is_none() {
-        return Ok(Plan::Nothing);
-    }
-    match managed.unwrap_or_else(|| Some(Value::from(stored.managed.clone()))) {
-        Some(Value::Array(list)) if !list.is_empty() => {
-            metadata::of_mut(&mut object).insert("managedFields".to_owned(), Value::Array(list));
-        }
-        _ => {}
+    let is_same = object == *old;
+    let managed = managed(admission, part, stored, &object, is_same, change)?;
+    let old = &stored.tree;
+    let Some(managed) = managed else { return Ok(Plan::Nothing) };
+    if let Some(list) = managed {
+        metadata::of_mut(&mut object).insert("managedFields".to_owned(), list);
     }
     if part != Part::Status && differs(&object, old, has_status) {
         let generation = stored.object.generation + 1;
@@ -206,39 +203,45 @@ pub(super) fn plan(
     Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
 }
 
-/// The new managed fields, if they change; inside, nothing if there are none any more.
+/// The managed fields to be written, if there are any; None if neither they nor the object change. Takes
+/// the stored record, which is of no use afterwards.
 fn managed(
     admission: &Admission<'_>,
     part: Part,
-    stored: &Stored,
+    stored: &mut Stored,
     object: &Tree,
+    is_same: bool,
     change: Change<'_>,
 ) -> Result<Option<Option<Value>>, Status> {
     let api_version = || admission.row.api_version();
-    let known = || ManagedFields::decode(stored.managed.clone(), &api_version()).map_err(Status::internal);
+    let decode = |list: Vec<Value>| ManagedFields::decode(list, &api_version()).map_err(Status::internal);
     let managed = match change {
         Change::Apply(managed) => managed,
         Change::Update { manager, record } => {
-            let record = if part == Part::Status { Record::Unsaid } else { record };
-            let is_unsaid = matches!(record, Record::Unsaid);
-            if is_unsaid && (stored.managed.is_empty() || *object == stored.tree) {
+            // A status write does not touch the record of the rest, so it cannot replace it either.
+            let record = if part == Part::Status { Record::default() } else { record };
+            let replaced = record.replacing(&stored.managed, api_version);
+            if replaced.is_none() && is_same {
                 return Ok(None);
             }
-            let mut managed = match record {
-                Record::Unsaid => known()?,
-                Record::Said(managed) => managed,
+            if replaced.is_none() && stored.managed.is_empty() {
+                return Ok(Some(None));
+            }
+            let is_replaced = replaced.is_some();
+            let mut managed = match replaced {
+                Some(managed) => managed,
+                None => decode(std::mem::take(&mut stored.managed))?,
             };
             let writing = Writing { row: admission.row, part, manager, now: admission.now };
             writing.track(Some(&stored.tree), object, &mut managed).map_err(Status::internal)?;
-            if is_unsaid {
-                // The object changed, so its record is written in any case.
+            if !is_replaced {
                 return Ok(Some(managed.encode()));
             }
             managed
         }
     };
-    let is_same = *object == stored.tree && managed.differs_only_in_times(&known()?);
-    Ok((!is_same).then(|| managed.encode()))
+    let is_known = is_same && managed.differs_only_in_times(&decode(std::mem::take(&mut stored.managed))?);
+    Ok((!is_known).then(|| managed.encode()))
 }
 
 fn with_status(mut object: Tree, status: Option<Value>) -> Tree {
@@ -311,7 +314,8 @@ mod tests {
             "spec": {"plants": [{"name": "rose"}]}});
         let key = Key::namespaced(GroupResource::new("gardens.garden.example.com"), "n", "g");
         let object = Object::decode(key, Revision(3), stored.to_string().into()).unwrap();
-        let stored = Stored::parse(Arc::new(object)).unwrap();
+        let object = Arc::new(object);
+        let tree = Stored::parse(Arc::clone(&object)).unwrap().tree;
         let row = ResourceKind::of::<Garden>();
         let admission = Admission {
             row: &row,
@@ -320,14 +324,15 @@ mod tests {
             now: Time::from_seconds(0),
         };
         let update = |part, status: Value| {
-            let mut object = stored.tree.clone();
+            let mut stored = Stored::parse(Arc::clone(&object)).unwrap();
+            let mut object = tree.clone();
             object.insert("status".to_owned(), status);
-            let change = Change::Update { manager: "m", record: Record::Unsaid };
-            plan(&admission, part, &stored, object, change, &mut Vec::new()).unwrap()
+            let change = Change::Update { manager: "m", record: Record::default() };
+            plan(&admission, part, &mut stored, object, change, &mut Vec::new()).unwrap()
         };
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let Plan::Put(written) = update(Part::Status, ready.clone()) else { panic!("nothing to write") };
-        assert_eq!((&written["spec"], &written["status"]), (&stored.tree["spec"], &ready));
+        assert_eq!((&written["spec"], &written["status"]), (&tree["spec"], &ready));
         let Plan::Put(written) = update(Part::Main, ready) else { panic!("nothing to write") };
         assert_eq!((&written["spec"]["beds"], &written["metadata"]["generation"]), (&json!(2), &json!(2)));
     }

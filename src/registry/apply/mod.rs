@@ -26,35 +26,29 @@ use crate::watch::Rejected;
 pub(super) use ownership::Writing;
 use ownership::{Refused, refusal};
 
-/// What a body says about the managers of its object (AP20).
-pub(super) enum Record {
-    /// Nothing, or nothing that can be read: the stored record goes on.
-    Unsaid,
-    /// This, in place of what is stored; empty is a fresh start.
-    Said(ManagedFields),
-}
+/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is stored.
+#[derive(Default)]
+pub(super) struct Record(Option<Value>);
 
 impl Record {
-    /// `[{}]` starts afresh. An empty list says nothing: clients that know nothing of managed fields send it.
-    pub fn of(managed_fields: Option<Value>, api_version: &str) -> Record {
-        let Some(Value::Array(list)) = managed_fields else { return Record::Unsaid };
+    pub fn of(managed_fields: Option<Value>) -> Record {
+        Record(managed_fields)
+    }
+
+    /// The record that the body puts in place of the stored one; None where it says nothing, or nothing that
+    /// can be read. `[{}]` starts afresh. An empty list says nothing: clients that know nothing of managed
+    /// fields send it.
+    pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
+        let Some(Value::Array(list)) = self.0 else { return None };
+        if list == stored {
+            return None;
+        }
         if let [Value::Object(only)] = list.as_slice()
             && only.is_empty()
         {
-            return Record::Said(ManagedFields::default());
+            return Some(ManagedFields::default());
         }
-        match ManagedFields::decode_strictly(list, api_version) {
-            Ok(managed) if !managed.is_empty() => Record::Said(managed),
-            _ => Record::Unsaid,
-        }
-    }
-
-    /// For an object that is not stored yet.
-    pub fn or_none(self) -> ManagedFields {
-        match self {
-            Record::Unsaid => ManagedFields::default(),
-            Record::Said(managed) => managed,
-        }
+        ManagedFields::decode_strictly(list, &api_version()).ok().filter(|managed| !managed.is_empty())
     }
 }
 
@@ -105,7 +99,7 @@ impl Registry {
                     outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
                 }
             };
-            let stored = Stored::parse(object.clone())?;
+            let mut stored = Stored::parse(object.clone())?;
             if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
                 update::check_version(&stored, metadata::of(&config))?;
             }
@@ -118,7 +112,7 @@ impl Registry {
                 Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
-            let plan = update::plan(&admission, part, &stored, applied, Change::Apply(managed), &mut warnings)?;
+            let plan = update::plan(&admission, part, &mut stored, applied, Change::Apply(managed), &mut warnings)?;
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}

@@ -61,7 +61,9 @@ fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
             }
             (Some(live), Some(config)) if live == config => {
                 merged.extend(take(config));
-                (left.next(), right.next(), shared.next());
+                left.next();
+                right.next();
+                shared.next();
             }
             // Its turn comes, or has come, in the order of the configuration.
             (Some(live), _) if shared.peek() != Some(live) => {

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
 use super::{App, forms, layers, watch_stream};
-use crate::auth::{Attributes, Decision, ResourceAttributes};
+use crate::auth::{Attributes, ResourceAttributes, Verdict};
 use crate::clock::Clock;
 use crate::k8s::{self, DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
 use crate::registry::{Deleted, MayCreate, Target, Written};
@@ -103,7 +103,7 @@ impl Call<'_> {
         let written = match apply(body.clone(), MayCreate::Unknown).await? {
             Some(written) => Some(written),
             None => {
-                self.authorize_create()?;
+                self.authorize_create().await?;
                 apply(body, MayCreate::Yes).await?
             }
         };
@@ -111,7 +111,7 @@ impl Call<'_> {
         self.written(&written, accepted)
     }
 
-    fn authorize_create(&self) -> Result<(), Status> {
+    async fn authorize_create(&self) -> Result<(), Status> {
         let row = &self.target.row;
         let attributes = Attributes::Resource(ResourceAttributes {
             verb: "create",
@@ -122,9 +122,10 @@ impl Call<'_> {
             namespace: self.target.namespace.as_deref().unwrap_or_default(),
             name: self.target.name.as_deref().unwrap_or_default(),
         });
-        match self.app.authorizer.decide(self.user, &attributes) {
-            Decision::Allow => Ok(()),
-            Decision::Deny => Err(attributes.forbidden(self.user)),
+        match self.app.authorizer.decide(self.user, &attributes).await {
+            Verdict::Allow(_) => Ok(()),
+            Verdict::Deny(reason) => Err(attributes.forbidden(self.user, &reason)),
+            Verdict::Failed(why) => Err(Status::internal(why)),
         }
     }
 

@@ -10,6 +10,7 @@ mod fuzz;
 mod http;
 mod openapi;
 mod registry;
+mod requirements;
 mod seed_samples;
 mod store;
 mod stories;

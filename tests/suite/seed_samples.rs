@@ -114,7 +114,7 @@ async fn r125_the_rejected_alternative_is_an_unknown_field() {
 }
 
 #[tokio::test]
-async fn c3_the_samples_name_of_the_observed_group_is_an_unknown_field() {
+async fn c3_r114_r117_r118_the_samples_name_of_the_observed_group_is_an_unknown_field() {
     let sample = sample!("scheduling-groups-status");
     let api = Api::start().await;
     api.create(sample.clone(), FieldValidation::Ignore).await.unwrap();

@@ -153,3 +153,18 @@ fn r42_a_trace_names_the_mode_steady_or_fresh() {
     assert_eq!(mode(MANIFESTS), "Steady");
     assert_eq!(mode(&MANIFESTS.replace("  replicas: 3", "  replicas: 3\n  forceRescheduling: true")), "Fresh");
 }
+
+#[test]
+fn r122_the_algorithm_runs_once_for_each_group_until_one_can_take_it() {
+    let groups = r#"    clusterAffinities:
+    - {affinityName: shanghai, clusterNames: [nowhere]}
+    - {affinityName: beijing, clusterNames: [near]}
+    - {affinityName: hongkong, clusterNames: [far]}
+    replicaScheduling:"#;
+    let (out, _) = run(&MANIFESTS.replace("    replicaScheduling:", groups), Output::Json, true);
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let attempts = answer["trace"]["attempts"].as_array().unwrap();
+    let tried: Vec<&Value> = attempts.iter().map(|attempt| &attempt["group"]).collect();
+    assert_eq!(tried, ["shanghai", "beijing"], "hongkong is never looked at");
+    assert_eq!((&answer["affinityName"], &attempts[0]["failure"]), (&json!("beijing"), &json!("no cluster fits")));
+}

@@ -2,5 +2,6 @@
 
 mod commands;
 mod kill;
+mod rows;
 mod specified;
 mod vectors;

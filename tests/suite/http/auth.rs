@@ -87,7 +87,7 @@ async fn an1_an13_a_bad_certificate_is_a_401_that_can_be_read_not_a_broken_hands
 }
 
 #[tokio::test]
-async fn er11_users_outside_system_masters_are_refused_with_their_name() {
+async fn er11_r36_users_outside_system_masters_are_refused_with_their_name() {
     let server = TestServer::start().await;
     let jane = server.client("jane", &["staff", "ops"], |_| {});
     let reply = jane.get("/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web").await;
@@ -100,6 +100,8 @@ async fn er11_users_outside_system_masters_are_refused_with_their_name() {
             "details": {"name": "web", "group": "work.karmada.io", "kind": "resourcebindings"}, "code": 403})
     );
     assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    let task = jane.send(Method::POST, "/apis/task.karmada.io/v1alpha1/rescheduletasks", &[], "{}").await;
+    assert_eq!(task.code, 403, "nor may jane create a task");
     let reply = jane.get("/apis").await;
     assert_eq!(reply.json()["message"], "forbidden: User \"jane\" cannot get path \"/apis\"");
     assert_eq!(jane.get("/healthz").await.code, 200, "open to everybody is open to jane");

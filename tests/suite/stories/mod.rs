@@ -3,6 +3,7 @@
 mod events;
 mod failover;
 mod fleet;
+mod groups;
 mod policy;
 mod promise;
 mod rebalancer;

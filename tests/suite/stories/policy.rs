@@ -89,3 +89,54 @@ async fn a_policy_edited_while_nobody_looked_reaches_its_bindings_after_a_restar
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:2");
 }
+
+/// A policy of the namespace for every Deployment, which wants them on member2.
+fn rival(priority: i64, preemption: &str) -> Value {
+    let mut rival = policy(only("member2"));
+    rival["metadata"]["name"] = json!("rival");
+    rival["spec"]["resourceSelectors"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    rival["spec"]["priority"] = json!(priority);
+    rival["spec"]["preemption"] = json!(preemption);
+    // Upstream wants a name where preemption is Always.
+    rival["spec"]["resourceSelectors"][0]["name"] = json!("nginx");
+    rival
+}
+
+#[tokio::test]
+async fn r121_a_policy_keeps_its_bindings_from_a_higher_one_that_does_not_preempt() {
+    let (mut world, _, key) = nginx(None).await;
+    world.given(rival(9, "Never")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+}
+
+#[tokio::test]
+async fn r121_a_higher_policy_that_preempts_takes_the_binding_with_its_name_and_its_placement() {
+    let (mut world, _, key) = nginx(None).await;
+    let rival = world.given(rival(9, "Always")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:2");
+    let binding = world.get(&key).unwrap();
+    let label = "propagationpolicy.karmada.io/permanent-id";
+    assert_eq!(binding["metadata"]["annotations"]["propagationpolicy.karmada.io/name"], "rival");
+    assert_eq!(binding["metadata"]["labels"][label], world.get(&rival).unwrap()["metadata"]["labels"][label]);
+}
+
+#[tokio::test]
+async fn a_binding_whose_policy_is_deleted_goes_to_the_next_that_selects_it() {
+    let (mut world, policy, key) = nginx(None).await;
+    world.given(rival(0, "Never")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+    world.delete(&policy).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:2");
+}
+
+#[tokio::test]
+async fn a_binding_whose_last_policy_is_deleted_stays_as_it_is() {
+    let (mut world, policy, key) = nginx(None).await;
+    world.delete(&policy).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+}

@@ -149,7 +149,7 @@ async fn r77_a_binding_that_comes_later_is_found_only_once_the_spec_changes() {
 }
 
 #[tokio::test]
-async fn r78_a_failing_store_is_retried_and_leaves_no_result_meanwhile() {
+async fn r78_r93_a_failing_store_is_retried_and_leaves_no_result_meanwhile() {
     let (mut world, key) = nginx_on_member2().await;
     let demo = world.given(rebalancer("demo", vec![deployment("nginx")])).await;
     world.fail_after(0);

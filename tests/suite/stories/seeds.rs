@@ -28,7 +28,7 @@ async fn rebalance_nginx(world: &mut World) {
 }
 
 #[tokio::test]
-async fn r44_seed_001_story_1_the_replicas_return_when_the_failed_cluster_has_recovered() {
+async fn r43_r44_r50_seed_001_story_1_the_replicas_return_when_the_failed_cluster_has_recovered() {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;
@@ -44,7 +44,7 @@ async fn r44_seed_001_story_1_the_replicas_return_when_the_failed_cluster_has_re
 }
 
 #[tokio::test]
-async fn r45_seed_001_story_2_a_shrunk_application_spreads_again_when_there_is_room() {
+async fn r43_r45_seed_001_story_2_a_shrunk_application_spreads_again_when_there_is_room() {
     let mut world = World::new().await;
     world.given(small_cluster("member1", 0)).await;
     world.given(small_cluster("member2", 20)).await;
@@ -63,7 +63,7 @@ async fn r45_seed_001_story_2_a_shrunk_application_spreads_again_when_there_is_r
 }
 
 #[tokio::test]
-async fn r46_seed_001_story_3_an_aggregated_application_gathers_where_all_of_it_fits() {
+async fn r43_r46_seed_001_story_3_an_aggregated_application_gathers_where_all_of_it_fits() {
     let mut world = World::new().await;
     world.given(small_cluster("member1", 3)).await;
     world.given(small_cluster("member2", 2)).await;

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{ClusterPropagationPolicy, PropagationPolicy};
-use crate::k8s::{GroupResource, Key, Object};
+use crate::api::tree::{self, Object};
+use crate::k8s::{self, GroupResource, Key};
 
 pub const PROPAGATION_POLICIES: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
 pub const CLUSTER_PROPAGATION_POLICIES: GroupResource =
@@ -22,14 +25,14 @@ const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 pub struct PolicyIds(BTreeMap<String, Key>);
 
 impl PolicyIds {
-    pub fn of<'a>(policies: impl IntoIterator<Item = &'a Object>) -> PolicyIds {
-        let id = |policy: &Object| policy.label(id_label(policy.key.resource)).map(str::to_owned);
+    pub fn of<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
+        let id = |policy: &k8s::Object| policy.label(id_label(policy.key.resource)).map(str::to_owned);
         let ids = policies.into_iter().filter_map(|policy| Some((id(policy)?, policy.key.clone())));
         PolicyIds(ids.collect())
     }
 
     /// The policies that a binding says it is managed by; usually one.
-    pub fn managers(&self, binding: &Object, annotations: &BTreeMap<String, String>) -> Vec<Key> {
+    pub fn managers(&self, binding: &k8s::Object, annotations: &BTreeMap<String, String>) -> Vec<Key> {
         let text = |name: &str| annotations.get(name).map(String::as_str).or(binding.label(name));
         let mut managers = Vec::new();
         if let (Some(namespace), Some(name)) = (text(NAMESPACE), text(NAME)) {
@@ -44,6 +47,29 @@ impl PolicyIds {
             }
         }
         managers
+    }
+}
+
+impl PolicyIds {
+    /// Writes on a binding that `policy` manages it, and nobody else.
+    pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
+        let Some(metadata) = tree::object(binding, &["metadata"]) else { return };
+        let id = policy.get("metadata").and_then(|metadata| metadata["labels"].get(id_label(key.resource))).cloned();
+        if let Some(labels) = tree::object_or_new(metadata, &["labels"]) {
+            POLICIES.into_iter().for_each(|kind| drop(labels.remove(id_label(kind))));
+            [NAMESPACE, NAME, CLUSTER_NAME].into_iter().for_each(|name| drop(labels.remove(name)));
+            labels.extend(id.map(|id| (id_label(key.resource).to_owned(), id)));
+        }
+        if let Some(annotations) = tree::object_or_new(metadata, &["annotations"]) {
+            [NAMESPACE, NAME, CLUSTER_NAME].into_iter().for_each(|name| drop(annotations.remove(name)));
+            let mut write = |name: &str, text: &str| drop(annotations.insert(name.to_owned(), Value::from(text)));
+            if key.resource == PROPAGATION_POLICIES {
+                write(NAMESPACE, &key.namespace);
+                write(NAME, &key.name);
+            } else {
+                write(CLUSTER_NAME, &key.name);
+            }
+        }
     }
 }
 

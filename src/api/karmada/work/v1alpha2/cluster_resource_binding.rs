@@ -64,6 +64,7 @@ impl Resource for ClusterResourceBinding {
             specified_replicas::prepare_extension(spec);
         }
         permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
+        binding_rules::tell_applied(object, given.now);
     }
 
     fn validate(object: &ClusterResourceBinding, old: Option<&ClusterResourceBinding>) -> FieldErrors {

@@ -64,6 +64,7 @@ impl Resource for ResourceBinding {
             specified_replicas::prepare_extension(spec);
         }
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given);
+        binding_rules::tell_applied(object, given.now);
     }
 
     fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {

@@ -1,0 +1,157 @@
+//! Requirements of the seed documents about the API itself, through the built server over HTTPS.
+
+use ballast::cli::certs::Files;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::process::ServerProcess;
+use crate::support::objects::{BINDINGS, REBALANCERS, TASKS, binding, rebalancer, task};
+use crate::support::raw::{Raw, Reply};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A running server, its administrator, and the folder that both live in.
+struct Running {
+    admin: Raw,
+    _server: ServerProcess,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    fn start() -> Running {
+        let folder = tempfile::tempdir().unwrap();
+        let server = ServerProcess::start(folder.path(), &[]);
+        let admin = Raw::admin(server.address, &Files::in_dir(&folder.path().join("certs")));
+        Running { admin, _server: server, _folder: folder }
+    }
+
+    async fn post(&self, path: &str, object: &Value) -> Reply {
+        self.admin.send(Method::POST, path, &[JSON], object.to_string()).await
+    }
+
+    async fn put(&self, path: &str, object: &Value) -> Reply {
+        self.admin.send(Method::PUT, path, &[JSON], object.to_string()).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_applied() {
+    let running = Running::start();
+    let group = running.admin.get("/apis/task.karmada.io/v1alpha1").await.json();
+    let served: Vec<&str> = group["resources"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
+    assert_eq!(served, ["rescheduletasks"], "no status, nothing but the task");
+    assert_eq!(group["resources"][0]["verbs"], json!(["create"]));
+    for _ in 0..2 {
+        // What `kubectl apply` asks for first, and what it does then.
+        assert_eq!(running.admin.get(&format!("{TASKS}/demo-task")).await.code, 404);
+        let path = format!("{TASKS}?fieldManager=kubectl-client-side-apply&fieldValidation=Strict");
+        let created = running.post(&path, &task("demo-task")).await;
+        assert_eq!(created.code, 201, "{}", created.text());
+        assert_eq!(created.json()["metadata"]["name"], "demo-task");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r10_r17_r57_without_a_spec_or_with_nothing_in_it_an_object_is_refused_by_its_field() {
+    let running = Running::start();
+    for (path, mut object, field) in [(TASKS, task("t"), "spec"), (REBALANCERS, rebalancer("r"), "spec")] {
+        object.as_object_mut().unwrap().remove("spec");
+        let refused = running.post(path, &object).await;
+        assert_eq!(refused.code, 422, "{}", refused.text());
+        let cause = &refused.json()["details"]["causes"][0];
+        assert_eq!((&cause["field"], &cause["reason"]), (&json!(field), &json!("FieldValueRequired")), "{cause}");
+    }
+    let mut empty = task("t");
+    empty["spec"] = json!({});
+    assert_eq!(running.post(TASKS, &empty).await.code, 422);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r26_both_kinds_of_binding_know_the_force_and_absent_is_false() {
+    let running = Running::start();
+    let mut wide = binding("wide");
+    wide["kind"] = json!("ClusterResourceBinding");
+    wide["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
+    let wide_path = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
+    for (path, mut object) in [(BINDINGS, binding("own")), (wide_path, wide)] {
+        let created = running.post(&format!("{path}?fieldValidation=Strict"), &object).await;
+        assert_eq!((created.code.as_u16(), &created.json()["spec"]["forceRescheduling"]), (201, &Value::Null));
+        object["metadata"]["name"] = json!("forced");
+        object["spec"]["forceRescheduling"] = json!(true);
+        let created = running.post(&format!("{path}?fieldValidation=Strict"), &object).await;
+        assert_eq!((created.code.as_u16(), &created.json()["spec"]["forceRescheduling"]), (201, &json!(true)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r51_r56_r67_a_rebalancer_has_a_status_of_its_own_and_room_for_what_is_to_come() {
+    let running = Running::start();
+    let created = running.post(REBALANCERS, &rebalancer("demo")).await;
+    assert_eq!((created.code.as_u16(), &created.json()["metadata"]["name"]), (201, &json!("demo")));
+    let path = format!("{REBALANCERS}/demo");
+    let read = async || running.admin.get(&path).await.json();
+
+    // What writes the one leaves the other; each of them may be in the way of the controller's own write.
+    let stamp = "2020-01-01T00:00:00Z";
+    loop {
+        let mut object = read().await;
+        object["status"]["finishTime"] = json!(stamp);
+        object["metadata"]["labels"] = json!({"by": "put"});
+        let reply = running.put(&path, &object).await;
+        assert!([200, 409].contains(&reply.code.as_u16()), "{}", reply.text());
+        if reply.code == 200 {
+            assert_ne!(reply.json()["status"]["finishTime"], stamp);
+            break;
+        }
+    }
+    loop {
+        let mut object = read().await;
+        object["spec"]["workloads"][0]["name"] = json!("another");
+        let reply = running.put(&format!("{path}/status"), &object).await;
+        assert!([200, 409].contains(&reply.code.as_u16()), "{}", reply.text());
+        if reply.code == 200 {
+            assert_eq!(reply.json()["spec"]["workloads"][0]["name"], "demo");
+            break;
+        }
+    }
+    let bad = json!({"status": {"observedWorkloads": [{"workload": read().await["spec"]["workloads"][0], "result": "Perhaps"}]}});
+    let merge = [("content-type", "application/merge-patch+json")];
+    let reply = running.admin.send(Method::PATCH, &format!("{path}/status"), &merge, bad.to_string()).await;
+    assert_eq!(reply.code, 422, "an unknown result is refused: {}", reply.text());
+    let mut later = rebalancer("later");
+    later["spec"]["rollingMode"] = json!("surge");
+    let reply = running.post(REBALANCERS, &later).await;
+    assert_eq!(reply.code, 201);
+    assert!(reply.header("warning").unwrap().contains("spec.rollingMode"), "what is not yet known is said to be so");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r102_r127_a_policy_keeps_every_field_of_its_placement_and_groups_have_theirs_inline() {
+    let running = Running::start();
+    let placement = json!({
+        "clusterAffinities": [{
+            "affinityName": "first",
+            "labelSelector": {"matchLabels": {"tier": "gold"}},
+            "fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["north"]}]},
+            "clusterNames": ["member1"],
+            "exclude": ["member2"],
+        }],
+        "clusterTolerations": [{"key": "busy", "operator": "Exists", "effect": "NoSchedule"}],
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}],
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    });
+    let policy = |placement: Value| {
+        json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+            "metadata": {"generateName": "p-"},
+            "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement},
+        })
+    };
+    let path = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies?fieldValidation=Strict";
+    let created = running.post(path, &policy(placement.clone())).await;
+    assert_eq!((created.code.as_u16(), &created.json()["spec"]["placement"]), (201, &placement), "{}", created.text());
+    let nested = json!({"clusterAffinities": [{"affinityName": "first", "clusterAffinity": {"clusterNames": ["m"]}}]});
+    let refused = running.post(path, &policy(nested)).await;
+    assert_eq!(refused.code, 400);
+    assert!(refused.text().contains("spec.placement.clusterAffinities[0].clusterAffinity"), "{}", refused.text());
+}

@@ -1,0 +1,219 @@
+//! Scheduling groups (seed 002): tried in order, one at a time, remembered.
+
+use ballast::k8s::Key;
+use serde_json::{Value, json};
+
+use super::fleet::{
+    aggregated, binding, by_room, cluster, cluster_binding, deployment, primary_and_backup, rebalancer, small_cluster,
+};
+use super::world::{CLUSTER, World, condition};
+
+const OBSERVED: &str = "schedulerObservingAffinityName";
+
+/// Groups of these clusters each, replicas divided by the room there is.
+fn groups(groups: &[(&str, &[&str])]) -> Value {
+    let mut placement = by_room();
+    placement.as_object_mut().unwrap().remove("clusterAffinity");
+    let terms = groups.iter().map(|(name, clusters)| json!({"affinityName": name, "clusterNames": clusters}));
+    placement["clusterAffinities"] = terms.collect();
+    placement
+}
+
+async fn world(clusters: &[(&str, u32)]) -> World {
+    let world = World::new().await;
+    for (name, pods) in clusters {
+        world.given(small_cluster(name, *pods)).await;
+    }
+    world
+}
+
+fn observed(world: &World, key: &Key) -> Value {
+    world.get(key).unwrap()["status"][OBSERVED].clone()
+}
+
+/// Says that a cluster takes nothing new.
+async fn close(world: &World, name: &str) {
+    let taint = json!([{"key": "closed", "effect": "NoSchedule"}]);
+    world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["spec"]["taints"] = taint.clone()).await;
+}
+
+#[tokio::test]
+async fn r100_one_group_succeeds_with_some_of_its_clusters_or_fails() {
+    let mut world = world(&[("member1", 10), ("member2", 10)]).await;
+    let mut one = aggregated();
+    one["clusterAffinity"] = json!({"clusterNames": ["member1", "member2"]});
+    let fits = world.given(binding("fits", 4, one.clone())).await;
+    let large = world.given(binding("large", 40, one)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&fits), "member1:4");
+    assert_eq!(condition(&world.get(&large).unwrap(), "Scheduled").unwrap()["status"], "False");
+}
+
+#[tokio::test]
+async fn r101_r103_r108_the_first_group_that_can_take_it_does_and_may_share_clusters_with_one_that_could_not() {
+    let mut world = world(&[("private", 4), ("cloud", 100)]).await;
+    let placement = groups(&[("own", &["private"]), ("rented", &["private", "cloud"])]);
+    let small = world.given(binding("small", 3, placement.clone())).await;
+    let large = world.given(binding("large", 52, placement)).await;
+    world.settle().await;
+    assert_eq!((world.placed(&small), observed(&world, &small)), ("private:3".into(), json!("own")));
+    assert_eq!((world.placed(&large), observed(&world, &large)), ("cloud:50 private:2".into(), json!("rented")));
+}
+
+#[tokio::test]
+async fn r104_where_no_group_can_take_it_nothing_is_chosen_and_nothing_is_observed() {
+    let mut world = world(&[("member3", 10)]).await;
+    let key = world.given(binding("nginx", 2, groups(&[("a", &["member1"]), ("b", &["member2"])]))).await;
+    world.settle().await;
+    let failed = world.get(&key).unwrap();
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["status"], "False");
+    assert_eq!((world.placed(&key), &failed["status"][OBSERVED]), (String::new(), &Value::Null));
+}
+
+#[tokio::test]
+async fn r106_without_any_affinity_every_cluster_is_a_candidate() {
+    let mut world = world(&[("member1", 10), ("member2", 10), ("member3", 10)]).await;
+    let key = world.given(binding("nginx", 2, json!({}))).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2 member3:2");
+}
+
+#[tokio::test]
+async fn r109_the_backup_takes_what_comes_while_the_primary_is_closed() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    close(&world, "member1").await;
+    let key = world.given(binding("nginx", 2, primary_and_backup())).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member2:2".into(), json!("backup")));
+}
+
+#[tokio::test]
+async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has_its_name_on_the_wire() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, primary_and_backup())).await;
+    world.settle().await;
+    let settled = world.get(&key).unwrap();
+    assert_eq!(settled["status"]["schedulerObservedGeneration"], settled["metadata"]["generation"]);
+    assert_eq!(settled["status"]["schedulerObservingAffinityName"], "primary");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(3)).await;
+    let edited = world.get(&key).unwrap();
+    let number = |value: &Value| value.as_i64().unwrap();
+    assert!(number(&edited["status"]["schedulerObservedGeneration"]) < number(&edited["metadata"]["generation"]));
+    world.settle().await;
+    let settled = world.get(&key).unwrap();
+    assert_eq!(settled["status"]["schedulerObservedGeneration"], settled["metadata"]["generation"]);
+}
+
+/// On the backup, though the primary is open again.
+async fn on_the_backup() -> (World, Key) {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    close(&world, "member1").await;
+    let key = world.given(binding("nginx", 2, primary_and_backup())).await;
+    world.settle().await;
+    world.edit(&Key::cluster(CLUSTER, "member1"), |cluster| cluster["spec"]["taints"] = json!([])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:2");
+    (world, key)
+}
+
+#[tokio::test]
+async fn r116_a_new_pass_goes_on_from_the_observed_group_and_a_trigger_begins_with_the_first() {
+    let (mut world, key) = on_the_backup().await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(5)).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member2:5".into(), json!("backup")));
+    world.clock.advance_seconds(60);
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:5".into(), json!("primary")));
+}
+
+#[tokio::test]
+async fn r128_a_restart_goes_on_from_the_stored_group() {
+    let (mut world, key) = on_the_backup().await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(5)).await;
+    world.crash().await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member2:5".into(), json!("backup")));
+}
+
+#[tokio::test]
+async fn r119_r124_groups_work_for_what_is_duplicated_and_for_cluster_scoped_resources_too() {
+    let mut world = World::new().await;
+    world.given(cluster("member2")).await;
+    world.given(cluster("member3")).await;
+    let mut placement = groups(&[("first", &["member1"]), ("second", &["member2", "member3"])]);
+    placement.as_object_mut().unwrap().remove("replicaScheduling");
+    let duplicated = world.given(binding("nginx", 3, placement.clone())).await;
+    let role = world.given(cluster_binding("role", placement)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&duplicated), "member2:3 member3:3");
+    assert_eq!((world.placed(&role), observed(&world, &role)), ("member2 member3".into(), json!("second")));
+}
+
+#[tokio::test]
+async fn r120_a_placement_without_groups_observes_none() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), Value::Null));
+}
+
+/// The report of the member clusters, as Karmada's agents write it.
+fn report(clusters: &[(&str, bool)]) -> Value {
+    clusters.iter().map(|(name, applied)| json!({"clusterName": name, "applied": applied})).collect()
+}
+
+#[tokio::test]
+async fn r33_when_all_works_are_applied_the_binding_says_so_and_stops_saying_so_when_it_moves() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    let applied = |world: &World| {
+        let binding = world.get(&key).unwrap();
+        condition(&binding, "FullyApplied").map(|condition| (condition["status"].clone(), condition["reason"].clone()))
+    };
+    assert_eq!(applied(&world), None, "nobody has reported");
+    let tell = |reported: Value| move |binding: &mut Value| binding["status"]["aggregatedStatus"] = reported.clone();
+    world.edit(&key, tell(report(&[("member1", true)]))).await;
+    assert_eq!(applied(&world), Some((json!("False"), json!("FullyAppliedFailed"))));
+    world.edit(&key, tell(report(&[("member1", true), ("member2", true)]))).await;
+    assert_eq!(applied(&world), Some((json!("True"), json!("FullyAppliedSuccess"))));
+    let message = condition(&world.get(&key).unwrap(), "FullyApplied").unwrap()["message"].clone();
+    assert_eq!(message, "All works have been successfully applied");
+    close(&world, "member2").await;
+    world.clock.advance_seconds(60);
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:4");
+    assert_eq!(
+        applied(&world),
+        Some((json!("False"), json!("FullyAppliedFailed"))),
+        "member2's report is of another time"
+    );
+}
+
+/// The gap between the old replicas' end and the new ones' readiness is the members' affair, and left to another
+/// proposal; but no reader of the binding ever sees the workload nowhere, or only in part.
+#[tokio::test]
+async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
+    let (mut world, key) = on_the_backup().await;
+    world.clock.advance_seconds(60);
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+    let history = world.history(&key).await;
+    let first = history.iter().position(|state| !state["spec"]["clusters"].is_null()).unwrap();
+    for state in &history[first..] {
+        let clusters = state["spec"]["clusters"].as_array().unwrap().iter();
+        assert_eq!(clusters.map(|cluster| cluster["replicas"].as_i64().unwrap()).sum::<i64>(), 2, "{state}");
+    }
+}

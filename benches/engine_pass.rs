@@ -4,14 +4,18 @@
 //! benches/data/schedule-*.json.gz, on which Karmada's own algorithm was timed on the same machine.
 //!
 //! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one pass. Each binding is
-//! timed in several rounds, of which the median counts, so that a busy machine does not show; of a long
-//! batch, the median of its stretches of 200 bindings.
+//! timed in several rounds, of which the median counts; of a long batch, the median of its stretches of 200 bindings.
+//! Time is the thread's own (CPU time) where the kernel tells it, so that a busy machine shows less.
+//!
+//! `-- flat` measures batches of 1,000, 10,000 and 100,000 in turns, several times over, and says how far apart they are:
+//! in turns, because a machine that grows slower or faster meanwhile would look like a cost that grows with the batch.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use ballast::api::karmada::cluster::v1alpha1::Cluster;
@@ -31,9 +35,13 @@ struct Input {
 
 fn main() {
     let only: Option<usize> = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let wanted = |size: &(usize, f64)| only.is_none_or(|only| only == size.0);
+    if std::env::args().any(|argument| argument == "flat") {
+        return SIZES.into_iter().filter(wanted).for_each(|(size, _)| measure_flatness(size));
+    }
     println!("| clusters | way | mean | p50 | p99 | allocations | faster than Karmada |");
     println!("|---|---|---|---|---|---|---|");
-    for (size, karmada) in SIZES.into_iter().filter(|(size, _)| only.is_none_or(|only| only == *size)) {
+    for (size, karmada) in SIZES.into_iter().filter(wanted) {
         measure(size, karmada);
     }
 }
@@ -54,9 +62,9 @@ fn measure(size: usize, karmada_us: f64) {
     let mut times = vec![Vec::new(); requests.len()];
     for _ in 0..ROUNDS {
         for (request, times) in requests.iter().zip(&mut times) {
-            let start = Instant::now();
+            let start = cpu_time();
             black_box(cold(request));
-            times.push(start.elapsed());
+            times.push(cpu_time() - start);
         }
     }
     let allocations = counted(|| requests.iter().for_each(|request| drop(black_box(cold(request)))));
@@ -66,9 +74,9 @@ fn measure(size: usize, karmada_us: f64) {
     for _ in 0..ROUNDS {
         let mut pass = Pass::new(&fleet, &workloads, &profile);
         for (request, times) in requests.iter().zip(&mut times) {
-            let start = Instant::now();
+            let start = cpu_time();
             black_box(pass.decide(request));
-            times.push(start.elapsed());
+            times.push(cpu_time() - start);
         }
     }
     let batch = || drop(black_box(decide_all(&fleet, &workloads, &requests, &profile)));
@@ -80,9 +88,9 @@ fn measure(size: usize, karmada_us: f64) {
         let rounds = count / requests.len();
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let start = Instant::now();
+            let start = cpu_time();
             decide_each();
-            times.push(start.elapsed() / requests.len() as u32);
+            times.push((cpu_time() - start) / requests.len() as u32);
         }
         let allocations = counted(decide_each) / requests.len() as f64;
         row(size, &format!("batch of {count}"), &mut medians(vec![times]), allocations, karmada_us);
@@ -95,20 +103,61 @@ fn measure(size: usize, karmada_us: f64) {
         let summary = cluster.status.resource_summary.get_or_insert_default();
         summary.allocated.insert("pods".to_owned(), (turn as i64 % 90).into());
         cluster.metadata.labels.insert("turn".to_owned(), (turn % 7).to_string());
-        let start = Instant::now();
+        let start = cpu_time();
         changed.upsert(lower::cluster(&cluster).0);
-        times.push(start.elapsed());
+        times.push(cpu_time() - start);
     }
     row(size, "one cluster changed", &mut times, f64::NAN, f64::NAN);
 
     let mut times = Vec::new();
     for binding in &input.bindings {
-        let start = Instant::now();
+        let start = cpu_time();
         black_box(lower::resource_binding(binding));
-        times.push(start.elapsed());
+        times.push(cpu_time() - start);
     }
     let lowering = || input.bindings.iter().for_each(|binding| drop(black_box(lower::resource_binding(binding))));
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
+}
+
+/// Time that this thread has run; that has passed, where the kernel does not tell.
+fn cpu_time() -> Duration {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    nanoseconds.map_or_else(|| BEGIN.elapsed(), Duration::from_nanos)
+}
+
+const BATCHES: [usize; 3] = [1_000, 10_000, 100_000];
+/// Of each size of batch.
+const TURNS: usize = 5;
+
+fn measure_flatness(size: usize) {
+    let input = read(size);
+    let (profile, workloads) = (Profile::karmada(), Workloads::default());
+    let fleet = Fleet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
+    let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
+    let batch = |count: usize| {
+        let mut pass = Pass::new(&fleet, &workloads, &profile);
+        let start = cpu_time();
+        for request in requests.iter().cycle().take(count) {
+            black_box(pass.decide(request));
+        }
+        (cpu_time() - start).as_nanos() as f64 / 1000.0 / count as f64
+    };
+    // Small batches are repeated, so that each measurement is of as many bindings.
+    let most = BATCHES[BATCHES.len() - 1];
+    let measured = |count: usize| (0..most / count).map(|_| batch(count)).sum::<f64>() / (most / count) as f64;
+    let mut best = [f64::INFINITY; BATCHES.len()];
+    for _ in 0..TURNS {
+        for (best, count) in best.iter_mut().zip(BATCHES) {
+            *best = best.min(measured(count));
+        }
+    }
+    for (us, count) in best.iter().zip(BATCHES) {
+        println!("{size} clusters, batches of {count}: {us:.2} us for each binding");
+    }
+    let (least, most) = best.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), us| (least.min(*us), most.max(*us)));
+    println!("{size} clusters: {:.0} % between the cheapest and the dearest", (most / least - 1.0) * 100.0);
 }
 
 /// Of each binding.

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::k8s::duration;
+use super::failover_args::FailoverArgs;
 use crate::telemetry;
 
 pub use audit::AuditArgs;
@@ -77,6 +78,10 @@ pub struct ServeArgs {
     /// Bindings that name another scheduler are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub failover: FailoverArgs,
 
     /// How log lines are written to standard error
     #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]

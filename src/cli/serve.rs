@@ -118,7 +118,10 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     workers.spawn(Box::new(scheduler), &cache, &clock);
     let scheduler = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
     workers.spawn(Box::new(scheduler), &cache, &clock);
-    for controller in controllers::karmada(&registry, &clock).into_iter().chain(controllers::fleet(&registry, &clock)) {
+    for controller in controllers::karmada(&registry, &clock, &recorder, args.failover.options())
+        .into_iter()
+        .chain(controllers::fleet(&registry, &clock))
+    {
         workers.spawn(controller, &cache, &clock);
     }
 

@@ -5,9 +5,14 @@
 //! registry's client, so validation and generations hold for them too. Each write names the revision that
 //! the plan was made from; on conflict the plan is thrown away and made again.
 
+mod application_failover;
+mod cluster_taints;
 mod conditions;
+mod eviction_task;
 mod failover;
+mod graceful_eviction;
 mod member_cluster;
+mod noted;
 mod placement;
 mod placements;
 mod policy;
@@ -17,12 +22,21 @@ mod ttl;
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
-use crate::k8s::{GroupResource, Status, User};
-use crate::registry::{Atomicity, Change, Client, Registry};
-use crate::worker::Work;
+use serde_json::{Map, Value};
 
-pub use failover::Failover;
+use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::policy::v1alpha1::PurgeMode;
+use crate::clock::Clock;
+use crate::events::Recorder;
+use crate::k8s::{GroupResource, Key, Status, User};
+use crate::registry::{Atomicity, Change, Client, Part, Registry};
+use crate::watch::Event;
+use crate::worker::{Failure, Next, Outcome, Work, Worked};
+
+pub use application_failover::ApplicationFailover;
+pub use cluster_taints::{ClusterTaints, Unready};
+pub use failover::{EvictionRate, Failover, TaintEviction};
+pub use graceful_eviction::GracefulEviction;
 pub use member_cluster::MemberClusters;
 pub use placements::Placements;
 pub use policy::Policies;
@@ -32,13 +46,43 @@ pub use ttl::Ttl;
 const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
+/// What happens when clusters and workloads fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FailoverOptions {
+    pub unready: Unready,
+    pub taints: TaintEviction,
+    /// How long an eviction may take that does not say so itself.
+    pub grace_seconds: i64,
+}
+
+impl Default for FailoverOptions {
+    /// Upstream's numbers; its switch for evictions by taint is off where ours is on.
+    fn default() -> FailoverOptions {
+        FailoverOptions {
+            unready: Unready::Tainted { evicted_after_seconds: 300 },
+            taints: TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate: EvictionRate::default() },
+            grace_seconds: 600,
+        }
+    }
+}
+
 /// The controllers of the Karmada family, each under an identity of its own. Hand them to `worker::Workers::spawn`.
-pub fn karmada(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
+pub fn karmada(
+    registry: &Arc<Registry>,
+    clock: &Arc<dyn Clock>,
+    recorder: &Recorder,
+    failover: FailoverOptions,
+) -> Vec<Box<dyn Work>> {
     let client = |name: &str| -> Client { registry.client(User::component(name)) };
+    let clock = || Arc::clone(clock);
+    let FailoverOptions { unready, taints, grace_seconds } = failover;
     vec![
-        Box::new(Rebalancer::new(client("rebalancer"), Arc::clone(clock))),
-        Box::new(Ttl::new(client("ttl"), Arc::clone(clock))),
-        Box::new(Failover::new(client("failover"), Arc::clone(clock))),
+        Box::new(Rebalancer::new(client("rebalancer"), clock())),
+        Box::new(Ttl::new(client("ttl"), clock())),
+        Box::new(ClusterTaints::new(client("cluster-taints"), clock(), recorder, unready)),
+        Box::new(Failover::new(client("failover"), clock(), taints)),
+        Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds)),
+        Box::new(ApplicationFailover::new(client("application-failover"), clock())),
         Box::new(Policies::new(client("policy"))),
     ]
 }
@@ -56,4 +100,45 @@ pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Wo
 async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
     let outcomes = client.batch(vec![change], Atomicity::Each).await?;
     outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
+}
+
+/// Writes each object, in one transaction, and says what became of its key. Answers which were written.
+async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next)>, worked: &mut Worked) -> Vec<bool> {
+    let mut changes = Vec::with_capacity(writes.len());
+    let mut writing = Vec::with_capacity(writes.len());
+    for (key, object, next) in writes {
+        changes.push((key.resource, Change::Update { part: Part::Main, object }));
+        writing.push((key, next));
+    }
+    let outcomes = match client.batch(changes, Atomicity::Each).await {
+        Ok(outcomes) => outcomes,
+        Err(status) => {
+            tracing::warn!(%status, "a batch was not written");
+            let done = vec![false; writing.len()];
+            worked.outcomes.extend(writing.into_iter().map(|(key, _)| Outcome::new(key, Next::Retry)));
+            return done;
+        }
+    };
+    let mut done = Vec::with_capacity(writing.len());
+    for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
+        done.push(outcome.is_ok());
+        worked.outcomes.push(match outcome {
+            Ok(object) => Outcome { seen: Some(object.revision), ..Outcome::new(key, next) },
+            Err(status) => {
+                tracing::debug!(%key, %status, "not written, looking again");
+                Outcome::new(key, Failure::of(&status).into())
+            }
+        });
+    }
+    done
+}
+
+fn cluster_key(name: &str) -> Key {
+    Key::cluster(CLUSTERS, name)
+}
+
+fn taints_changed(event: &Event) -> bool {
+    let before = event.previous.as_ref().and_then(|object| object.typed::<Cluster>().ok());
+    let after = event.object.typed::<Cluster>().ok();
+    before.map(|cluster| cluster.spec.taints.clone()) != after.map(|cluster| cluster.spec.taints.clone())
 }

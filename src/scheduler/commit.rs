@@ -23,7 +23,9 @@ pub fn written(
 ) -> Option<Map<String, Value>> {
     let mut changes = Changes::default();
     if let Some(targets) = decision.targets() {
-        changes.spec |= put(child(&mut binding, "spec"), "clusters", clusters(targets));
+        let spec = child(&mut binding, "spec");
+        changes.spec |= put(spec, "clusters", clusters(targets));
+        changes.spec |= cancel_evictions(spec, targets);
     }
     if decision.is_success() {
         changes.spec |= child(&mut binding, "spec").remove("forceRescheduling").is_some();
@@ -86,6 +88,18 @@ fn clusters(targets: &[Target]) -> Option<Value> {
         })
         .collect();
     (!list.is_empty()).then_some(Value::Array(list))
+}
+
+/// A cluster that the binding is sent to is not one that it leaves.
+fn cancel_evictions(spec: &mut Map<String, Value>, targets: &[Target]) -> bool {
+    let Some(Value::Array(tasks)) = spec.get_mut("gracefulEvictionTasks") else { return false };
+    let before = tasks.len();
+    tasks.retain(|task| !targets.iter().any(|target| task["fromCluster"] == *target.name));
+    let is_changed = tasks.len() < before;
+    if is_changed && tasks.is_empty() {
+        spec.remove("gracefulEvictionTasks");
+    }
+    is_changed
 }
 
 /// Sets a condition as Kubernetes does: the time moves only with the status (R72).

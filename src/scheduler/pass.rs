@@ -14,7 +14,7 @@ use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
-use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Workloads};
+use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
@@ -68,9 +68,12 @@ impl Pass {
                 return Verdict { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
             }
         };
+        let trigger = Trigger::of(&binding.spec, &binding.status);
+        if trigger.is_pending() && self.profile.rules == Rules::Default {
+            request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
+        }
         request.evicting.extend(self.outstayed(&binding));
         let decision = pass.decide(&request);
-        let trigger = Trigger::of(&binding.spec, &binding.status);
         let change = commit::written(tree, object.generation, trigger, &decision, self.now);
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
@@ -87,6 +90,15 @@ impl Pass {
         let hostile = is_limited.then_some(&*self.hostile).into_iter().flatten();
         let is_over = |taints: &[Taint]| Stay::of(taints, tolerations, self.now).is_over(self.now);
         hostile.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
+    }
+
+    /// Whether a taint alone drove the binding out of the cluster, and there is none any more. Such an eviction
+    /// does not stand in the way of a trigger: somebody asks for the way back (R44, R47).
+    ///
+    /// Differs from Karmada, where the cluster is out of the question until its task has ended.
+    fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
+        let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
+        !self.hostile.contains_key(cluster) && tasks.all(|task| task.reason == "TaintUntolerated")
     }
 }
 

@@ -47,6 +47,8 @@ const PURE: &[&str] = &[
     "src/resource/",
     "src/registry/apply/ownership.rs",
     "/plan.rs",
+    "src/controllers/eviction_task.rs",
+    "src/controllers/failover/pace.rs",
     "src/controllers/placement/status.rs",
     "src/scheduler/trigger.rs",
     "src/scheduler/fleet/trigger.rs",

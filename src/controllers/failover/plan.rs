@@ -1,9 +1,7 @@
 //! Which clusters a binding must leave, and when to look again. Pure.
 //!
-//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`).
-//!
-//! Room is left for graceful eviction: a plan says why each cluster is left, so that a task can be
-//! written in place of the removal.
+//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`). One that
+//! is gone is left without more ado; from one with taints the binding is evicted.
 
 use crate::api::core::{Taint, Toleration};
 use crate::api::karmada::cluster::v1alpha1::Stay;
@@ -21,6 +19,13 @@ pub enum Host<'a> {
 pub enum Why {
     Gone,
     Tainted,
+}
+
+impl Plan {
+    /// Whether it leaves a cluster that is still there.
+    pub fn evicts(&self) -> bool {
+        self.leave.iter().any(|(_, why)| *why == Why::Tainted)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,15 @@
-//! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124).
+//! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124). How an eviction begins
+//! and ends, and how fast clusters are emptied.
 
+use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction, Unready};
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
-use super::fleet::{binding, by_room, cluster, nginx, no_execute};
-use super::world::{CLUSTER, World};
+use super::events::events_about;
+use super::fleet::{
+    binding, by_room, cluster, cluster_binding, deployment, nginx, no_execute, primary_and_backup, rebalancer,
+};
+use super::world::{CLUSTER, World, without_a_rate};
 
 fn member1() -> Key {
     Key::cluster(CLUSTER, "member1")
@@ -124,4 +129,324 @@ async fn thousands_of_bindings_leave_a_failed_cluster() {
     world.edit(&member1(), |cluster| cluster["spec"]["taints"] = json!([no_execute("down")])).await;
     world.settle().await;
     assert!(keys.iter().all(|key| world.placed(key) == "member2:2"));
+}
+
+/// What each cluster says of the workload.
+async fn report(world: &mut World, key: &Key, health: &[(&str, &str)]) {
+    let items: Vec<Value> =
+        health.iter().map(|(cluster, health)| json!({"clusterName": cluster, "health": health})).collect();
+    world.edit(key, |binding| binding["status"]["aggregatedStatus"] = json!(items)).await;
+    world.settle().await;
+}
+
+async fn set_ready(world: &mut World, cluster: &Key, status: &str) {
+    let now = world.now().to_string();
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": "Said", "message": "", "lastTransitionTime": now,
+    });
+    world.edit(cluster, |cluster| cluster["status"]["conditions"] = json!([condition])).await;
+    world.settle().await;
+}
+
+async fn taint(world: &mut World, cluster: &Key) {
+    world.edit(cluster, |cluster| cluster["spec"]["taints"] = json!([no_execute("down")])).await;
+    world.settle().await;
+}
+
+async fn untaint(world: &mut World, cluster: &Key) {
+    world.edit(cluster, |cluster| drop(cluster["spec"].as_object_mut().unwrap().remove("taints"))).await;
+    world.settle().await;
+}
+
+fn tasks(world: &World, key: &Key) -> Vec<Value> {
+    world.get(key).unwrap()["spec"]["gracefulEvictionTasks"].as_array().cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn r43_a_cluster_that_is_not_ready_is_tainted_and_after_its_tolerations_left() {
+    let (mut world, key) = tolerant(json!([
+        {"key": "cluster.karmada.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
+    ]))
+    .await;
+    set_ready(&mut world, &member1(), "True").await;
+    assert_eq!(world.get(&member1()).unwrap()["spec"].get("taints"), None);
+    set_ready(&mut world, &member1(), "False").await;
+    let taints = |world: &World| world.get(&member1()).unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints(&world), json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]));
+    world.pass_seconds(299).await;
+    assert_eq!(taints(&world).as_array().unwrap().len(), 1, "it may come back within five minutes");
+    world.crash().await;
+    world.pass_seconds(1).await;
+    assert_eq!(taints(&world)[1]["effect"], "NoExecute");
+    world.pass_seconds(59).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    world.pass_seconds(1).await;
+    assert_eq!(world.placed(&key), "member2:4");
+    world.pass_seconds(1).await;
+    assert!(events_about(&world, "Cluster").iter().any(|told| told.contains("TaintClusterSucceed member1")));
+    set_ready(&mut world, &member1(), "True").await;
+    assert_eq!(taints(&world), Value::Null);
+    world.pass_seconds(30).await;
+    assert_eq!(world.placed(&key), "member2:4", "nothing moves by itself");
+}
+
+#[tokio::test]
+async fn an_unreachable_cluster_has_a_taint_of_its_own() {
+    let (mut world, _) = nginx().await;
+    set_ready(&mut world, &member1(), "Unknown").await;
+    let taints = world.get(&member1()).unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints, json!([{"key": "cluster.karmada.io/unreachable", "effect": "NoSchedule"}]));
+}
+
+#[tokio::test]
+async fn an_eviction_is_a_task_that_says_what_leaves_and_why() {
+    let (mut world, key) = nginx().await;
+    let now = world.now().to_string();
+    taint(&mut world, &member1()).await;
+    assert_eq!(world.placed(&key), "member2:4");
+    assert_eq!(
+        tasks(&world, &key),
+        [json!({
+            "fromCluster": "member1", "replicas": 2, "purgeMode": "Gracefully", "reason": "TaintUntolerated",
+            "producer": "TaintManager", "creationTimestamp": now,
+        })]
+    );
+}
+
+#[tokio::test]
+async fn a_binding_s_own_purge_mode_and_preserved_state_go_into_its_task() {
+    let (mut world, key) = nginx().await;
+    world
+        .edit(&key, |binding| {
+            binding["spec"]["failover"] = json!({"cluster": {
+                "purgeMode": "Directly",
+                "statePreservation": {"rules": [{"aliasLabelName": "app/updated", "jsonPath": "{.updatedReplicas}"}]},
+            }});
+            binding["status"]["aggregatedStatus"] =
+                json!([{"clusterName": "member1", "status": {"updatedReplicas": 2}}]);
+        })
+        .await;
+    world.settle().await;
+    taint(&mut world, &member1()).await;
+    let task = &tasks(&world, &key)[0];
+    assert_eq!(task["purgeMode"], "Directly");
+    assert_eq!(task["preservedLabelState"], json!({"app/updated": "2"}));
+}
+
+#[tokio::test]
+async fn a_task_ends_when_the_replacement_is_healthy() {
+    let (mut world, key) = nginx().await;
+    taint(&mut world, &member1()).await;
+    world.pass_seconds(30).await;
+    report(&mut world, &key, &[("member1", "Unhealthy"), ("member2", "Unknown")]).await;
+    world.pass_seconds(1).await;
+    assert_eq!(tasks(&world, &key).len(), 1);
+    report(&mut world, &key, &[("member2", "Healthy")]).await;
+    world.pass_seconds(2).await;
+    assert_eq!(tasks(&world, &key), [Value::Null; 0]);
+    assert_eq!(world.placed(&key), "member2:4");
+    let told = "Normal EvictWorkloadFromClusterSucceed nginx x1: Evict from cluster member1 succeed.";
+    assert!(events_about(&world, "Deployment").contains(&told.to_owned()));
+}
+
+#[tokio::test]
+async fn a_task_ends_with_its_grace_period_also_over_a_restart() {
+    let (mut world, key) = nginx().await;
+    taint(&mut world, &member1()).await;
+    world.pass_seconds(300).await;
+    world.crash().await;
+    world.pass_seconds(299).await;
+    assert_eq!(tasks(&world, &key).len(), 1);
+    world.pass_seconds(1).await;
+    assert_eq!(tasks(&world, &key), [Value::Null; 0]);
+    let observed = world.get(&key).unwrap();
+    assert_eq!(observed["status"]["schedulerObservedGeneration"], observed["metadata"]["generation"]);
+}
+
+#[tokio::test]
+async fn a_task_whose_deletion_is_suppressed_waits_for_a_person() {
+    let (mut world, key) = nginx().await;
+    let task = json!({
+        "fromCluster": "member3", "reason": "Maintenance", "producer": "operator", "suppressDeletion": true,
+    });
+    world.edit(&key, |binding| binding["spec"]["gracefulEvictionTasks"] = json!([task])).await;
+    world.given(cluster("member3")).await;
+    world.clock.advance_seconds(4_000);
+    world.settle().await;
+    world.pass_seconds(5).await;
+    assert!(tasks(&world, &key)[0]["creationTimestamp"].is_string(), "dated when it was first seen");
+    world.edit(&key, |binding| binding["spec"]["gracefulEvictionTasks"][0]["suppressDeletion"] = json!(false)).await;
+    world.settle().await;
+    assert_eq!(tasks(&world, &key), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_task_is_cancelled_when_its_cluster_recovers_before_the_replicas_found_a_place() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.settle().await;
+    taint(&mut world, &member1()).await;
+    assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("", 1));
+    world.pass_seconds(20).await;
+    untaint(&mut world, &member1()).await;
+    world.pass_seconds(2).await;
+    assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member1:2", 0));
+}
+
+#[tokio::test]
+async fn r44_a_trigger_brings_the_replicas_back_even_while_their_eviction_goes_on_and_cancels_it() {
+    let (mut world, key) = nginx().await;
+    taint(&mut world, &member1()).await;
+    untaint(&mut world, &member1()).await;
+    world.pass_seconds(10).await;
+    assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member2:4", 1), "nothing moves by itself");
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member1:2 member2:2", 0));
+}
+
+#[tokio::test]
+async fn what_is_copied_to_every_cluster_stays_where_its_cluster_recovers_in_time() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let key = world.given(cluster_binding("demo-role", json!({}))).await;
+    world.settle().await;
+    taint(&mut world, &member1()).await;
+    assert_eq!(world.placed(&key), "member2");
+    untaint(&mut world, &member1()).await;
+    assert_eq!((world.placed(&key).as_str(), tasks(&world, &key).len()), ("member1 member2", 0));
+}
+
+#[tokio::test]
+async fn evictions_by_taint_can_be_switched_off() {
+    let mut world = World::with_failover(FailoverOptions {
+        unready: Unready::Ignored,
+        taints: TaintEviction::Off,
+        ..without_a_rate()
+    })
+    .await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    taint(&mut world, &member1()).await;
+    set_ready(&mut world, &member1(), "False").await;
+    world.pass_seconds(400).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    assert_eq!(world.get(&member1()).unwrap()["spec"]["taints"].as_array().unwrap().len(), 1);
+    world.delete(&member1()).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4", "a cluster that is gone is left all the same");
+}
+
+fn two_a_second() -> FailoverOptions {
+    let TaintEviction::By { purge_mode, rate } = without_a_rate().taints else { unreachable!() };
+    let rate = EvictionRate { per_second: 2.0, ..rate };
+    FailoverOptions { taints: TaintEviction::By { purge_mode, rate }, ..without_a_rate() }
+}
+
+#[tokio::test]
+async fn evictions_take_turns() {
+    let mut world = World::with_failover(two_a_second()).await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let bindings = (0..20).map(|number| binding(&format!("web-{number}"), 2, by_room())).collect();
+    let keys = world.given_all(bindings).await;
+    world.settle().await;
+    let fled = |world: &World| keys.iter().filter(|key| world.placed(key) == "member2:2").count();
+    assert_eq!(fled(&world), 0);
+    taint(&mut world, &member1()).await;
+    assert_eq!(fled(&world), 1);
+    world.pass_seconds(4).await;
+    assert!((8..=10).contains(&fled(&world)), "{} after four seconds", fled(&world));
+    world.crash().await;
+    world.pass_seconds(8).await;
+    assert_eq!(fled(&world), 20);
+}
+
+#[tokio::test]
+async fn a_small_fleet_that_is_mostly_not_ready_is_not_emptied() {
+    let (mut world, key) = nginx().await;
+    for name in ["member1", "member2"] {
+        set_ready(&mut world, &Key::cluster(CLUSTER, name), "Unknown").await;
+    }
+    world.pass_seconds(400).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2", "the fault is more likely here than there");
+    set_ready(&mut world, &Key::cluster(CLUSTER, "member2"), "True").await;
+    world.pass_seconds(15).await;
+    assert_eq!(world.placed(&key), "member2:4");
+}
+
+#[tokio::test]
+async fn r43_an_application_that_fails_leaves_after_its_toleration_and_returns_by_a_trigger() {
+    let (mut world, key) = nginx().await;
+    let application = json!({
+        "decisionConditions": {"tolerationSeconds": 120}, "purgeMode": "Gracefully", "gracePeriodSeconds": 60,
+    });
+    world.edit(&key, |binding| binding["spec"]["failover"] = json!({"application": application})).await;
+    world.settle().await;
+    report(&mut world, &key, &[("member1", "Unhealthy"), ("member2", "Healthy")]).await;
+    world.pass_seconds(119).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    report(&mut world, &key, &[("member1", "Unknown"), ("member2", "Healthy")]).await;
+    report(&mut world, &key, &[("member1", "Unhealthy"), ("member2", "Healthy")]).await;
+    report(&mut world, &key, &[("member1", "Unhealthy"), ("member2", "Unknown")]).await;
+    world.pass_seconds(1).await;
+    assert_eq!(world.placed(&key), "member2:4");
+    let task = tasks(&world, &key)[0].clone();
+    assert_eq!((&task["reason"], &task["gracePeriodSeconds"]), (&json!("ApplicationFailure"), &json!(60)));
+    assert_eq!(task["producer"], "resource-binding-application-failover-controller");
+    world.pass_seconds(61).await;
+    assert_eq!(tasks(&world, &key), [Value::Null; 0]);
+    assert_eq!(world.placed(&key), "member2:4", "nothing moves by itself");
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+}
+
+#[tokio::test]
+async fn an_application_that_recovers_in_time_stays_and_one_that_is_never_purged_waits_for_a_person() {
+    let (mut world, key) = nginx().await;
+    let application = json!({"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": "Never"});
+    world.edit(&key, |binding| binding["spec"]["failover"] = json!({"application": application})).await;
+    world.settle().await;
+    report(&mut world, &key, &[("member1", "Unhealthy")]).await;
+    world.pass_seconds(9).await;
+    report(&mut world, &key, &[("member1", "Healthy")]).await;
+    world.pass_seconds(1).await;
+    report(&mut world, &key, &[("member1", "Unhealthy")]).await;
+    world.pass_seconds(9).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    world.pass_seconds(1).await;
+    assert_eq!(world.placed(&key), "member2:4");
+    world.clock.advance_seconds(9_000);
+    world.settle().await;
+    assert_eq!(tasks(&world, &key)[0]["suppressDeletion"], true);
+}
+
+#[tokio::test]
+async fn r111_replicas_flee_within_their_group_first_and_to_the_next_one_after_that() {
+    let mut world = World::new().await;
+    for name in ["member1", "member2", "member3"] {
+        world.given(cluster(name)).await;
+    }
+    let mut groups = primary_and_backup();
+    groups["clusterAffinities"][0]["clusterNames"] = json!(["member1", "member3"]);
+    let key = world.given(binding("nginx", 4, groups)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member3:2");
+    let observed = |world: &World| world.get(&key).unwrap()["status"]["schedulerObservingAffinityName"].clone();
+    taint(&mut world, &member1()).await;
+    assert_eq!((world.placed(&key).as_str(), observed(&world)), ("member3:4", json!("primary")));
+    taint(&mut world, &Key::cluster(CLUSTER, "member3")).await;
+    assert_eq!((world.placed(&key).as_str(), observed(&world)), ("member2:4", json!("backup")));
+    untaint(&mut world, &member1()).await;
+    untaint(&mut world, &Key::cluster(CLUSTER, "member3")).await;
+    world.pass_seconds(30).await;
+    assert_eq!((world.placed(&key).as_str(), observed(&world)), ("member2:4", json!("backup")));
+    world.task(json!({"targetRefResource": [deployment("nginx")]})).await.unwrap();
+    world.settle().await;
+    assert_eq!((world.placed(&key).as_str(), observed(&world)), ("member1:2 member3:2", json!("primary")));
 }

@@ -168,12 +168,28 @@ impl Life {
                 return Err(format!("{key} is not done: {status}"));
             }
         }
+        // Evictions whose replacement nobody calls healthy end with their grace period.
+        self.look_on(620).await;
+        for (app, key) in &self.bindings {
+            let tasks = &self.world.get(key).ok_or("a binding is gone")?["spec"]["gracefulEvictionTasks"];
+            if !tasks.is_null() {
+                return Err(format!("{app}: an eviction never ends: {tasks}"));
+            }
+        }
         let revision = self.world.client().view().revision;
-        self.world.pass_seconds(320).await;
+        self.look_on(320).await;
         if self.world.client().view().revision != revision {
             return Err("it does not come to rest".to_owned());
         }
         Ok(())
+    }
+
+    /// Passes time in longer steps, where nothing is expected to happen.
+    async fn look_on(&mut self, seconds: i64) {
+        for _ in 0..seconds / 20 {
+            self.world.clock.advance_seconds(20);
+            self.world.settle().await;
+        }
     }
 
     async fn judge(&self, app: &str, key: &Key) -> Result<(), String> {

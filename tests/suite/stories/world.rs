@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use ballast::actions::RescheduleTasks;
+use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::clock::{Clock, ManualClock};
-use ballast::controllers;
+use ballast::controllers::{self, EvictionRate, FailoverOptions, TaintEviction};
 use ballast::engine::karmada::Profile;
 use ballast::events::{Events, Kept, Recorder};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
@@ -32,10 +33,18 @@ pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.po
 /// A world that has not settled after so many turns never will.
 const TURNS_MAX: usize = 2_000;
 
+/// As the server does by default, but as many evictions at once as there are.
+pub fn without_a_rate() -> FailoverOptions {
+    let rate = EvictionRate { per_second: f64::INFINITY, ..EvictionRate::default() };
+    let taints = TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate };
+    FailoverOptions { taints, ..FailoverOptions::default() }
+}
+
 pub struct World {
     pub clock: Arc<ManualClock>,
     store: Arc<FaultyStore>,
     profile: Profile,
+    failover: FailoverOptions,
     live: Option<Live>,
 }
 
@@ -52,9 +61,17 @@ impl World {
     }
 
     pub async fn with(profile: Profile) -> World {
+        World::of(profile, without_a_rate()).await
+    }
+
+    pub async fn with_failover(failover: FailoverOptions) -> World {
+        World::of(Profile::ours(), failover).await
+    }
+
+    async fn of(profile: Profile, failover: FailoverOptions) -> World {
         let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
         let store = Arc::new(FaultyStore::default());
-        let mut world = World { clock, store, profile, live: None };
+        let mut world = World { clock, store, profile, failover, live: None };
         world.start().await;
         world
     }
@@ -66,8 +83,8 @@ impl World {
         let kinds = Arc::new(ballast::api::kinds());
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
-        let mut work: Vec<Box<dyn Work>> = controllers::karmada(&registry, &clock);
         let recorder = Recorder::new(Arc::clone(&clock));
+        let mut work: Vec<Box<dyn Work>> = controllers::karmada(&registry, &clock, &recorder, self.failover);
         let scheduler = Scheduler::new(
             registry.client(User::component("scheduler")),
             clock.clone(),

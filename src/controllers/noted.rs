@@ -1,0 +1,50 @@
+//! The bindings that a controller has something to do with, out of very many that it has not: kept in step
+//! with the events, so that the others cost a look at their text when their spec changes, and no more.
+
+use std::collections::BTreeSet;
+
+use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::k8s::{Key, Object};
+use crate::watch::{Event, EventKind, View};
+
+pub struct Noted {
+    /// A field that only these bindings have. Found elsewhere in an object, it costs a needless look.
+    field: &'static str,
+    keys: BTreeSet<Key>,
+}
+
+impl Noted {
+    pub fn by(field: &'static str) -> Noted {
+        Noted { field, keys: BTreeSet::new() }
+    }
+
+    pub fn list(&mut self, view: &View) {
+        let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
+        self.keys = bindings.filter(|object| self.has_field(object)).map(|object| object.key.clone()).collect();
+    }
+
+    /// Whether the binding is, or was until now, one of these.
+    pub fn note(&mut self, event: &Event) -> bool {
+        let object = &event.object;
+        if event.kind == EventKind::Deleted {
+            return self.keys.remove(&object.key);
+        }
+        let known = self.keys.contains(&object.key);
+        if event.previous.as_ref().is_some_and(|previous| previous.generation == object.generation) {
+            return known;
+        }
+        match self.has_field(object) {
+            true => self.keys.insert(object.key.clone()),
+            false => self.keys.remove(&object.key),
+        };
+        known || self.keys.contains(&object.key)
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter()
+    }
+
+    fn has_field(&self, object: &Object) -> bool {
+        std::str::from_utf8(&object.json).is_ok_and(|text| text.contains(self.field))
+    }
+}

@@ -3,7 +3,7 @@
 //! A cluster that is not ready takes no new workloads at once, and is left by those that run there once it
 //! has not been ready for a while: `cluster.karmada.io/not-ready` where it says so itself, `unreachable`
 //! where nobody can say. A cluster that never said anything about itself is left alone, and so are all
-//! other taints.
+//! other taints: those under these keys that evict and do not keep away were set by somebody else.
 
 use crate::api::core::{Taint, TaintEffect};
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
@@ -47,7 +47,7 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
         };
         let evicts_from = ready.last_transition_time.plus_seconds(evicted_after_seconds);
         match wanted {
-            None => taints.retain(|taint| !is_ours(taint)),
+            None => [NOT_READY, UNREACHABLE].into_iter().for_each(|key| drop(take(&mut taints, key))),
             Some((key, other)) => {
                 look_again = (now < evicts_from).then_some(evicts_from);
                 taint_as(&mut taints, key, other, now, evicts_from);
@@ -59,7 +59,7 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
 
 /// Those under the other key give way; a cluster that evicts already goes on to, since when it did.
 fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_from: Time) {
-    let gone: Vec<Taint> = taints.extract_if(.., |taint| taint.key == other && is_ours(taint)).collect();
+    let gone = take(taints, other);
     let evicted = gone.iter().find(|taint| taint.effect == TaintEffect::NoExecute);
     let evicts = evicted.is_some() || evicts_from <= now;
     let since = evicted.and_then(|taint| taint.time_added);
@@ -73,9 +73,15 @@ fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_f
     }
 }
 
-fn is_ours(taint: &Taint) -> bool {
-    let is_effect = matches!(taint.effect, TaintEffect::NoSchedule | TaintEffect::NoExecute);
-    is_effect && [NOT_READY, UNREACHABLE].contains(&taint.key.as_str())
+/// Takes away the taints that were set here under this key: one that keeps away, maybe with one that evicts.
+fn take(taints: &mut Vec<Taint>, key: &str) -> Vec<Taint> {
+    if !taints.iter().any(|taint| taint.key == key && taint.effect == TaintEffect::NoSchedule) {
+        return Vec::new();
+    }
+    let is_ours = |taint: &mut Taint| {
+        taint.key == key && matches!(taint.effect, TaintEffect::NoSchedule | TaintEffect::NoExecute)
+    };
+    taints.extract_if(.., is_ours).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +139,7 @@ mod tests {
         let soft = taint(NOT_READY, TaintEffect::PreferNoSchedule, None);
         let before = [
             own.clone(),
+            taint(NOT_READY, TaintEffect::NoSchedule, None),
             taint(NOT_READY, TaintEffect::NoExecute, Some(5)),
             soft.clone(),
             taint(UNREACHABLE, TaintEffect::NoSchedule, None),
@@ -144,7 +151,9 @@ mod tests {
     fn a_cluster_that_says_nothing_is_left_alone_and_so_is_every_one_where_taints_are_somebody_else_s() {
         let by_hand = [taint(NOT_READY, TaintEffect::NoExecute, Some(5))];
         assert_eq!(plan(&cluster(None, &by_hand), UNREADY, at(9)), Plan::default());
-        assert_eq!(plan(&cluster(Some(("True", 1)), &by_hand), Unready::Ignored, at(9)), Plan::default());
+        assert_eq!(plan(&cluster(Some(("True", 1)), &by_hand), UNREADY, at(9)), Plan::default());
+        let not_ready = [taint(NOT_READY, TaintEffect::NoSchedule, None)];
+        assert_eq!(plan(&cluster(Some(("True", 1)), &not_ready), Unready::Ignored, at(9)), Plan::default());
     }
 
     #[test]

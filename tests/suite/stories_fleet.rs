@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ballast::actions::RescheduleTasks;
 use ballast::clock::{Clock, ManualClock};
-use ballast::controllers;
+use ballast::controllers::{self, FailoverOptions};
+use ballast::events::Recorder;
 use ballast::k8s::{GroupResource, Key, Revision, User};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
 use ballast::scheduler::FleetScheduler;
@@ -44,7 +45,8 @@ impl World {
         let client = registry.client(User::component("story"));
         let mut work: Vec<Box<dyn Work>> = controllers::fleet(&registry, &clock);
         // The rebalancer is Karmada's, and serves both families.
-        work.extend(controllers::karmada(&registry, &clock));
+        let recorder = Recorder::new(Arc::clone(&clock));
+        work.extend(controllers::karmada(&registry, &clock, &recorder, FailoverOptions::default()));
         work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         World { clock: manual, client, runners, store, _writer: task }

@@ -2,6 +2,7 @@
 //! the environment. Flags that extension API servers share have the names their users know.
 
 mod audit;
+mod failover;
 mod identity;
 
 use std::fmt;
@@ -14,10 +15,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::k8s::duration;
-use super::failover_args::FailoverArgs;
 use crate::telemetry;
 
 pub use audit::AuditArgs;
+pub use failover::FailoverArgs;
 pub use identity::{HostArgs, IdentityArgs};
 
 #[derive(Args, Clone, Debug, Serialize)]

@@ -12,7 +12,6 @@ pub mod client;
 pub mod config;
 pub mod demo;
 mod identity;
-mod failover_args;
 pub mod openapi;
 pub mod serve;
 pub mod simulate;

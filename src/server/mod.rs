@@ -13,7 +13,7 @@ mod health;
 mod layers;
 mod listen;
 mod measure;
-mod request_info;
+pub mod request_info;
 mod respond;
 mod tls;
 mod unread;

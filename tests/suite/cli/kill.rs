@@ -27,7 +27,7 @@ const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 type Acknowledged = Arc<Mutex<BTreeMap<String, i64>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
+async fn sh3_rv18_fifty_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
     let folder = tempfile::tempdir().unwrap();
     let acknowledged = Acknowledged::default();
     for round in 0..ROUNDS {

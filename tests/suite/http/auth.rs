@@ -20,7 +20,7 @@ fn assert_unauthorized(reply: &Reply) {
 }
 
 #[tokio::test]
-async fn without_a_certificate_only_health_and_version_answer() {
+async fn er10_he5_without_a_certificate_only_health_and_version_answer() {
     let checks = vec![Check::new("storage", Counts::Ready, || Ok(()))];
     let server = TestServer::with(Options { checks, ..Options::default() }).await;
     for protocol in [Protocol::Http1, Protocol::Http2] {

@@ -74,7 +74,7 @@ fn columns(line: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn kubectl_finds_what_is_served() {
+async fn di6_kubectl_finds_what_is_served() {
     let server = TestServer::start().await;
     let Some(kubectl) = Kubectl::find(&server).await else { return };
     let resources = kubectl.run(&["api-resources"]).await;
@@ -163,7 +163,7 @@ async fn kubectl_applies_shows_edits_and_deletes() {
 }
 
 #[tokio::test]
-async fn kubectl_watches_and_waits_for_the_end() {
+async fn de15_kubectl_watches_and_waits_for_the_end() {
     let server = TestServer::start().await;
     let Some(kubectl) = Kubectl::find(&server).await else { return };
     let file = kubectl.file("r.yaml", &rebalancer("r"));
@@ -252,7 +252,7 @@ async fn r75_kubectl_shows_events_in_lists_and_descriptions() {
 }
 
 #[tokio::test]
-async fn ap28_kubectl_applies_on_the_server_and_shows_differences() {
+async fn ap28_and_dr5_kubectl_applies_on_the_server_and_shows_differences() {
     let server = TestServer::start().await;
     let Some(kubectl) = Kubectl::find(&server).await else { return };
     let mut object = binding("web");

@@ -8,4 +8,5 @@ mod kube_client;
 mod kubectl;
 mod limits;
 mod verbs;
+mod rows;
 mod watch;

@@ -24,7 +24,7 @@ fn assert_status(reply: &Reply, code: u16, reason: &str, message: &str) {
 }
 
 #[tokio::test]
-async fn vb1_vb5_an_object_lives_through_all_verbs_over_both_protocols() {
+async fn vb1_vb2_vb5_er4_ct11_an_object_lives_through_all_verbs_over_both_protocols() {
     let server = TestServer::start().await;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let admin = server.admin().over(protocol).connect().await;
@@ -127,7 +127,7 @@ async fn vb7_vb10_paths_fit_the_scope_of_their_kind() {
 }
 
 #[tokio::test]
-async fn vb8_vb9_methods_and_subresources_that_a_kind_lacks_are_refused() {
+async fn vb8_vb9_er12_methods_and_subresources_that_a_kind_lacks_are_refused() {
     let server = TestServer::start().await;
     let admin = server.admin().connect().await;
     assert_eq!(post(&admin, BINDINGS, &binding("web")).await.code, 201);
@@ -171,7 +171,7 @@ async fn vb24_a_task_can_be_created_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn vb15_vb19_bodies_that_are_no_such_object_are_refused_and_nothing_is_stored() {
+async fn vb15_vb18_vb19_er9_li6_bodies_that_are_no_such_object_are_refused_and_nothing_is_stored() {
     let server = TestServer::start().await;
     let admin = server.admin().connect().await;
     let deep = format!("{}1{}", r#"{"a":"#.repeat(5000), "}".repeat(5000));

@@ -181,7 +181,7 @@ async fn fv2_strict_names_every_unknown_and_duplicate_field() {
 }
 
 #[tokio::test]
-async fn fv4_ignore_is_silent_and_prunes_all_the_same() {
+async fn fv4_and_fv5_ignore_is_silent_and_prunes_all_the_same() {
     let world = World::new().await;
     let options = WriteOptions { field_validation: ballast::k8s::FieldValidation::Ignore, ..WriteOptions::default() };
     let written = world.create_with(with(rebalancer("a"), json!({"spec": {"x": 1}})), &options).await.unwrap();

@@ -125,7 +125,7 @@ async fn md6_and_md7_identity_is_kept_and_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn st1_to_st4_status_and_the_rest_are_written_apart() {
+async fn st1_st2_st3_and_st4_status_and_the_rest_are_written_apart() {
     let world = World::new().await;
     let stored = tree(world.create(rebalancer("a")).await);
     let both = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"ttlSecondsAfterFinished": 1},

@@ -50,7 +50,7 @@ async fn wa4_without_a_revision_the_state_comes_first() {
 }
 
 #[tokio::test]
-async fn wa5_a_forgotten_revision_is_an_error_event_and_the_end() {
+async fn wa5_and_er15_a_forgotten_revision_is_an_error_event_and_the_end() {
     let world = World::with_limits(Limits { window_events_max: 2, ..Limits::default() }).await;
     for name in ["a", "b", "c", "d"] {
         world.create(rebalancer(name)).await;

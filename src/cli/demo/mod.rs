@@ -3,18 +3,21 @@
 //! line that a user would type. Exit status 0 only if what the story tells really happened.
 
 mod agents;
+mod failures;
 mod fleet;
+mod regions;
 mod stage;
 mod stories;
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
 
 use self::agents::Agents;
 use self::stage::Stage;
-use super::config::ServeArgs;
+use super::config::{FailoverArgs, GoDuration, ServeArgs};
 use super::serve;
 use crate::cli::client::{Client, Credentials};
 use crate::{api, telemetry};
@@ -33,6 +36,12 @@ pub enum Story {
     Rebalance,
     /// nginx fled to the backup cluster; a RescheduleTask brings it back to the primary
     Task,
+    /// A cluster is lost, its replicas are evicted and replaced; it returns, and they are asked back
+    Failover,
+    /// Groups of clusters that are tried in order: private before rented, a primary before its backup
+    Groups,
+    /// So many replicas for each cluster and each region
+    Regions,
     /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves when its policy changes
     Fleet,
 }
@@ -50,6 +59,7 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
         secure_port: 0,
         database_url: format!("sqlite://{}", folder.path().join("ballast.db").display()),
         cert_dir: folder.path().join("certs"),
+        failover: failover(story),
         ..ServeArgs::default()
     };
     let server = serve::start(config).await?;
@@ -58,6 +68,9 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     let told = match story {
         Story::Rebalance => stories::rebalance(&mut stage).await,
         Story::Task => stories::task(&mut stage).await,
+        Story::Failover => failures::failover(&mut stage).await,
+        Story::Groups => failures::groups(&mut stage).await,
+        Story::Regions => regions::story(&mut stage).await,
         Story::Fleet => {
             let _at_work = Agents::start(connect(&server).await?, connect(&server).await?);
             fleet::story(&mut stage).await
@@ -66,10 +79,20 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     server.stop().await?;
     told?;
     let end = match story {
-        Story::Rebalance | Story::Task => "The replicas are home.",
+        Story::Rebalance | Story::Task | Story::Failover | Story::Groups => "The replicas are home.",
+        Story::Regions => "The replicas are where the numbers say.",
         Story::Fleet => "The placement is where its policy wants it.",
     };
     Ok(writeln!(out, "\n{end}")?)
+}
+
+/// The failover story has no five minutes to wait.
+fn failover(story: Story) -> FailoverArgs {
+    let defaults = ServeArgs::default().failover;
+    match story {
+        Story::Failover => FailoverArgs { failover_eviction_timeout: GoDuration(Duration::ZERO), ..defaults },
+        _ => defaults,
+    }
 }
 
 async fn connect(server: &serve::Running) -> anyhow::Result<Client> {

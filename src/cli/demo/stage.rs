@@ -65,6 +65,46 @@ impl<W: Write> Stage<'_, W> {
         Ok(writeln!(self.out, "{singular}.{group}/{name} patched")?)
     }
 
+    /// The same, on a ResourceBinding in the namespace `default`.
+    pub async fn patch_binding(&mut self, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
+        let (flag, suffix) = match part {
+            Part::Main => ("", ""),
+            Part::Status => (" --subresource=status", "/status"),
+        };
+        writeln!(self.out, "$ kubectl patch resourcebinding {name}{flag} --type=merge --patch-file {}", example.path)?;
+        let patch = documents(example)?.pop().context("a patch file holds one document")?;
+        let path = format!("/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/{name}{suffix}");
+        self.client.merge_patch(&path, &patch).await?;
+        Ok(writeln!(self.out, "resourcebinding.work.karmada.io/{name} patched")?)
+    }
+
+    /// Waits until something of this reason was told. Events have names that nobody knows beforehand.
+    pub async fn wait_for_event(&self, reason: &str) -> anyhow::Result<()> {
+        let path = format!("/api/v1/events?fieldSelector=reason%3D{reason}");
+        match tokio::time::timeout(STATE_WITHIN, self.client.watch(&path, |event| event["type"] == "ADDED")).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => bail!("the server ended the watch before an event {reason}"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => bail!("no event {reason} within {} s", STATE_WITHIN.as_secs()),
+        }
+    }
+
+    /// `kubectl get events`, without the ages.
+    pub async fn show_events(&mut self, path: &str) -> anyhow::Result<()> {
+        writeln!(
+            self.out,
+            "\n$ kubectl get events -o custom-columns=TYPE:.type,REASON:.reason,KIND:.involvedObject.kind,MESSAGE:.message"
+        )?;
+        let list = self.client.get(path).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for event in list["items"].as_array().into_iter().flatten() {
+            let kind = text(&event["involvedObject"]["kind"]);
+            let (type_, reason, message) = (text(&event["type"]), text(&event["reason"]), text(&event["message"]));
+            writeln!(self.out, "{type_:<8}  {reason:<31}  {kind:<15}  {message}")?;
+        }
+        Ok(())
+    }
+
     /// `kubectl delete RESOURCE NAME`, of a cluster-scoped object.
     pub async fn delete(&mut self, singular: &str, name: &str) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl delete {singular} {name}")?;

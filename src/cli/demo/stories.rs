@@ -15,9 +15,10 @@ macro_rules! example {
     };
 }
 
-const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+pub const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
-const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 
 /// WorkloadRebalancer, user story 1: a cluster fails and recovers; one object brings the replicas home.
 pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
@@ -113,24 +114,24 @@ pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     show_status(stage, "resourcebinding nginx-deployment -n default", &back)
 }
 
-fn show_status<W: Write>(stage: &mut Stage<'_, W>, what: &str, object: &Value) -> anyhow::Result<()> {
+pub fn show_status<W: Write>(stage: &mut Stage<'_, W>, what: &str, object: &Value) -> anyhow::Result<()> {
     writeln!(stage.out, "\n$ kubectl get {what} -o yaml   # its status:")?;
     let yaml = serde_saphyr::to_string(&object["status"])?;
     Ok(write!(stage.out, "{yaml}")?)
 }
 
-fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
+pub fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(cluster, count)| (cluster.to_owned(), count)).collect()
 }
 
 /// The trigger, if there was one, has been served (R53). Times in RFC 3339 UTC sort as text.
-fn is_fresh(binding: &Value) -> bool {
+pub fn is_fresh(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
     let scheduled = binding["status"]["lastScheduledTime"].as_str();
     triggered.is_some() && triggered <= scheduled && binding["spec"].get("forceRescheduling").is_none()
 }
 
-fn is_finished(rebalancer: &Value) -> bool {
+pub fn is_finished(rebalancer: &Value) -> bool {
     let status = &rebalancer["status"];
     status["finishTime"].is_string() && status["observedGeneration"] == rebalancer["metadata"]["generation"]
 }

@@ -59,6 +59,35 @@ fn the_demo_places_over_a_fleet_and_moves_only_when_the_policy_does() {
 }
 
 #[test]
+fn r43_the_demo_evicts_from_a_lost_cluster_and_returns_to_it_when_asked() {
+    let told = played("failover");
+    for row in [
+        "default/shop-deployment         2         2         2",
+        "default/shop-deployment         -         3         3",
+    ] {
+        assert!(told.contains(row), "no row {row:?} in\n{told}");
+    }
+    assert!(told.contains("reason: TaintUntolerated") && told.contains("EvictWorkloadFromClusterSucceed"), "{told}");
+}
+
+#[test]
+fn r108_r109_the_demo_prefers_the_first_group_and_returns_to_it_when_asked() {
+    let told = played("groups");
+    for row in ["default/small-deployment         -         3", "default/small-deployment         3         -"] {
+        assert!(told.contains(row), "no row {row:?} in\n{told}");
+    }
+    assert!(told.contains("schedulerObservingAffinityName: local-data-center"), "{told}");
+}
+
+#[test]
+fn r134_r135_the_demo_places_by_the_numbers_of_each_region() {
+    let told = played("regions");
+    for row in ["         3         3         5", "         1         -         2"] {
+        assert!(told.contains(row), "no row {row:?} in\n{told}");
+    }
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     for words in [

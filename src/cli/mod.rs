@@ -12,6 +12,7 @@ pub mod client;
 pub mod config;
 pub mod demo;
 mod identity;
+mod leadership;
 pub mod openapi;
 pub mod serve;
 pub mod simulate;

@@ -18,22 +18,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{AuditArgs, SchedulingProfile, ServeArgs};
 use super::identity::Identity;
+use super::leadership::{Crew, Leadership, Turn};
 use super::{UsageError, certs, tables};
 use crate::actions::RescheduleTasks;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
-use crate::events::{Events, Kept, Recorder};
+use crate::events::Recorder;
 use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
 use crate::resource::Resource;
-use crate::scheduler::{FleetScheduler, Scheduler};
 use crate::server::audit::{self, Audit};
 use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown};
 use crate::store::Store;
 use crate::watch::{Limits, Task};
 use crate::worker::Workers;
-use crate::{api, controllers, store, telemetry, watch};
+use crate::{api, store, telemetry, watch};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -47,6 +47,11 @@ pub struct Running {
 impl Running {
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
+    }
+
+    /// Waits for an end that nobody here asked for, and says why it came.
+    pub async fn ended(self) -> anyhow::Result<()> {
+        self.ended.await.context("the server panicked")?
     }
 
     /// Drains and stops. Returns when all is stored and every task has ended.
@@ -87,7 +92,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     check_database_url(&args.database_url)?;
-    let identity = Identity::assemble(&args, &clock).await?;
+    let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
     let listener = TcpListener::bind(args.listen_address())
         .await
@@ -105,25 +110,30 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let registry = Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock));
     let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(&clock));
     let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
-    let registry = Arc::new(registry.with_action(task_kind, Arc::new(tasks)));
+    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
+    if let Some(gate) = identity.gate(&args.host) {
+        registry = registry.with_gate(gate);
+    }
+    let lease = identity.lease(&args.host, clock.as_ref())?;
+    if let Some(lease) = &lease {
+        let fence = lease.fence();
+        registry = registry.with_fence(Arc::new(move || fence.is_held()));
+    }
+    let registry = Arc::new(registry);
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
     let recorder = Recorder::new(Arc::clone(&clock));
-    let events = registry.client(User::component("events"));
-    let kept = Arc::new(Kept::new(events.clone()));
-    workers.spawn(Box::new(Events::new(recorder.clone(), vec![kept], events, Arc::clone(&clock))), &cache, &clock);
-    let scheduler =
-        Scheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock), profile(&args), &recorder);
-    workers.spawn(Box::new(scheduler), &cache, &clock);
-    let scheduler = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
-    workers.spawn(Box::new(scheduler), &cache, &clock);
-    for controller in controllers::karmada(&registry, &clock, &recorder, args.failover.options())
-        .into_iter()
-        .chain(controllers::fleet(&registry, &clock))
-    {
-        workers.spawn(controller, &cache, &clock);
-    }
+    let crew = Crew {
+        registry: Arc::clone(&registry),
+        cache: cache.clone(),
+        clock: Arc::clone(&clock),
+        recorder,
+        host_events: identity.events(&args.host),
+        profile: profile(&args),
+        failover: args.failover.options(),
+    };
+    let leadership = Leadership::begin(lease, crew, &mut workers);
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
@@ -152,7 +162,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     }
     let delay = args.shutdown_delay_duration.0;
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), shutdown.clone(), delay));
-    let parts = Parts { serving, workers, stop_workers, writing, background, audit, shutdown: shutdown.clone() };
+    let parts =
+        Parts { serving, workers, stop_workers, writing, leadership, background, audit, shutdown: shutdown.clone() };
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(parts.tend()) })
 }
 
@@ -210,6 +221,7 @@ struct Parts {
     workers: Workers,
     stop_workers: CancellationToken,
     writing: Task,
+    leadership: Leadership,
     /// What only keeps things up to date; ends with the rest.
     background: JoinSet<()>,
     audit: Option<Arc<Audit>>,
@@ -220,9 +232,17 @@ impl Parts {
     /// Waits for the end, wanted or not, and takes everything down in order.
     async fn tend(mut self) -> anyhow::Result<()> {
         let mut written = None;
-        let fault = tokio::select! {
+        let fault = loop {
+            break tokio::select! {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
+            turn = self.leadership.next() => match turn {
+                Turn::Leads(crew) => {
+                    crew.start(&mut self.workers);
+                    continue;
+                }
+                Turn::Lost => Some(anyhow::anyhow!("the lease was lost; another replica may be working")),
+            },
             ended = &mut self.writing => {
                 let fault = match &ended {
                     Ok(Ok(())) => anyhow::anyhow!("the writer ended by itself"),
@@ -232,6 +252,7 @@ impl Parts {
                 written = Some(ended);
                 Some(fault)
             }
+            };
         };
         if fault.is_some() {
             // Requests in flight cannot be answered well any more, but clients should hear an end.
@@ -241,6 +262,7 @@ impl Parts {
         self.background.shutdown().await;
         self.stop_workers.cancel();
         self.workers.drain().await;
+        self.leadership.end().await;
         if written.is_none() {
             // The last writers are gone with the server and the workers: the queue empties, the loop ends.
             self.writing.await.context("the writer panicked")?.context("the last writes failed")?;

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 
 pub use crate::api::core::ObjectReference;
 pub use kept::Kept;
-pub use plan::{Note, Severity};
+pub use plan::{Note, Severity, counted, event};
 pub use posting::Events;
 pub use recorder::Recorder;
 

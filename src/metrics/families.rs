@@ -1,5 +1,6 @@
 //! Every family of metrics with its name, labels and buckets, in one place.
 
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use prometheus::{
@@ -24,6 +25,7 @@ pub static FAMILIES: LazyLock<Families> = LazyLock::new(Families::new);
 
 pub struct Families {
     pub registry: Registry,
+    pub names: Vec<String>,
     pub requests: IntCounterVec,
     pub request_seconds: HistogramVec,
     pub response_bytes: HistogramVec,
@@ -64,7 +66,7 @@ const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "sub
 
 impl Families {
     fn new() -> Families {
-        let make = Make { registry: Registry::new() };
+        let make = Make { registry: Registry::new(), names: RefCell::default() };
         let with_code = |labels: &[&'static str]| [labels, &["code"]].concat();
         Families {
             requests: make.counters("apiserver_request_total", "Requests by kind and answer.", &with_code(&REQUEST)),
@@ -186,6 +188,7 @@ impl Families {
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
             process: Process::new(&make.registry),
+            names: make.names.into_inner(),
             registry: make.registry,
         }
     }
@@ -196,11 +199,13 @@ const SOUND: &str = "names and labels are valid, and each is registered once";
 
 struct Make {
     registry: Registry,
+    names: RefCell<Vec<String>>,
 }
 
 impl Make {
     fn add<M: prometheus::core::Collector + Clone + 'static>(&self, metric: Result<M, prometheus::Error>) -> M {
         let metric = metric.expect(SOUND);
+        self.names.borrow_mut().extend(metric.desc().iter().map(|family| family.fq_name.clone()));
         self.registry.register(Box::new(metric.clone())).expect(SOUND);
         metric
     }

@@ -22,6 +22,13 @@ pub fn text() -> String {
     text
 }
 
+/// The names of all families, with or without a value.
+pub fn names() -> Vec<String> {
+    let mut names = FAMILIES.names.clone();
+    names.extend(process::NAMES.map(str::to_owned));
+    names
+}
+
 /// The media type of `text`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

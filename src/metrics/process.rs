@@ -8,6 +8,9 @@ use prometheus::{Gauge, IntGauge, Registry};
 /// The kernel's ticks in a second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+pub const NAMES: [&str; 4] =
+    ["process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"];
+
 pub struct Process {
     cpu_seconds: Gauge,
     resident_bytes: IntGauge,

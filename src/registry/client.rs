@@ -23,7 +23,11 @@ pub struct Client {
     user: User,
     /// Its name in managed fields: `ballast-scheduler`.
     manager: Arc<str>,
+    fence: Option<Fence>,
 }
+
+/// Whether this process may write on its own account now.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What of the object an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +56,9 @@ pub enum Change {
 }
 
 impl Client {
-    pub(super) fn new(core: Arc<Core>, user: User) -> Client {
+    pub(super) fn new(core: Arc<Core>, user: User, fence: Option<Fence>) -> Client {
         let manager = user.name.trim_start_matches("system:").replace(':', "-").into();
-        Client { core, user, manager }
+        Client { core, user, manager, fence }
     }
 
     /// In whose name this writes.
@@ -90,6 +94,10 @@ impl Client {
             let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, &manager, changes));
             work.await.map_err(|_| Status::internal("failed to admit a batch"))?
         };
+        // As late as can be: a batch that was decided before the lease was lost must not be committed after.
+        if self.fence.as_ref().is_some_and(|is_held| !is_held()) {
+            return Err(Status::unavailable("this replica does not hold the lease"));
+        }
         commit(&self.core, decided, atomicity).await
     }
 }

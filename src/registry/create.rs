@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
 use super::apply::Writing;
+use super::gate::{Operation, Passage};
 use super::metadata::{self, Tree};
 use super::{Core, Part, Registry, Target, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
@@ -31,10 +32,14 @@ impl Registry {
         let admission = Admission { row, author: Author::Client, field_validation, now };
         let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
         locate(target, &mut object)?;
+        let operation = Operation::Create;
+        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
+        warnings.extend(passage.mutate(&mut object, None).await?);
         if row.lifetime == Lifetime::Action {
-            return self.act(caller, &admission, object, warnings, options.dry_run).await;
+            return self.act(&passage, &admission, object, warnings).await;
         }
         let generated = prepare(&self.core, &admission, &mut object, &mut warnings)?;
+        warnings.extend(passage.validate(&object, None).await?);
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
         let mut managed = record.replacing(&[], || row.api_version()).unwrap_or_default();
         writing.track(None, &object, &mut managed).map_err(Status::internal)?;
@@ -77,11 +82,10 @@ impl Registry {
     /// Creating such an object is all there is to it: it is answered without identity or version (RV20).
     async fn act(
         &self,
-        caller: &User,
+        passage: &Passage<'_>,
         admission: &Admission<'_>,
         mut object: Tree,
-        warnings: Vec<String>,
-        dry_run: bool,
+        mut warnings: Vec<String>,
     ) -> Result<Written, Status> {
         let row = admission.row;
         let Some(action) = self.actions.get(&row.resource) else {
@@ -89,7 +93,8 @@ impl Registry {
         };
         metadata::wipe(metadata::of_mut(&mut object));
         admission.finish(&mut object, None, FieldErrors::default())?;
-        action.create(caller, &object, dry_run).await?;
+        warnings.extend(passage.validate(&object, None).await?);
+        action.create(passage.caller, &object, passage.dry_run).await?;
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::gate::{Operation, Passage};
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
 use super::{Core, List, Registry, Target, batch, unstored};
@@ -28,9 +29,14 @@ pub enum Deleted {
 }
 
 impl Registry {
-    pub async fn delete(&self, _caller: &User, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(&self, caller: &User, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
         target.allow("delete")?;
         let key = target.key()?;
+        if let Some(object) = self.core.cache.view().get(&key) {
+            let operation = Operation::Delete;
+            let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
+            passage.delete(object).await?;
+        }
         delete(&self.core, target.row.kind, &key, options).await
     }
 
@@ -62,9 +68,12 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let now = self.core.clock.now();
+        let operation = Operation::Delete;
+        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
         for object in chunk {
             check_preconditions(target.row.kind, object, options)?;
+            passage.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
             writes.extend(update::write(&stored, plan(&stored, options.propagation, now)));
         }

@@ -18,6 +18,7 @@ mod client;
 mod create;
 mod delete;
 pub mod discovery;
+mod gate;
 mod list;
 mod metadata;
 pub mod openapi;
@@ -32,7 +33,7 @@ mod watch;
 mod test_kinds;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -44,9 +45,10 @@ use crate::watch::{Cache, Writer};
 pub use crate::watch::Atomicity;
 pub use action::Action;
 pub use apply::MayCreate;
-pub use client::{Change, Client, Part};
+pub use client::{Change, Client, Fence, Part};
 pub use delete::Deleted;
 pub use discovery::Discovery;
+pub use gate::{Asked, Gate, Operation};
 pub use list::List;
 pub use openapi::OpenApi;
 pub use published::Published;
@@ -58,6 +60,7 @@ pub struct Registry {
     core: Arc<Core>,
     actions: BTreeMap<GroupResource, Arc<dyn Action>>,
     turns: patch::Turns,
+    fence: Option<Fence>,
 }
 
 /// What every verb needs, shared with the in-process clients.
@@ -67,6 +70,8 @@ struct Core {
     cache: Cache,
     writer: Writer,
     clock: Arc<dyn Clock>,
+    /// Who else has a say in what clients write.
+    gate: OnceLock<Arc<dyn Gate>>,
 }
 
 /// What a write came to.
@@ -84,9 +89,10 @@ impl Registry {
     pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
         let rows = kinds.rows().iter().map(|row| (row.resource, Arc::clone(row))).collect();
         Registry {
-            core: Arc::new(Core { kinds, rows, cache, writer, clock }),
+            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new() }),
             actions: BTreeMap::new(),
             turns: patch::Turns::new(),
+            fence: None,
         }
     }
 
@@ -94,6 +100,22 @@ impl Registry {
     #[must_use]
     pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
         self.actions.insert(resource, action);
+        self
+    }
+
+    /// Has every write of a client pass this gate.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Registry {
+        let first = self.core.gate.set(gate);
+        assert!(first.is_ok(), "there is one gate");
+        self
+    }
+
+    /// Has what workers write refused while the fence does not hold: another replica may be at it. Clients
+    /// handed out before are not fenced.
+    #[must_use]
+    pub fn with_fence(mut self, fence: Fence) -> Registry {
+        self.fence = Some(fence);
         self
     }
 
@@ -107,7 +129,7 @@ impl Registry {
 
     /// For a part of Ballast that acts under this name.
     pub fn client(&self, user: User) -> Client {
-        Client::new(Arc::clone(&self.core), user)
+        Client::new(Arc::clone(&self.core), user, self.fence.clone())
     }
 }
 

@@ -9,7 +9,9 @@ use std::hash::{BuildHasher, RandomState};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::admit::{Admission, Author, Read, strict_sentence};
-use super::metadata;
+use super::apply::Record;
+use super::gate::{Operation, Passage};
+use super::metadata::{self, Tree};
 use super::update::{self, Stored};
 use super::{Part, Registry, Target, Written, batch};
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, User, WriteOptions};
@@ -40,7 +42,7 @@ impl Turns {
 impl Registry {
     pub async fn patch(
         &self,
-        _caller: &User,
+        caller: &User,
         target: &Target,
         patch: Patch,
         options: &WriteOptions,
@@ -48,6 +50,8 @@ impl Registry {
         target.allow("patch")?;
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
+        let operation = Operation::Update;
+        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = Stored::find(&self.core, &key)?;
@@ -57,7 +61,11 @@ impl Registry {
                 field_validation: options.field_validation,
                 now: self.core.clock.now(),
             };
-            let (plan, warnings) = plan(&admission, part, &key, &mut stored, &patch, options.manager())?;
+            let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
+            warnings.extend(passage.mutate(&mut object, Some(&stored.tree)).await?);
+            let change = update::Change::Update { manager: options.manager(), record };
+            let plan = update::plan(&admission, part, &mut stored, object, change, &mut warnings)?;
+            warnings.extend(passage.validate_plan(&plan, &stored).await?);
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // Had the patch named a version, it would have been refused above by now.
@@ -69,14 +77,15 @@ impl Registry {
     }
 }
 
-fn plan(
-    admission: &Admission<'_>,
-    part: Part,
-    key: &Key,
-    stored: &mut Stored,
-    patch: &Patch,
-    manager: &str,
-) -> Result<(update::Plan, Vec<String>), Status> {
+/// What a patch makes of the stored object.
+struct Patched {
+    object: Tree,
+    /// The managed fields that it names.
+    record: Record,
+    warnings: Vec<String>,
+}
+
+fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
     let value = patch.apply(stored.whole())?;
     // The whole object is shown in the refusal, so its text is made before it is taken apart.
     let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
@@ -87,10 +96,8 @@ fn plan(
         errors.invalid(&FieldPath::new("patch"), shown, strict_sentence(&read.strict_faults));
         return Err(Status::invalid("", "", "", &errors));
     }
-    let Read { mut object, record, mut warnings, .. } = read;
+    let Read { mut object, record, warnings, .. } = read;
     update::check_place(key, metadata::of_mut(&mut object))?;
     update::check_version(stored, metadata::of(&object))?;
-    let change = update::Change::Update { manager, record };
-    let plan = update::plan(admission, part, stored, object, change, &mut warnings)?;
-    Ok((plan, warnings))
+    Ok(Patched { object, record, warnings })
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
 use super::apply::{Record, Writing};
+use super::gate::{Operation, Passage};
 use super::metadata::{self, Tree};
 use super::{Core, Part, Registry, Target, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
@@ -60,7 +61,7 @@ pub(super) enum Plan {
 impl Registry {
     pub async fn update(
         &self,
-        _caller: &User,
+        caller: &User,
         target: &Target,
         body: Body,
         options: &WriteOptions,
@@ -78,9 +79,13 @@ impl Registry {
         let mut stored = Stored::find(&self.core, &key)?;
         check_version(&stored, metadata::of(&object))?;
         check_uid(&stored, metadata::of(&object))?;
+        let operation = Operation::Update;
+        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
+        warnings.extend(passage.mutate(&mut object, Some(&stored.tree)).await?);
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
         let plan = plan(&admission, part, &mut stored, object, Change::Update { manager, record }, &mut warnings)?;
+        warnings.extend(passage.validate_plan(&plan, &stored).await?);
         match carry_out(&self.core, &stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(batch::refusal(&key, rejected)),

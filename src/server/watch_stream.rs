@@ -19,6 +19,7 @@ use super::respond::{self, Response};
 use super::{App, Shutdown, forms};
 use crate::clock::Clock;
 use crate::k8s::{Object, Query, Revision, Status};
+use crate::metrics;
 use crate::registry::table::{self, Columns, Printer, TableForm};
 use crate::registry::{Watch, WatchEvent};
 use crate::resource::ResourceKind;
@@ -42,7 +43,7 @@ pub fn response(
             columns: Columns::Named,
         },
     };
-    let lines = Lines { watch, writer, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
+    let lines = Lines { watch, writer, row: row.clone(), clock: app.clock.clone(), shutdown: app.shutdown.clone() };
     let body = Body::from_stream(pieces(lines));
     Ok(respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body))
 }
@@ -50,6 +51,7 @@ pub fn response(
 struct Lines {
     watch: Watch,
     writer: Writer,
+    row: Arc<ResourceKind>,
     clock: Arc<dyn Clock>,
     shutdown: Shutdown,
 }
@@ -62,11 +64,15 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
         };
         let mut piece = BytesMut::new();
         lines.write(&mut piece, &first);
+        let mut events = 1;
         while piece.len() < PIECE_BYTES
             && let Some(event) = lines.watch.next_ready()
         {
             lines.write(&mut piece, &event);
+            events += 1;
         }
+        let row = &lines.row;
+        metrics::watch_events(row.group, row.version, row.plural, events, piece.len() as u64);
         Some((Ok(piece.freeze()), lines))
     })
 }

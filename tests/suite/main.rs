@@ -17,6 +17,7 @@ mod stories;
 mod stories_fleet;
 mod tidy;
 mod malformed;
+mod manifests;
 mod vectors;
 mod vectors_fleet;
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::cli::certs::Files;
@@ -21,8 +22,8 @@ pub const PROXY: &str = "front-proxy-client";
 
 pub struct Aggregated {
     pub host: Host,
-    pub proxy_ca: Ca,
-    pub client_ca: Ca,
+    pub proxy_ca: Arc<Ca>,
+    pub client_ca: Arc<Ca>,
     pub address: SocketAddr,
     pub files: Files,
     pub folder: TempDir,
@@ -40,9 +41,23 @@ impl Aggregated {
     }
 
     pub async fn on(host: Host, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
+        let cas = (Arc::new(Ca::new("front-proxy-ca")), Arc::new(Ca::new("kubernetes")));
+        host.put(CONFIG_MAP, config_map(&cas.1.pem, &cas.0.pem));
+        Aggregated::start_on(host, cas, shape).await
+    }
+
+    /// A second server behind the same host cluster.
+    pub async fn beside(&self, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
+        let cas = (Arc::clone(&self.proxy_ca), Arc::clone(&self.client_ca));
+        Aggregated::start_on(self.host.twin(), cas, shape).await
+    }
+
+    async fn start_on(
+        host: Host,
+        (proxy_ca, client_ca): (Arc<Ca>, Arc<Ca>),
+        shape: impl FnOnce(&mut ServeArgs, &Path),
+    ) -> Aggregated {
         let folder = tempfile::tempdir().unwrap();
-        let (proxy_ca, client_ca) = (Ca::new("front-proxy-ca"), Ca::new("kubernetes"));
-        host.put(CONFIG_MAP, config_map(&client_ca.pem, &proxy_ca.pem));
         let kubeconfig = folder.path().join("host.kubeconfig");
         host.write_kubeconfig(&kubeconfig);
         let mut args = ServeArgs {
@@ -71,6 +86,11 @@ impl Aggregated {
 
     pub fn nobody(&self) -> Raw {
         Raw::nobody(self.address, &self.files)
+    }
+
+    /// Waits for the server to end by itself.
+    pub async fn ended(self) -> anyhow::Result<()> {
+        tokio::time::timeout(Duration::from_secs(60), self.running.ended()).await.expect("ends in time")
     }
 
     pub async fn stop(self) -> (Host, TempDir) {

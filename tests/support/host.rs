@@ -40,8 +40,11 @@ type Webhook = Box<dyn Fn(&Value) -> Value + Send + Sync>;
 pub struct Host {
     pub address: SocketAddr,
     state: Arc<Shared>,
-    serving: JoinHandle<()>,
+    serving: Arc<Serving>,
 }
+
+/// Ends with the last `Host` of it.
+struct Serving(JoinHandle<()>);
 
 struct Shared {
     inner: Mutex<Inner>,
@@ -77,7 +80,12 @@ impl Host {
         let address = listener.local_addr().unwrap();
         let router = axum::Router::new().fallback(answer).with_state(Arc::clone(&state));
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Host { address, state, serving }
+        Host { address, state, serving: Arc::new(Serving(serving)) }
+    }
+
+    /// The same cluster, for a second server.
+    pub fn twin(&self) -> Host {
+        Host { address: self.address, state: Arc::clone(&self.state), serving: Arc::clone(&self.serving) }
     }
 
     pub fn write_kubeconfig(&self, path: &Path) {
@@ -101,7 +109,6 @@ impl Host {
     }
 
     /// What a webhook at this path answers to an AdmissionReview: the response without its uid.
-    #[allow(dead_code)]
     pub fn answer_webhook(&self, path: &str, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().webhooks.insert(path.to_owned(), Box::new(answer));
     }
@@ -119,18 +126,15 @@ impl Host {
         self.state.put(path, object);
     }
 
-    #[allow(dead_code)]
     pub fn remove(&self, path: &str) {
         self.state.remove(path);
     }
 
-    #[allow(dead_code)]
     pub fn object(&self, path: &str) -> Option<Value> {
         self.state.inner.lock().unwrap().objects.get(path).cloned()
     }
 
     /// Objects whose paths begin so.
-    #[allow(dead_code)]
     pub fn objects_below(&self, path: &str) -> Vec<Value> {
         let inner = self.state.inner.lock().unwrap();
         inner.objects.iter().filter(|(at, _)| at.starts_with(path)).map(|(_, object)| object.clone()).collect()
@@ -143,9 +147,9 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for Serving {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.0.abort();
     }
 }
 

@@ -102,6 +102,42 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_AUTHENTICATION_TOLERATE_LOOKUP_FAILURE")]
     pub authentication_tolerate_lookup_failure: bool,
 
+    /// Refuse to create objects in namespaces that the host cluster lacks or that are terminating
+    #[arg(long, env = "BALLAST_NAMESPACE_LIFECYCLE", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub namespace_lifecycle: bool,
+
+    /// Call the host cluster's admission webhooks that mean what is served here
+    #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub admission_webhooks: bool,
+
+    /// Post events to the host cluster
+    #[arg(long, env = "BALLAST_HOST_EVENTS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub host_events: bool,
+
+    /// Work only while holding a lease of the host cluster; a replica that does not hold it serves and stands by
+    #[arg(long, env = "BALLAST_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+
+    /// After this without a renewal others take over the lease
+    #[arg(long, env = "BALLAST_LEADER_ELECT_LEASE_DURATION", default_value = "15s")]
+    pub leader_elect_lease_duration: GoDuration,
+
+    /// After this without a renewal the holder gives up; less than the duration
+    #[arg(long, env = "BALLAST_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s")]
+    pub leader_elect_renew_deadline: GoDuration,
+
+    /// Between two tries to get or renew the lease; less than the deadline
+    #[arg(long, env = "BALLAST_LEADER_ELECT_RETRY_PERIOD", default_value = "2s")]
+    pub leader_elect_retry_period: GoDuration,
+
+    /// Name of the lease
+    #[arg(long, env = "BALLAST_LEADER_ELECT_RESOURCE_NAME", default_value = "ballast")]
+    pub leader_elect_resource_name: String,
+
+    /// Namespace of the lease
+    #[arg(long, env = "BALLAST_LEADER_ELECT_RESOURCE_NAMESPACE", default_value = "ballast-system")]
+    pub leader_elect_resource_namespace: String,
+
     /// How long the answer to a TokenReview is good for
     #[arg(long, env = "BALLAST_AUTHENTICATION_TOKEN_WEBHOOK_CACHE_TTL", default_value = "10s")]
     pub authentication_token_webhook_cache_ttl: GoDuration,

@@ -11,11 +11,13 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use self::sources::Sources;
-use super::certs;
 use super::config::{HostArgs, ServeArgs};
+use super::{UsageError, certs};
 use crate::auth::{AccessReviews, Authenticator, Authorizer, Policy, Rule, TokenReviews};
 use crate::clock::Clock;
-use crate::host::{AuthenticationConfig, Host, Place, Reviews};
+use crate::events::Sink;
+use crate::host::{AuthenticationConfig, Host, HostEvents, Lease, Namespaces, Place, Reviews, Terms, Webhooks};
+use crate::registry::Gate;
 use crate::server::{Check, Counts, Tls};
 
 pub struct Identity {
@@ -25,7 +27,6 @@ pub struct Identity {
     /// Made where no serving certificate was given.
     pub development: Option<certs::Files>,
     /// The host cluster, if there is one.
-    #[allow(dead_code)]
     pub host: Option<Host>,
     pub background: JoinSet<()>,
     is_config_read: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
@@ -77,6 +78,51 @@ impl Identity {
         let authorizer = Arc::new(authorizer(args, material.policy()?, authorization));
         background.spawn(sources.follow(material, tls.clone(), authenticator.clone(), authorizer.clone()));
         Ok(Identity { tls, authenticator, authorizer, development, host: main, background, is_config_read })
+    }
+
+    /// Who else has a say in what clients write.
+    pub fn gate(&mut self, args: &HostArgs) -> Option<Arc<dyn Gate>> {
+        let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
+        let namespaces = Namespaces::new(host);
+        self.background.spawn(namespaces.clone().follow());
+        let webhooks = Arc::new(Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle));
+        if args.admission_webhooks {
+            self.background.spawn(Arc::clone(&webhooks).follow());
+        }
+        Some(webhooks)
+    }
+
+    /// Where events go besides our own.
+    pub fn events(&self, args: &HostArgs) -> Option<Arc<dyn Sink>> {
+        let host = self.host.as_ref().filter(|_| args.host_events)?;
+        Some(Arc::new(HostEvents::new(host.clone())))
+    }
+
+    /// What decides which replica works.
+    pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<Lease>> {
+        if !args.leader_elect {
+            return Ok(None);
+        }
+        let Some(host) = &self.host else {
+            return Err(UsageError("--leader-elect needs --kubeconfig or --in-cluster".to_owned()).into());
+        };
+        let (duration, deadline) = (args.leader_elect_lease_duration.0, args.leader_elect_renew_deadline.0);
+        let retry = args.leader_elect_retry_period.0;
+        if duration <= deadline || deadline <= retry || retry.is_zero() {
+            let order =
+                "--leader-elect-lease-duration > --leader-elect-renew-deadline > --leader-elect-retry-period > 0";
+            return Err(UsageError(format!("wanted is {order}")).into());
+        }
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let terms = Terms {
+            namespace: args.leader_elect_resource_namespace.clone(),
+            name: args.leader_elect_resource_name.clone(),
+            identity: format!("{}_{}", machine.trim(), clock.uuid()),
+            duration,
+            renew_deadline: deadline,
+            retry_period: retry,
+        };
+        Ok(Some(Lease::new(host, terms)))
     }
 
     /// What readiness depends on here: behind a host cluster, knowing whom it lets in.

@@ -16,6 +16,7 @@ mod tests;
 use serde_json::Value;
 
 use super::admit::{Admission, Author};
+use super::gate::{Operation, Passage};
 use super::metadata::{self, Tree};
 use super::update::{self, Change, Stored};
 use super::{Part, Registry, Target, Written, batch, create, patch};
@@ -63,7 +64,7 @@ impl Registry {
     /// `None`: there is no such object, and the caller has not been found to be allowed to create it.
     pub async fn apply(
         &self,
-        _caller: &User,
+        caller: &User,
         target: &Target,
         body: Body,
         options: &WriteOptions,
@@ -77,6 +78,9 @@ impl Registry {
             let field_validation = options.field_validation;
             Admission { row, author: Author::Client, field_validation, now }
         };
+        let (core, dry_run) = (&*self.core, options.dry_run);
+        let creating = Passage { core, caller, target, operation: Operation::Create, dry_run };
+        let updating = Passage { core, caller, target, operation: Operation::Update, dry_run };
         let _turn = self.turns.take(&key).await;
         let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), &key, body)?;
         for _ in 0..patch::ATTEMPTS_MAX {
@@ -93,7 +97,7 @@ impl Registry {
                     return Ok(None);
                 }
                 refuse_duplicates(&admission, &duplicates, &mut warnings)?;
-                match self.create_applied(&admission, &writing, &config, &mut warnings, options.dry_run).await {
+                match self.create_applied(&creating, &admission, &writing, &config, &mut warnings).await {
                     // Somebody else was quicker, and then there is something to apply to.
                     Err(status) if status.reason == "AlreadyExists" => continue,
                     outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
@@ -106,13 +110,15 @@ impl Registry {
             update::check_uid(&stored, metadata::of(&config))?;
             let mut managed =
                 ManagedFields::decode(stored.managed.clone(), &row.api_version()).map_err(Status::internal)?;
-            let applied = match writing.apply(Some(&stored.tree), &config, &mut managed, options.force) {
+            let mut applied = match writing.apply(Some(&stored.tree), &config, &mut managed, options.force) {
                 Ok(applied) => applied,
                 Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
                 Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
+            warnings.extend(updating.mutate(&mut applied, Some(&stored.tree)).await?);
             let plan = update::plan(&admission, part, &mut stored, applied, Change::Apply(managed), &mut warnings)?;
+            warnings.extend(updating.validate_plan(&plan, &stored).await?);
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
@@ -124,11 +130,11 @@ impl Registry {
 
     async fn create_applied(
         &self,
+        passage: &Passage<'_>,
         admission: &Admission<'_>,
         writing: &Writing<'_>,
         config: &Tree,
         warnings: &mut Vec<String>,
-        dry_run: bool,
     ) -> Result<Written, Status> {
         let mut managed = ManagedFields::default();
         let mut object = match writing.apply(None, config, &mut managed, false) {
@@ -136,9 +142,11 @@ impl Registry {
             Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
             Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
         };
+        warnings.extend(passage.mutate(&mut object, None).await?);
         create::prepare(&self.core, admission, &mut object, warnings)?;
+        warnings.extend(passage.validate(&object, None).await?);
         create::set_managed(&mut object, managed);
-        self.insert(admission.row, object, false, Vec::new(), dry_run).await
+        self.insert(admission.row, object, false, Vec::new(), passage.dry_run).await
     }
 }
 

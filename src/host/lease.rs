@@ -1,0 +1,200 @@
+//! Which of several replicas works: whoever holds a lease of the host cluster (coordination.k8s.io).
+//!
+//! *Invariants:* a replica believes that it holds the lease for no longer than `renew_deadline` after its last
+//! renewal was *sent*, which ends before others may take it (`duration` after they saw it). Clocks of two
+//! machines are never compared: others are timed by when a change of theirs was seen here.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease as Record, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+use tokio::time::Instant;
+
+use super::{Host, reviews};
+use crate::metrics;
+
+/// How a lease is held. kube-controller-manager has 15, 10 and 2 seconds.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub namespace: String,
+    pub name: String,
+    /// Who this is.
+    pub identity: String,
+    /// After this without a renewal others take over.
+    pub duration: Duration,
+    /// After this without a renewal this replica gives up.
+    pub renew_deadline: Duration,
+    /// Between two tries.
+    pub retry_period: Duration,
+}
+
+/// Whether the lease is held now. Clones share it.
+#[derive(Clone, Default)]
+pub struct Fence {
+    held_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Fence {
+    pub fn is_held(&self) -> bool {
+        self.held_until().is_some_and(|until| Instant::now() < until)
+    }
+
+    fn held_until(&self) -> Option<Instant> {
+        *self.held_until.lock().expect("no panic while it is held")
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        *self.held_until.lock().expect("no panic while it is held") = until;
+    }
+}
+
+/// A lease that this replica wants, and then holds.
+pub struct Lease {
+    api: Api<Record>,
+    terms: Terms,
+    fence: Fence,
+    /// The holder's record as it was last seen, and when it had changed.
+    seen: Option<(LeaseSpec, Instant)>,
+}
+
+impl Lease {
+    pub fn new(host: &Host, terms: Terms) -> Lease {
+        let api = Api::namespaced(host.client.clone(), &terms.namespace);
+        Lease { api, terms, fence: Fence::default(), seen: None }
+    }
+
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Returns when the lease is held.
+    pub async fn acquire(&mut self) {
+        metrics::leader(false);
+        while !self.try_once().await {
+            tokio::time::sleep(self.terms.retry_period).await;
+        }
+        metrics::leader(true);
+        tracing::info!(identity = self.terms.identity, lease = self.terms.name, "holding the lease: workers start");
+    }
+
+    /// Renews until the lease is lost. To be called once it is held.
+    pub async fn keep(&mut self) {
+        loop {
+            let until = self.fence.held_until().unwrap_or_else(Instant::now);
+            let lost = tokio::time::sleep_until(until);
+            let renewed = async {
+                loop {
+                    tokio::time::sleep(self.terms.retry_period).await;
+                    if self.try_once().await {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = lost => break,
+                () = renewed => {}
+            }
+        }
+        self.fence.set(None);
+        metrics::leader(false);
+        tracing::error!(identity = self.terms.identity, lease = self.terms.name, "the lease was lost");
+    }
+
+    /// Gives the lease back, so that another replica need not wait for its end.
+    pub async fn release(mut self) {
+        if !self.fence.is_held() {
+            return;
+        }
+        self.fence.set(None);
+        metrics::leader(false);
+        let released = tokio::time::timeout(self.terms.retry_period, self.try_release()).await;
+        if !matches!(released, Ok(Ok(()))) {
+            tracing::info!("the lease could not be given back; others wait for its end");
+        }
+    }
+
+    async fn try_release(&mut self) -> Result<(), kube::Error> {
+        let mut record = self.api.get(&self.terms.name).await?;
+        let spec = record.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() == Some(&self.terms.identity) {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            self.api.replace(&self.terms.name, &PostParams::default(), &record).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes or renews the lease, if it may. False: somebody else holds it, or nobody could say.
+    async fn try_once(&mut self) -> bool {
+        let sent = Instant::now();
+        // A try that hangs must not keep this replica from seeing that its time is over.
+        match tokio::time::timeout(self.terms.renew_deadline, self.try_to_hold()).await {
+            Ok(Ok(true)) => {
+                self.fence.set(Some(sent + self.terms.renew_deadline));
+                true
+            }
+            Ok(Ok(false)) => false,
+            Ok(Err(error)) => {
+                tracing::warn!(error = reviews::sentence(&error), lease = self.terms.name, "failed to get the lease");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    async fn try_to_hold(&mut self) -> Result<bool, kube::Error> {
+        let now = MicroTime(jiff::Timestamp::now());
+        let Some(mut record) = self.api.get_opt(&self.terms.name).await? else {
+            let metadata = ObjectMeta {
+                name: Some(self.terms.name.clone()),
+                namespace: Some(self.terms.namespace.clone()),
+                ..ObjectMeta::default()
+            };
+            let spec = LeaseSpec { lease_transitions: Some(0), ..self.renewed(LeaseSpec::default(), &now) };
+            let record = Record { metadata, spec: Some(spec) };
+            return won(self.api.create(&PostParams::default(), &record).await);
+        };
+        let spec = record.spec.take().unwrap_or_default();
+        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
+            self.seen = Some((spec.clone(), Instant::now()));
+        }
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        let is_ours = holder == self.terms.identity;
+        let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
+        let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
+        if !is_ours && !holder.is_empty() && changed.elapsed() < lasts {
+            return Ok(false);
+        }
+        let transitions = spec.lease_transitions.unwrap_or_default();
+        let mut renewed = self.renewed(spec, &now);
+        if !is_ours {
+            renewed.lease_transitions = Some(transitions.saturating_add(1));
+            renewed.acquire_time = Some(now);
+        }
+        record.spec = Some(renewed);
+        won(self.api.replace(&self.terms.name, &PostParams::default(), &record).await)
+    }
+
+    fn renewed(&self, spec: LeaseSpec, now: &MicroTime) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(self.terms.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.terms.duration.as_secs().max(1)).unwrap_or(i32::MAX)),
+            acquire_time: spec.acquire_time.clone().or_else(|| Some(now.clone())),
+            renew_time: Some(now.clone()),
+            ..spec
+        }
+    }
+}
+
+/// Whoever wrote first has it.
+fn won<T>(outcome: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+    match outcome {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,129 @@
+//! Namespaces of the host cluster: nothing is created in one that is missing or about to go (AD2).
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+
+use super::{Host, reviews};
+use crate::k8s::{Cause, Details, GroupResource, Status};
+
+/// For a namespace that the watch has not brought (yet).
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+
+/// What is known of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    is_terminating: bool,
+    labels: BTreeMap<String, String>,
+}
+
+/// Clones share what they know.
+#[derive(Clone)]
+pub struct Namespaces {
+    api: Api<Namespace>,
+    known: Arc<RwLock<HashMap<String, Known>>>,
+}
+
+impl Namespaces {
+    pub fn new(host: &Host) -> Namespaces {
+        Namespaces { api: Api::all(host.client.clone()), known: Arc::default() }
+    }
+
+    /// Keeps up with the host cluster for as long as it is polled.
+    pub async fn follow(self) {
+        let mut listed: HashMap<String, Known> = HashMap::new();
+        let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(namespace)) => {
+                    listed.insert(namespace.name_any(), known(&namespace));
+                }
+                Ok(Event::InitDone) => *self.write() = std::mem::take(&mut listed),
+                Ok(Event::Apply(namespace)) => {
+                    self.write().insert(namespace.name_any(), known(&namespace));
+                }
+                Ok(Event::Delete(namespace)) => {
+                    self.write().remove(&namespace.name_any());
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch namespaces");
+                }
+            }
+        }
+    }
+
+    /// Whether an object may be created there.
+    pub async fn may_create(&self, resource: GroupResource, namespace: &str, name: &str) -> Result<(), Status> {
+        let found = self.read().get(namespace).cloned();
+        // The namespace may be younger than what the watch has brought.
+        let found = match found {
+            Some(found) => found,
+            None => self.look_up(namespace).await?,
+        };
+        match found.is_terminating {
+            true => Err(terminating(resource, namespace, name)),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        self.read().get(namespace).map(|known| known.labels.clone()).unwrap_or_default()
+    }
+
+    async fn look_up(&self, namespace: &str) -> Result<Known, Status> {
+        let found = match tokio::time::timeout(LOOKUP_MAX, self.api.get_opt(namespace)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(unknown(namespace, &reviews::sentence(&error))),
+            Err(_) => return Err(unknown(namespace, "no answer in time")),
+        };
+        let found = found.ok_or_else(|| Status::not_found(GroupResource::intern("namespaces"), namespace))?;
+        Ok(known(&found))
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Known>> {
+        self.known.read().expect("no panic while it is held")
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Known>> {
+        self.known.write().expect("no panic while it is held")
+    }
+}
+
+fn known(namespace: &Namespace) -> Known {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    let is_terminating = phase == Some("Terminating") || namespace.metadata.deletion_timestamp.is_some();
+    Known { is_terminating, labels: namespace.labels().clone() }
+}
+
+/// In kube-apiserver's words (AD2).
+fn terminating(resource: GroupResource, namespace: &str, name: &str) -> Status {
+    let message = format!(
+        "{resource} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is \
+         being terminated"
+    );
+    let cause = Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    };
+    let details = Details { causes: vec![cause], ..Details::of(resource, name) };
+    Status::failure(403, "Forbidden", message).with(details)
+}
+
+/// Nobody could say whether it is there, so nothing is created (failing closed).
+fn unknown(namespace: &str, why: &str) -> Status {
+    tracing::error!(namespace, why, "failed to look for a namespace");
+    Status::failure(
+        500,
+        "InternalError",
+        format!("Internal error occurred: namespace {namespace:?} could not be looked up"),
+    )
+}

@@ -1,0 +1,164 @@
+//! Webhooks of the host cluster are called for our kinds, and obeyed (AD3).
+
+use base64::Engine;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::aggregated::Aggregated;
+use crate::support::host::Fault;
+use crate::support::raw::Reply;
+use crate::support::wait_for;
+
+const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+const MASTER: [(&str, &str); 3] =
+    [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters"), ("Content-Type", "application/json")];
+
+fn rebalancer(name: &str) -> Value {
+    json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": name},
+        "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "no", "namespace": "shop"}]}})
+}
+
+/// Registers a webhook for rebalancers at `/hooks/{name}` of the host's address, after `shape` changed it.
+fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut Value)) {
+    let mut hook = json!({
+        "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "clientConfig": {"url": format!("http://{}/hooks/{name}", server.host.address)},
+        "rules": [{"apiGroups": ["apps.karmada.io"], "apiVersions": ["*"], "resources": ["workloadrebalancers"],
+            "operations": ["CREATE", "UPDATE", "DELETE"], "scope": "*"}],
+    });
+    shape(&mut hook);
+    let kind =
+        if sort.starts_with("mutating") { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
+    let path = format!("{CONFIGURATIONS}/{sort}/{name}");
+    let configuration = json!({"kind": kind, "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": name}, "webhooks": [hook]});
+    server.host.put(&path, configuration);
+}
+
+async fn create(server: &Aggregated, name: &str) -> Reply {
+    server.proxy().send(Method::POST, REBALANCERS, &MASTER, rebalancer(name).to_string()).await
+}
+
+/// Creates under ever new names until the answer is as it should be: a configuration takes a moment to arrive.
+async fn create_until(server: &Aggregated, what: &str, code: u16) -> Reply {
+    let mut number = 0;
+    wait_for(what, async || {
+        number += 1;
+        Some(create(server, &format!("{}-{number}", what.replace(' ', "-"))).await).filter(|it| it.code == code)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn ad3_a_validating_webhook_that_says_no_is_obeyed_in_its_words() {
+    let server = Aggregated::start().await;
+    server.host.answer_webhook("/hooks/guard", |review| {
+        let request = &review["request"];
+        let is_fine = request["operation"] != "CREATE" || request["userInfo"]["username"] != "admin";
+        json!({"allowed": is_fine, "warnings": ["mind the gap"],
+            "status": {"message": "not today", "code": 409, "reason": "Conflict"}})
+    });
+    register(&server, "validatingwebhookconfigurations", "guard", |_| {});
+    let refused = create_until(&server, "a refusal", 409).await.json();
+    assert_eq!(refused["message"], "admission webhook \"guard.example.com\" denied the request: not today");
+    assert_eq!(refused["reason"], "Conflict");
+    let jane = [("X-Remote-User", "jane"), MASTER[1], MASTER[2]];
+    let reply = server.proxy().send(Method::POST, REBALANCERS, &jane, rebalancer("hers").to_string()).await;
+    assert_eq!((reply.code.as_u16(), reply.header("warning")), (201, Some("299 - \"mind the gap\"")));
+    let asked = server.host.asked("/hooks/guard").pop().unwrap();
+    let request = &asked["request"];
+    assert_eq!((&asked["kind"], &asked["apiVersion"]), (&json!("AdmissionReview"), &json!("admission.k8s.io/v1")));
+    assert_eq!(request["resource"]["resource"], "workloadrebalancers");
+    assert_eq!(
+        (&request["name"], &request["dryRun"], &request["oldObject"]),
+        (&json!("hers"), &json!(false), &Value::Null)
+    );
+    assert!(request["object"]["metadata"]["uid"].is_string(), "what is judged is what is stored");
+
+    let path = format!("{REBALANCERS}/hers");
+    let patch = [MASTER[0], MASTER[1], ("Content-Type", "application/merge-patch+json")];
+    let labelled = server.proxy().send(Method::PATCH, &path, &patch, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+    assert_eq!(labelled.code, 200, "{}", labelled.text());
+    assert_eq!(server.proxy().send(Method::DELETE, &path, &MASTER, "").await.code, 200);
+    let operations: Vec<Value> =
+        server.host.asked("/hooks/guard").iter().rev().take(2).map(|it| it["request"]["operation"].clone()).collect();
+    assert_eq!(operations, ["DELETE", "UPDATE"]);
+    let deleted = server.host.asked("/hooks/guard").pop().unwrap();
+    assert_eq!(deleted["request"]["object"], Value::Null);
+    assert_eq!(deleted["request"]["oldObject"]["metadata"]["labels"]["a"], "b");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad3_a_mutating_webhook_changes_what_is_stored_and_cannot_make_another_object_of_it() {
+    let server = Aggregated::start().await;
+    let patch = |patch: Value| base64::engine::general_purpose::STANDARD.encode(patch.to_string());
+    let labels = patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}},
+        {"op": "add", "path": "/spec/unknown", "value": 1}]));
+    server
+        .host
+        .answer_webhook("/hooks/label", move |_| json!({"allowed": true, "patchType": "JSONPatch", "patch": labels}));
+    register(&server, "mutatingwebhookconfigurations", "label", |_| {});
+    let labelled = wait_for("a label", async || {
+        let reply = create(&server, &format!("n{}", server.host.asked("/hooks/label").len())).await.json();
+        (reply["metadata"]["labels"]["by"] == "hook").then_some(reply)
+    });
+    assert_eq!(labelled.await["spec"]["unknown"], Value::Null, "what no schema knows is dropped");
+    let rename = patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}]));
+    server
+        .host
+        .answer_webhook("/hooks/label", move |_| json!({"allowed": true, "patchType": "JSONPatch", "patch": rename}));
+    assert_eq!(create(&server, "renamed").await.code, 500);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad3_failures_are_refused_or_passed_over_as_the_policy_says() {
+    let server = Aggregated::start().await;
+    server.host.break_below("/hooks/strict", Fault::Code(500));
+    register(&server, "validatingwebhookconfigurations", "strict", |_| {});
+    let refused = create_until(&server, "a failure", 500).await.json();
+    let expected = "Internal error occurred: failed calling webhook \"strict.example.com\": failed to call webhook";
+    assert!(refused["message"].as_str().unwrap().starts_with(expected), "{refused}");
+    server.host.break_below("/hooks/strict", Fault::Garbage);
+    assert_eq!(create(&server, "garbage").await.code, 500);
+    server.host.break_below("/hooks/strict", Fault::Hang);
+    register(&server, "validatingwebhookconfigurations", "strict", |hook| {
+        hook["failurePolicy"] = json!("Ignore");
+        hook["timeoutSeconds"] = json!(1);
+    });
+    create_until(&server, "indifference", 201).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad3_selectors_conditions_and_dry_runs_decide_who_is_called() {
+    let server = Aggregated::start().await;
+    server.host.answer_webhook("/hooks/some", |_| json!({"allowed": false}));
+    register(&server, "validatingwebhookconfigurations", "some", |hook| {
+        hook["objectSelector"] = json!({"matchLabels": {"watched": "yes"}});
+        hook["matchConditions"] = json!([{"name": "not-jane", "expression": "request.userInfo.username != 'jane'"}]);
+        hook["sideEffects"] = json!("Some");
+    });
+    let send = async |user: &str, name: String, labels: Value, query: &str| {
+        let mut object = rebalancer(&name);
+        object["metadata"]["labels"] = labels;
+        let headers = [("X-Remote-User", user), MASTER[1], MASTER[2]];
+        server.proxy().send(Method::POST, &format!("{REBALANCERS}{query}"), &headers, object.to_string()).await
+    };
+    let watched = || json!({"watched": "yes"});
+    let mut number = 0;
+    let refused = wait_for("the webhook", async || {
+        number += 1;
+        Some(send("admin", format!("x{number}"), watched(), "").await).filter(|it| it.code == 403)
+    });
+    let message = refused.await.json()["message"].clone();
+    assert_eq!(message, "admission webhook \"some.example.com\" denied the request without explanation");
+    assert_eq!(send("admin", "unlabelled".to_owned(), json!({}), "").await.code, 201);
+    assert_eq!(send("jane", "by-jane".to_owned(), watched(), "").await.code, 201);
+    let dry = send("admin", "dry".to_owned(), watched(), "?dryRun=All").await;
+    assert_eq!(dry.code, 400);
+    assert!(dry.text().contains("does not support dry run"), "{}", dry.text());
+    server.stop().await;
+}

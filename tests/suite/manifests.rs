@@ -1,0 +1,156 @@
+//! What deploy/ ships is what is served, allowed and measured: read with Kubernetes' own types.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(deploy().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn yaml(text: &str) -> Vec<Value> {
+    let documents =
+        text.split("\n---\n").filter(|it| it.lines().any(|line| !line.starts_with('#') && !line.is_empty()));
+    documents.map(|document| serde_saphyr::from_str(document).unwrap()).collect()
+}
+
+fn manifests() -> Vec<Value> {
+    let index = &yaml(&read("manifests/kustomization.yaml"))[0];
+    let files = index["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
+    files.flat_map(|file| yaml(&read(&format!("manifests/{file}")))).collect()
+}
+
+/// Every member must be one that the type knows: what is written again is what was read.
+fn check<K: DeserializeOwned + serde::Serialize>(manifest: &Value) {
+    let name = &manifest["metadata"]["name"];
+    let read: K = serde_json::from_value(manifest.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let written = serde_json::to_value(&read).unwrap();
+    let mut missing = Vec::new();
+    compare(manifest, &written, String::new(), &mut missing);
+    assert!(missing.is_empty(), "{name} has members that its kind does not know: {missing:?}");
+}
+
+fn compare(given: &Value, known: &Value, path: String, missing: &mut Vec<String>) {
+    match (given, known) {
+        (Value::Object(given), Value::Object(known)) => {
+            for (member, value) in given {
+                let path = format!("{path}.{member}");
+                match known.get(member) {
+                    Some(known) => compare(value, known, path, missing),
+                    None => missing.push(path),
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(known)) => {
+            given.iter().zip(known).for_each(|(given, known)| compare(given, known, format!("{path}[]"), missing));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_manifest_is_of_its_kind() {
+    for manifest in manifests() {
+        match manifest["kind"].as_str().unwrap() {
+            "Namespace" => check::<Namespace>(&manifest),
+            "ServiceAccount" => check::<ServiceAccount>(&manifest),
+            "ClusterRole" => check::<ClusterRole>(&manifest),
+            "ClusterRoleBinding" => check::<ClusterRoleBinding>(&manifest),
+            "Role" => check::<Role>(&manifest),
+            "RoleBinding" => check::<RoleBinding>(&manifest),
+            "Deployment" => check::<Deployment>(&manifest),
+            "PersistentVolumeClaim" => check::<PersistentVolumeClaim>(&manifest),
+            "PodDisruptionBudget" => check::<PodDisruptionBudget>(&manifest),
+            "Service" => check::<Service>(&manifest),
+            "NetworkPolicy" => check::<NetworkPolicy>(&manifest),
+            "APIService" => check::<APIService>(&manifest),
+            kind => panic!("nobody checks {kind}"),
+        }
+    }
+}
+
+#[test]
+fn ag4_ag10_there_is_an_apiservice_for_each_group_and_version_that_is_served() {
+    let manifests = manifests();
+    let services: Vec<&Value> = manifests.iter().filter(|it| it["kind"] == "APIService").collect();
+    let registered: BTreeSet<String> =
+        services.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+    let kinds = ballast::api::kinds();
+    // The core group is the host cluster's own.
+    let served = kinds.rows().iter().filter(|row| !row.group.is_empty());
+    let served: BTreeSet<String> = served.map(|row| format!("{}.{}", row.version, row.group)).collect();
+    assert_eq!(registered, served);
+    for service in services {
+        let spec = &service["spec"];
+        let (group, version) = (spec["group"].as_str().unwrap(), spec["version"].as_str().unwrap());
+        assert_eq!(service["metadata"]["name"], format!("{version}.{group}"));
+        assert!((1..=20_000).contains(&spec["groupPriorityMinimum"].as_i64().unwrap()));
+        assert!((1..=1_000).contains(&spec["versionPriority"].as_i64().unwrap()));
+    }
+}
+
+#[test]
+fn az10_the_server_may_ask_what_it_asks() {
+    let manifests = manifests();
+    let binds = |kind: &str, role: &str| {
+        let mut bindings = manifests.iter().filter(|it| it["kind"] == kind);
+        bindings.any(|it| it["roleRef"]["name"] == role && it["subjects"][0]["name"] == "ballast")
+    };
+    assert!(binds("ClusterRoleBinding", "system:auth-delegator"));
+    assert!(binds("RoleBinding", "extension-apiserver-authentication-reader"));
+    assert!(binds("ClusterRoleBinding", "ballast") && binds("RoleBinding", "ballast:leader"));
+}
+
+#[test]
+fn the_deployments_flags_are_flags() {
+    let manifests = manifests();
+    let deployment = manifests.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_ballast")).args(&args).arg("--print-config").output();
+    let output = output.expect("the built binary starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("in-cluster: true") && shown.contains("shutdown-delay-duration: 10s"), "{shown}");
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let known: BTreeSet<String> = ballast::metrics::names().into_iter().collect();
+    let is_known = |name: &str| {
+        let stem = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        known.contains(name) || stem.is_some_and(|stem| known.contains(stem))
+    };
+    let rules = &yaml(&read("prometheus/ballast.rules.yaml"))[0];
+    let dashboard: Value = serde_json::from_str(&read("grafana/ballast.json")).unwrap();
+    let mut expressions: Vec<&str> = Vec::new();
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        expressions.push(rule["expr"].as_str().unwrap());
+    }
+    for panel in dashboard["panels"].as_array().unwrap() {
+        expressions.extend(panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap()));
+    }
+    assert!(expressions.len() > 30);
+    for expression in expressions {
+        let names = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| {
+            ["apiserver_", "ballast_", "authentication_", "authorization_", "process_"]
+                .iter()
+                .any(|it| word.starts_with(it))
+        });
+        for name in names {
+            assert!(is_known(name), "{name} in {expression}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod apply;
 mod auth;
 mod connections;
 mod documents;
+mod identity;
 mod kube_client;
 mod kubectl;
 mod limits;

@@ -1,0 +1,76 @@
+"""schemathesis over every document that `/openapi/v3` leads to: requests made from the schema, right and wrong.
+
+No answer may be a 5xx, have a status or a content type that the document does not name, or a body that its schema
+does not allow. What is not asked of the server: that it refuses whatever the schema does not allow (Kubernetes drops
+unknown fields and reads any text as a boolean), and that it accepts whatever the schema allows (names, references and
+versions have rules of their own).
+"""
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from ballast import Ballast
+
+HERE = Path(__file__).parent
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,"
+    "response_headers_conformance,response_schema_conformance"
+)
+SEED = 20260101
+# For each operation. Those with a whole object as their body take the most time, nearly all of it to think it up.
+EXAMPLES = {"cheap": 15, "bodies": 6}
+SECONDS = 400
+WORKERS = 2
+
+
+def documents(ballast):
+    context = ssl.create_default_context(cafile=ballast.ca)
+    context.load_cert_chain(ballast.cert, ballast.key)
+    with urllib.request.urlopen(f"{ballast.url}/openapi/v3", context=context) as answer:
+        return sorted(json.load(answer)["paths"])
+
+
+def run(ballast, document, part, folder):
+    """Runs one part of one document; what it said, if it found anything, and how many requests it made."""
+    methods = {"cheap": ["GET", "PATCH", "DELETE"], "bodies": ["POST", "PUT"]}[part]
+    phases = {"cheap": "coverage,fuzzing", "bodies": "fuzzing"}[part]
+    folder.mkdir(parents=True)
+    command = [
+        str(Path(sys.executable).parent / "st"), "run", f"{ballast.url}/openapi/v3/{document}", "--url", ballast.url,
+        "--tls-verify", ballast.ca, "--request-cert", ballast.cert, "--request-cert-key", ballast.key,
+        "--checks", CHECKS, "--phases", phases, "--seed", str(SEED), "-n", str(EXAMPLES[part]), "--workers", "1",
+        "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off", "--no-color",
+        *[word for method in methods for word in ("--include-method", method)],
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "SCHEMATHESIS_HOOKS": "schemathesis_hooks"}
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, timeout=SECONDS,
+    )  # fmt: skip
+    cases = re.search(r"(\d+) generated", ended.stdout)
+    return document, part, ended.returncode, ended.stdout, int(cases.group(1)) if cases else 0
+
+
+def test_every_answer_is_as_the_documents_say(tmp_path):
+    with Ballast() as ballast:
+        known = documents(ballast)
+        assert "apis/work.karmada.io/v1alpha2" in known
+        # The long ones first, so that the workers end at the same time.
+        parts = [(document, "bodies") for document in known if re.search(r"/v\d", document)]
+        parts += [(document, "cheap") for document in known]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            ends = list(pool.map(lambda one: run(ballast, *one, tmp_path / one[1] / one[0].replace("/", "_")), parts))
+        found = [f"{document} ({part}): {text}" for document, part, code, text, _ in ends if code]
+        cases = sum(cases for *_, cases in ends)
+        print(f"{cases} requests from {len(known)} documents")
+        if found:
+            pytest.fail("\n\n".join(found)[-20_000:])
+        assert cases > 1000

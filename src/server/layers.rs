@@ -95,7 +95,10 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
             let guarded = AssertUnwindSafe(within_deadline(&seen, body)).catch_unwind();
             guarded.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
         }
-        Err(status) => Err(status.clone()),
+        Err(status) => {
+            drop(body);
+            Err(status.clone())
+        }
     };
     unread::discard_rest(rest).await;
     let mut response = outcome.unwrap_or_else(|status| {

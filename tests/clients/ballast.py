@@ -9,9 +9,11 @@ import re
 import select
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,18 @@ class Ballast:
                 return found.group(1).decode()
         self.process.kill()
         raise AssertionError(f"the server did not become ready:\n{text.decode()}{self.log.read_text()}")
+
+    def tls(self):
+        """As the administrator, over HTTP/1.1: Python's own client speaks no HTTP/2."""
+        context = ssl.create_default_context(cafile=self.ca)
+        context.load_cert_chain(self.cert, self.key)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def get(self, path):
+        """The text at a path."""
+        with urllib.request.urlopen(self.url + path, context=self.tls(), timeout=START_SECONDS) as answer:
+            return answer.read().decode()
 
     def resident_kib(self):
         """Memory that it holds."""

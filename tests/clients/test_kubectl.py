@@ -277,6 +277,49 @@ def test_apply_prunes_what_is_no_longer_there(kubectl):
     assert names(kubectl.run("get", "rb", "-o", "name")) == ["a"]
 
 
+def test_server_side_apply_knows_who_owns_what(kubectl, server_side_apply):
+    applied = f"{RB}/ssa serverside-applied\n"
+    mine = kubectl.file(binding("ssa", replicas=1, labels={"a": "1", "b": "2"}))
+    assert kubectl.run("apply", "--server-side", "-f", mine, "--dry-run=server") == f"{RB}/ssa serverside-applied (server dry run)\n"
+    assert kubectl.run("get", "rb", "-o", "name") == ""
+    assert kubectl.run("apply", "--server-side", "-f", mine) == applied
+    version = kubectl.get("rb", "ssa")["metadata"]["resourceVersion"]
+    assert kubectl.run("apply", "--server-side", "-f", mine) == applied
+    assert kubectl.get("rb", "ssa")["metadata"]["resourceVersion"] == version, "nothing has changed"
+    owners = kubectl.get("rb", "ssa", "--show-managed-fields")["metadata"]["managedFields"]
+    assert ("kubectl", "Apply") in [(owner["manager"], owner["operation"]) for owner in owners]
+
+    theirs = kubectl.file(binding("ssa", replicas=3), name="theirs.yaml")
+    other = ("apply", "--server-side", "--field-manager=other", "-f", theirs)
+    refused = kubectl.fail(*other)
+    assert "Apply failed with 1 conflict: conflict with \"kubectl\"" in refused and ".spec.replicas" in refused, refused
+    difference, _ = kubectl.ends("diff", "--server-side", "--force-conflicts", "--field-manager=other", "-f", theirs, code=1)
+    assert "-  replicas: 1\n+  replicas: 3" in difference, difference
+    assert kubectl.run(*other, "--force-conflicts") == applied
+    assert ".spec.replicas" in kubectl.fail("apply", "--server-side", "-f", mine)
+
+    # What nobody claims any more goes; what somebody else claims stays.
+    less = kubectl.file(binding("ssa", labels={"a": "1"}))
+    assert kubectl.run("apply", "--server-side", "-f", less) == applied
+    ssa = kubectl.get("rb", "ssa")
+    labels = {name: value for name, value in ssa["metadata"]["labels"].items() if "/" not in name}
+    assert (labels, ssa["spec"]["replicas"]) == ({"a": "1"}, 3)
+    surprise = binding("ssa")
+    surprise["spec"]["surprise"] = 1
+    assert "field not declared in schema" in kubectl.fail("apply", "--server-side", "-f", kubectl.file(surprise))
+
+
+def test_what_was_applied_by_the_client_goes_on_on_the_server(kubectl, server_side_apply):
+    before = kubectl.file(binding("moved", replicas=1, labels={"a": "1", "b": "2"}))
+    kubectl.run("apply", "-f", before)
+    after = kubectl.file(binding("moved", replicas=2, labels={"a": "1"}), name="after.yaml")
+    assert kubectl.run("apply", "--server-side", "-f", after) == f"{RB}/moved serverside-applied\n"
+    moved = kubectl.get("rb", "moved")
+    assert moved["spec"]["replicas"] == 2 and "b" not in moved["metadata"]["labels"]
+    kubectl.run("apply", "-f", before)
+    assert kubectl.get("rb", "moved")["metadata"]["labels"]["b"] == "2"
+
+
 def test_a_patch_of_each_type(kubectl):
     kubectl.create(binding("p", replicas=1))
     patched = f"{RB}/p patched\n"

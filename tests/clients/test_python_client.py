@@ -171,6 +171,20 @@ def test_the_dynamic_client_creates_changes_and_deletes(bindings):
     assert len(bindings.get(namespace=NAMESPACE).items) == 1
 
 
+def test_the_dynamic_client_applies(bindings, server_side_apply):
+    def applied(manager, **more):
+        return bindings.server_side_apply(body=binding("s", **more), namespace=NAMESPACE, field_manager=manager)
+
+    assert applied("one", replicas=1).spec.replicas == 1
+    with pytest.raises(ConflictError):
+        applied("two", replicas=2)
+    two = binding("s", replicas=2)
+    forced = bindings.server_side_apply(body=two, namespace=NAMESPACE, field_manager="two", force_conflicts=True)
+    assert forced.spec.replicas == 2
+    owners = {owner.manager for owner in forced.metadata.managedFields}
+    assert {"one", "two"} <= owners
+
+
 def test_the_dynamic_client_watches(bindings):
     bindings.create(body=binding("w"), namespace=NAMESPACE)
     timer = threading.Timer(0.5, lambda: bindings.delete(name="w", namespace=NAMESPACE))

@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import random
-import ssl
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -241,10 +240,7 @@ def send(ballast, context, seed, count):
 
 def test_random_requests_bring_no_failure_and_leave_nothing():
     with Ballast() as ballast:
-        context = ssl.create_default_context(cafile=ballast.ca)
-        context.load_cert_chain(ballast.cert, ballast.key)
-        # Python's client does not speak HTTP/2.
-        context.set_alpn_protocols(["http/1.1"])
+        context = ballast.tls()
         idle_files = ballast.open_files()
 
         def round_of(count, first_seed):

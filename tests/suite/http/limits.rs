@@ -60,10 +60,12 @@ async fn a_refusal_before_the_body_is_read_leaves_the_connection_usable() {
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let admin = server.admin().over(protocol);
         let connection = admin.connect().await;
-        for _ in 0..50 {
-            let refused =
-                connection.send(Method::POST, REBALANCERS, &[("content-type", "text/plain")], sized(200_000)).await;
-            assert_eq!(refused.code, 415, "{protocol:?}");
+        for (path, code) in [(REBALANCERS, 415), ("/apis/%ff", 400), ("/nowhere", 404)] {
+            for _ in 0..20 {
+                let plain = ("content-type", "text/plain");
+                let refused = connection.send(Method::POST, path, &[plain], sized(200_000)).await;
+                assert_eq!(refused.code, code, "{protocol:?} {path}");
+            }
         }
         assert_eq!(connection.send(Method::GET, REBALANCERS, &[], "").await.code, 200);
     }

@@ -11,6 +11,7 @@ mod http;
 mod openapi;
 mod registry;
 mod requirements;
+mod rows;
 mod seed_samples;
 mod store;
 mod stories;

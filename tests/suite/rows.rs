@@ -1,0 +1,84 @@
+//! docs/apiserver.md against the tests: every row that must or should hold is observed by a test that carries
+//! its id, or by another that is named, or there is a reason.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_row_has_its_test_or_its_reason() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/apiserver.md")).unwrap();
+    let tests = test_names(root);
+    let carried: BTreeSet<String> = tests.iter().flat_map(|name| rows_of(name)).collect();
+    let named = table(&document, "## Observed under another name");
+    let excused = table(&document, "## Not observed");
+    let mut faults: Vec<String> = Vec::new();
+    for (row, test) in &named {
+        if !tests.contains(test) {
+            faults.push(format!("{row}: there is no test {test}"));
+        }
+    }
+    let listed: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("- ")).flat_map(str::split_whitespace).collect();
+    assert!(listed.len() > 300, "the lists of rows are there");
+    let has = |table: &[(String, String)], row: &str| table.iter().any(|(known, _)| known == row);
+    for row in listed {
+        let is_carried = carried.contains(&row.to_lowercase());
+        if !is_carried && !has(&named, row) && !has(&excused, row) {
+            faults.push(format!("{row}: no test carries it, and nothing says why"));
+        }
+        if is_carried && has(&excused, row) {
+            faults.push(format!("{row}: has a test, and an excuse for having none"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The ids at the beginning of a name: `st1_and_st2_status_is_kept` carries st1 and st2.
+fn rows_of(name: &str) -> Vec<String> {
+    let is_row = |word: &str| {
+        let (letters, digits) = word.split_at(word.len().min(2));
+        letters.len() == 2
+            && letters.bytes().all(|byte| byte.is_ascii_lowercase())
+            && !digits.is_empty()
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let words = name.split('_').take_while(|word| is_row(word) || *word == "and");
+    words.filter(|word| is_row(word)).map(str::to_owned).collect()
+}
+
+/// The rows of the table below this heading, up to the next one: id and second column.
+fn table(document: &str, heading: &str) -> Vec<(String, String)> {
+    let below = document.lines().skip_while(|line| *line != heading).skip(1);
+    let cells = below.take_while(|line| !line.starts_with("## ")).filter_map(|line| {
+        let (row, what) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+        Some((row.to_owned(), what.to_owned()))
+    });
+    cells.filter(|(row, _)| row != "row").collect()
+}
+
+/// The names of all test functions, wherever they are.
+fn test_names(root: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut waiting: Vec<PathBuf> = vec![root.join("src"), root.join("tests/suite")];
+    while let Some(place) = waiting.pop() {
+        if place.is_dir() {
+            waiting.extend(fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));
+        } else if place.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&place).unwrap();
+            let mut is_test = false;
+            for line in text.lines().map(str::trim_start) {
+                if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                    is_test = true;
+                } else if let Some((_, after)) = line.split_once("fn ").filter(|_| !line.starts_with("//")) {
+                    if is_test {
+                        names.extend(after.split(['(', '<']).next().map(str::to_owned));
+                    }
+                    is_test = false;
+                }
+            }
+        }
+    }
+    names
+}

@@ -10,6 +10,7 @@ mod rebalancer;
 mod scheduling;
 mod seeds;
 mod simulation;
+mod specified;
 mod task;
 mod ttl;
 mod wake;

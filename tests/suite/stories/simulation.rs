@@ -1,6 +1,7 @@
 //! Seeded lives of a whole system: users trigger, scale and edit, clusters fail, recover, go and come, the store fails,
 //! the clock steps, the process crashes between any two steps. After the faults end everything must settle, with no
 //! trigger lost or served twice, and everything written must be true. A failing seed is kept in `SEEDS_OF_OLD`.
+//! `cargo sim -- --seed N --steps M` (tests/sim) lives other lives, and longer ones.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,11 @@ use serde_json::{Value, json};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, primary_and_backup, rebalancer};
 use super::world::{CLUSTER, World, condition};
 
+#[cfg(test)]
 const SEEDS: u64 = 40;
+#[cfg(test)]
 const SEEDS_OF_OLD: [u64; 1] = [118];
-const STEPS: usize = 60;
+pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 4] = ["web", "db", "cache", "queue"];
 
@@ -45,13 +48,18 @@ struct Life {
 #[tokio::test]
 async fn whatever_happens_everything_settles_and_no_trigger_is_lost_or_served_twice() {
     for seed in SEEDS_OF_OLD.into_iter().chain(0..SEEDS) {
-        let mut life = Life::begin(seed).await;
-        let mut steps = Vec::new();
-        for _ in 0..STEPS {
-            steps.push(life.step().await);
-        }
-        life.end().await.unwrap_or_else(|fault| panic!("seed {seed}: {fault}\nafter {steps:#?}"));
+        live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}"));
     }
+}
+
+/// One life of so many steps, and what is wrong at its end.
+pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
+    let mut life = Life::begin(seed).await;
+    let mut taken = Vec::new();
+    for _ in 0..steps {
+        taken.push(life.step().await);
+    }
+    life.end().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
 impl Life {

@@ -119,7 +119,11 @@ impl World {
 
     /// Runs all workers until none has anything to do now.
     pub async fn settle(&mut self) {
-        for _ in 0..TURNS_MAX {
+        self.settle_within(TURNS_MAX).await;
+    }
+
+    pub async fn settle_within(&mut self, turns_max: usize) {
+        for _ in 0..turns_max {
             if !self.turn().await {
                 return;
             }

@@ -1,9 +1,10 @@
-//! The figures that need a whole server: `cargo bench --bench load -- create | rebalance | memory`.
+//! The figures that need a whole server: `cargo bench --bench load -- create | rebalance | fleet | memory`.
 //! Without a name all of them run. Numbers go to standard output; nothing is asserted about time.
 
 #![allow(clippy::print_stdout)]
 
 mod create;
+mod fleet;
 mod memory;
 #[path = "../../tests/support/process.rs"]
 #[allow(dead_code)]
@@ -21,6 +22,9 @@ async fn main() {
     }
     if wanted("rebalance") {
         rebalance::run().await;
+    }
+    if wanted("fleet") {
+        fleet::run().await;
     }
     if wanted("memory") {
         memory::run().await;

@@ -58,15 +58,15 @@ pub async fn run() {
     }
 }
 
-struct LogRow {
+pub struct LogRow {
     revision: i64,
     key: [String; 4],
     numbers: [i64; 3],
-    object: String,
+    pub object: String,
 }
 
 /// What the server wrote since a revision, batch by batch: the rows of a transaction share their time.
-async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
+pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
     let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object \
                FROM changes WHERE revision > ? ORDER BY revision";
@@ -88,7 +88,7 @@ async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
 
 /// The same rows in the same transactions, through sqlx alone: one connection, multi-row inserts, the
 /// same durability, a table with the same columns and the same index.
-async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
+pub async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
     const ROWS_PER_INSERT: usize = 256;
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteConnectOptions::new()

@@ -12,7 +12,7 @@ const FLEET: &str = ".kubernetes-fleet.io";
 /// One table per stored kind. Where both families have a kind of the same name, the table of Fleet's says so.
 pub fn tables(kinds: &Kinds) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
-    for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
+    for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version()) {
         let is_fleet = row.group.ends_with(FLEET);
         let name = table_name(row);
         let is_shared = kinds.rows().iter().any(|other| other.kind == row.kind && other.group != row.group);

@@ -46,6 +46,9 @@ impl Admission<'_> {
         };
         let mut object = body.value;
         self.check_type(&object)?;
+        if !self.row.is_stored_version() {
+            object.insert("apiVersion".to_owned(), self.row.stored_api_version().into());
+        }
         let managed_fields = self.check_metadata(&mut object)?;
         let record = Record::of(managed_fields);
         let mended = match self.author {

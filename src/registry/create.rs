@@ -41,7 +41,7 @@ impl Registry {
         let generated = prepare(&self.core, &admission, &mut object, &mut warnings)?;
         warnings.extend(passage.validate(&object, None).await?);
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
-        let mut managed = record.replacing(&[], || row.api_version()).unwrap_or_default();
+        let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
         writing.track(None, &object, &mut managed).map_err(Status::internal)?;
         set_managed(&mut object, managed);
         self.insert(row, object, generated, warnings, options.dry_run).await

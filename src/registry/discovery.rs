@@ -261,7 +261,7 @@ fn name_lists(row: &ResourceKind, resource: &mut Value) {
 
 /// DI4: eight bytes of the hash of the version that is stored.
 fn storage_version_hash(row: &ResourceKind) -> String {
-    let hash = Sha256::digest(format!("{}/{}/{}", row.group, row.version, row.kind));
+    let hash = Sha256::digest(format!("{}/{}/{}", row.group, row.stored_version, row.kind));
     STANDARD.encode(&hash[..8])
 }
 

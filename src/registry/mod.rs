@@ -87,7 +87,8 @@ pub struct Written {
 
 impl Registry {
     pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
-        let rows = kinds.rows().iter().map(|row| (row.resource, Arc::clone(row))).collect();
+        let stored = kinds.rows().iter().filter(|row| row.is_stored_version());
+        let rows = stored.map(|row| (row.resource, Arc::clone(row))).collect();
         Registry {
             core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new() }),
             actions: BTreeMap::new(),

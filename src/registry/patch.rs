@@ -86,7 +86,10 @@ struct Patched {
 }
 
 fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
-    let value = patch.apply(stored.whole())?;
+    let mut tree = stored.whole();
+    // A patch is about the object in the words of its own version.
+    tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
+    let value = patch.apply(tree)?;
     // The whole object is shown in the refusal, so its text is made before it is taken apart.
     let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
     let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() })?;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::k8s::human_duration::human_duration;
 use crate::k8s::json_path::JsonPath;
 use crate::k8s::{Object, Revision, Time};
-use crate::resource::ResourceKind;
+use crate::resource::{ResourceKind, Wording};
 
 /// What closes a list that `head` opened.
 pub const TAIL: &[u8] = b"]}";
@@ -77,6 +77,7 @@ impl Page {
 
 /// Makes the rows of one kind.
 pub struct Printer {
+    wording: Wording,
     columns: Vec<Column>,
     /// `columnDefinitions`, serialized.
     definitions: String,
@@ -131,7 +132,11 @@ impl Printer {
                 Column { kind: column.kind, path: JsonPath::parse(kind), name: JsonPath::parse(&format!(".{name}")) }
             }
         });
-        Printer { columns: columns.collect(), definitions: Value::from(definitions).to_string() }
+        Printer {
+            wording: row.wording(),
+            columns: columns.collect(),
+            definitions: Value::from(definitions).to_string(),
+        }
     }
 
     /// A Table up to its first row.
@@ -161,7 +166,7 @@ impl Printer {
         match form.include {
             Include::None => row.extend_from_slice(b"null"),
             Include::Metadata => write_metadata(&mut row, form.api_version, &parts),
-            Include::Object => row.extend_from_slice(&object.json),
+            Include::Object => row.extend_from_slice(&self.wording.of(object)),
         }
         row.push(b'}');
         row.into()

@@ -218,7 +218,7 @@ fn managed(
     is_same: bool,
     change: Change<'_>,
 ) -> Result<Option<Option<Value>>, Status> {
-    let api_version = || admission.row.api_version();
+    let api_version = || admission.row.stored_api_version();
     let decode = |list: Vec<Value>| ManagedFields::decode(list, &api_version()).map_err(Status::internal);
     let managed = match change {
         Change::Apply(managed) => managed,

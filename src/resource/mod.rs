@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::k8s::{FieldErrors, GroupResource, Time};
+use crate::k8s::{FieldErrors, GroupResource, Object, Time};
 
 pub mod schema;
 mod typed;
@@ -101,10 +102,13 @@ type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
-/// One row: a `Resource` with its type erased.
+/// One row: a `Resource` with its type erased. A kind that is served in several versions has a row for each; the first
+/// is the version that is stored.
+#[derive(Clone)]
 pub struct ResourceKind {
     pub group: &'static str,
     pub version: &'static str,
+    pub stored_version: &'static str,
     pub kind: &'static str,
     pub plural: &'static str,
     pub singular: &'static str,
@@ -132,6 +136,7 @@ impl ResourceKind {
         ResourceKind {
             group: T::GROUP,
             version: T::VERSION,
+            stored_version: T::VERSION,
             kind: T::KIND,
             plural: T::PLURAL,
             singular: T::SINGULAR,
@@ -155,10 +160,7 @@ impl ResourceKind {
 
     /// `work.karmada.io/v1alpha2`; `v1` in the core group.
     pub fn api_version(&self) -> String {
-        match self.group {
-            "" => self.version.to_owned(),
-            group => format!("{group}/{}", self.version),
-        }
+        group_version(self.group, self.version)
     }
 
     /// Where the URLs of its group and version begin: `apis/work.karmada.io/v1alpha2`, `api/v1`.
@@ -167,8 +169,62 @@ impl ResourceKind {
         format!("{root}/{}", self.api_version())
     }
 
+    /// The row of another version, whose objects differ in `apiVersion` and in nothing else.
+    #[must_use]
+    pub fn served_as(&self, version: &'static str, openapi_package: &'static str) -> ResourceKind {
+        ResourceKind { version, openapi_package, ..self.clone() }
+    }
+
+    pub fn is_stored_version(&self) -> bool {
+        self.version == self.stored_version
+    }
+
+    pub fn stored_api_version(&self) -> String {
+        group_version(self.group, self.stored_version)
+    }
+
+    /// Writes stored objects in this version.
+    pub fn wording(&self) -> Wording {
+        let wanted = self.api_version();
+        Wording { stored: (!self.is_stored_version()).then(|| self.stored_api_version()), wanted }
+    }
+
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    }
+}
+
+/// How stored objects are worded in the version that was asked for.
+#[derive(Clone, Debug)]
+pub struct Wording {
+    /// The stored `apiVersion`; None if it is the one that is wanted.
+    stored: Option<String>,
+    wanted: String,
+}
+
+impl Wording {
+    /// The object's bytes are sent as they are.
+    pub fn is_verbatim(&self) -> bool {
+        self.stored.is_none()
+    }
+
+    pub fn of(&self, object: &Object) -> Bytes {
+        let Some(stored) = &self.stored else { return object.json.clone() };
+        // Objects are written with their members in order, and `apiVersion` comes first.
+        let head = |version: &str| format!(r#"{{"apiVersion":"{version}""#);
+        if let Some(rest) = object.json.strip_prefix(head(stored).as_bytes()) {
+            return [head(&self.wanted).as_bytes(), rest].concat().into();
+        }
+        let Ok(mut tree) = object.value() else { return object.json.clone() };
+        tree.insert("apiVersion".to_owned(), Value::from(self.wanted.as_str()));
+        serde_json::to_vec(&tree).map_or_else(|_| object.json.clone(), Bytes::from)
     }
 }
 

@@ -27,7 +27,7 @@ pub fn object(
     accepted: Accepted,
 ) -> Result<Response, Status> {
     match accepted.form {
-        Form::Whole => respond::stored(code, accepted, &object.json),
+        Form::Whole => respond::stored(code, accepted, &row.wording().of(object)),
         Form::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
             respond::stored(code, accepted, &Printer::of(row).single(&form, object, Columns::Named))
@@ -48,7 +48,10 @@ pub fn list(
     let remaining = remaining.and_then(|count| u64::try_from(count).ok());
     let page = Page { revision, continue_token, remaining };
     let (head, piece): (Bytes, Piece) = match accepted.form {
-        Form::Whole => (whole_head(row, &page), Box::new(|object| object.json.clone())),
+        Form::Whole => {
+            let wording = row.wording();
+            (whole_head(row, &page), Box::new(move |object| wording.of(object)))
+        }
         Form::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
             let printer = Printer::of(row);
@@ -61,11 +64,11 @@ pub fn list(
     };
     let stored_bytes = items.iter().map(|item| item.json.len()).sum::<usize>();
     let size = match accepted.form {
-        Form::Whole => {
+        Form::Whole if row.is_stored_version() => {
             let commas = items.len().saturating_sub(1);
             Size::Exactly(head.len() + stored_bytes + commas + table::TAIL.len())
         }
-        Form::Table(_) | Form::Metadata(_) => Size::About(stored_bytes),
+        Form::Whole | Form::Table(_) | Form::Metadata(_) => Size::About(stored_bytes),
     };
     let pieces = frames::joined(head, items, piece, Bytes::from_static(table::TAIL));
     if accepted.encoding == Encoding::Yaml {

@@ -22,7 +22,7 @@ use crate::k8s::{Object, Query, Revision, Status};
 use crate::metrics;
 use crate::registry::table::{self, Columns, Printer, TableForm};
 use crate::registry::{Watch, WatchEvent};
-use crate::resource::ResourceKind;
+use crate::resource::{ResourceKind, Wording};
 
 /// Ready events are put into one piece up to this size.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -35,7 +35,7 @@ pub fn response(
     accepted: Accepted,
 ) -> Result<Response, Status> {
     let writer = match accepted.form {
-        Form::Whole => Writer::Whole { row: row.clone() },
+        Form::Whole => Writer::Whole { row: row.clone(), wording: row.wording() },
         Form::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
         Form::Table(version) => Writer::Table {
             printer: Printer::of(row),
@@ -81,6 +81,7 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
 enum Writer {
     Whole {
         row: Arc<ResourceKind>,
+        wording: Wording,
     },
     Metadata {
         api_version: &'static str,
@@ -112,7 +113,7 @@ impl Lines {
 
     fn object(&mut self, object: &Object) -> Bytes {
         match &mut self.writer {
-            Writer::Whole { .. } => object.json.clone(),
+            Writer::Whole { wording, .. } => wording.of(object),
             Writer::Metadata { api_version } => table::metadata(api_version, object),
             Writer::Table { printer, form, columns } => {
                 // Ages are told as of now, however long the watch has lasted.
@@ -129,7 +130,7 @@ impl Lines {
             false => Value::Null,
         };
         match &mut self.writer {
-            Writer::Whole { row } => {
+            Writer::Whole { row, .. } => {
                 let mut metadata = json!({"resourceVersion": revision.to_string()});
                 if is_initial_end {
                     metadata["annotations"] = annotations;

@@ -138,7 +138,7 @@ fn an_object_with_every_field_set_survives_the_typed_form() {
 /// An object with every field set needs no pruning and no default, is valid, and is itself again after
 /// `typed` has sent it through the type of its kind.
 pub fn check_full_objects(kinds: &Kinds, typed: fn(&str, &Value) -> Value) {
-    for kind in kinds.rows() {
+    for kind in kinds.rows().iter().filter(|kind| kind.is_stored_version()) {
         let mut full = full_object(kind);
         let sent = full.clone();
         assert_eq!(kind.schema.prune(&mut full), Vec::<String>::new(), "{}", kind.kind);

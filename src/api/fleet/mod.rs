@@ -5,12 +5,18 @@ pub mod cluster;
 pub mod placement;
 
 use crate::api::meta::Condition;
-use crate::resource::ResourceKind;
 use crate::resource::schema::mark::Keyed;
+use crate::resource::{ResourceKind, Scope};
 
-/// The family's kinds, in the order of discovery.
+/// Upstream's Go packages of the versions that are served beside the stored one.
+const CLUSTER_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1";
+const PLACEMENT_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1";
+
+/// The family's kinds, in the order of discovery. As upstream, `v1beta1` is stored and the cluster-scoped kinds are
+/// served as `v1`, too. Differs from KubeFleet: both versions have all fields, where upstream's `v1` lacks the newest, so
+/// nothing is lost on the way through it.
 pub fn rows() -> Vec<ResourceKind> {
-    vec![
+    let beta = vec![
         ResourceKind::of::<cluster::v1beta1::MemberCluster>(),
         ResourceKind::of::<placement::v1beta1::ClusterResourceBinding>(),
         ResourceKind::of::<placement::v1beta1::ClusterResourcePlacement>(),
@@ -20,7 +26,13 @@ pub fn rows() -> Vec<ResourceKind> {
         ResourceKind::of::<placement::v1beta1::ResourcePlacement>(),
         ResourceKind::of::<placement::v1beta1::ResourceSnapshot>(),
         ResourceKind::of::<placement::v1beta1::SchedulingPolicySnapshot>(),
-    ]
+    ];
+    let stable: Vec<ResourceKind> = beta
+        .iter()
+        .filter(|row| row.scope == Scope::Cluster)
+        .map(|row| row.served_as("v1", if row.group.starts_with("cluster.") { CLUSTER_V1 } else { PLACEMENT_V1 }))
+        .collect();
+    beta.into_iter().chain(stable).collect()
 }
 
 /// Fleet's kinds keep one condition of each type; Karmada's lists of conditions are plain.

@@ -109,7 +109,7 @@ impl Registry {
             }
             update::check_uid(&stored, metadata::of(&config))?;
             let mut managed =
-                ManagedFields::decode(stored.managed.clone(), &row.api_version()).map_err(Status::internal)?;
+                ManagedFields::decode(stored.managed.clone(), &row.stored_api_version()).map_err(Status::internal)?;
             let mut applied = match writing.apply(Some(&stored.tree), &config, &mut managed, options.force) {
                 Ok(applied) => applied,
                 Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
@@ -194,6 +194,8 @@ fn read(admission: &Admission<'_>, key: &Key, body: Body) -> Result<Config, Stat
     }
     // All fields are known, so this only brings values into the form in which they are stored.
     row.schema.prune(&mut config);
+    // Versions differ in their name alone, so owners are recorded under that of the stored one, whoever asks.
+    config.insert("apiVersion".to_owned(), row.stored_api_version().into());
     Ok(Config { config, mended, duplicates })
 }
 

@@ -90,7 +90,7 @@ impl Writing<'_> {
         if comparison.is_empty() {
             return Ok(());
         }
-        let api_version = self.row.api_version();
+        let api_version = self.row.stored_api_version();
         let me = self.by(Operation::Update, name);
         let written = comparison.written();
         managed.take_from_others(&me, &written.union(&comparison.removed))?;
@@ -116,7 +116,7 @@ impl Writing<'_> {
         let Some(live) = live else {
             let mine = self.wanted(config).difference(stripped());
             let me = self.by(Operation::Apply, self.manager);
-            managed.set(&me, &self.row.api_version(), mine, self.now);
+            managed.set(&me, &self.row.stored_api_version(), mine, self.now);
             return Ok(config.clone());
         };
         if managed.is_empty() {
@@ -150,7 +150,7 @@ impl Writing<'_> {
         let comparison = schema.compare(live, &merged).filtered(|element| self.reaches(element));
         let written = comparison.written();
         if !force {
-            let conflicts = conflicts(managed, &me, &written, &self.row.api_version())?;
+            let conflicts = conflicts(managed, &me, &written, &self.row.stored_api_version())?;
             let conflicts = match self.manager == KUBECTL && !conflicts.is_empty() {
                 true => self.without_own_history(live, conflicts),
                 false => conflicts,
@@ -163,7 +163,7 @@ impl Writing<'_> {
         let mine = wanted.difference(stripped());
         let is_as_before = before.as_ref() == Some(&mine) && comparison.is_empty();
         let time = if is_as_before { time.unwrap_or(self.now) } else { self.now };
-        managed.set(&me, &self.row.api_version(), mine, time);
+        managed.set(&me, &self.row.stored_api_version(), mine, time);
         Ok(merged)
     }
 
@@ -199,7 +199,8 @@ impl Writing<'_> {
         let Some(last) = last_applied(live).and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
             return conflicts;
         };
-        if metadata::text(&last, "apiVersion") != self.row.api_version() {
+        let known = [self.row.api_version(), self.row.stored_api_version()];
+        if !known.iter().any(|version| metadata::text(&last, "apiVersion") == version) {
             return conflicts;
         }
         let schema = &self.row.schema;

@@ -10,4 +10,5 @@ mod kubectl;
 mod limits;
 mod verbs;
 mod rows;
+mod versions;
 mod watch;

@@ -6,6 +6,8 @@ use utoipa::ToSchema;
 use super::member_cluster_status::MemberClusterStatus;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::names::{label_value_faults, qualified_name_faults};
+use crate::k8s::{FieldErrors, FieldPath};
 use crate::resource::schema::mark::Atomic;
 use crate::resource::{Column, Resource, Scope};
 
@@ -94,6 +96,37 @@ impl Resource for MemberCluster {
         },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1beta1";
+
+    fn validate(object: &MemberCluster, _old: Option<&MemberCluster>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        if name.len() > NAME_MAX {
+            let rule = format_args!("the name field cannot have length exceeding {NAME_MAX}");
+            errors.invalid(&FieldPath::new("metadata.name"), name, rule);
+        }
+        taints(&object.spec.taints, &FieldPath::new("spec.taints"), &mut errors);
+        errors
+    }
+}
+
+/// Names of namespaces and labels are made from it.
+const NAME_MAX: usize = 63;
+
+/// As upstream's webhook: what no toleration could name, and what is there twice.
+fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
+    for (index, taint) in taints.iter().enumerate() {
+        let at = at.index(index);
+        for fault in qualified_name_faults(&taint.key) {
+            errors.invalid(&at.child("key"), &taint.key, fault);
+        }
+        let value = taint.value.as_deref().unwrap_or_default();
+        for fault in label_value_faults(value) {
+            errors.invalid(&at.child("value"), value, fault);
+        }
+        if taints[..index].contains(taint) {
+            errors.invalid(&at, taint, "taints must be unique");
+        }
+    }
 }
 
 /// Who speaks for the cluster and what keeps workloads away.
@@ -168,4 +201,30 @@ pub enum DeleteValidationMode {
     Skip,
     /// It may not.
     Strict,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(taints: Value, expected: &[&str]) {
+        let spec = json!({"identity": {"kind": "User", "name": "a"}, "taints": taints});
+        let cluster = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+        let found: Vec<String> = MemberCluster::validate(&cluster, None).iter().map(ToString::to_string).collect();
+        let fits = found.len() == expected.len() && found.iter().zip(expected).all(|(f, e)| f.contains(e));
+        assert!(fits, "{found:?}");
+    }
+
+    #[test]
+    fn taints_that_nothing_could_tolerate_are_refused() {
+        let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+        check(json!([taint("a", "b"), taint("a", "c"), {"key": "a", "effect": "NoSchedule"}]), &[]);
+        check(json!([taint("a", "b"), taint("a", "b")]), &["spec.taints[1]"]);
+        check(json!([taint("a", "val&123:98_")]), &["a valid label must be an empty string or consist of"]);
+        check(json!([taint("key&", "b")]), &["spec.taints[0].key"]);
+        check(json!([taint("", "b")]), &["name part must be non-empty", "name part must consist of"]);
+    }
 }

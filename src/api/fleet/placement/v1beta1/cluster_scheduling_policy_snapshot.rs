@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::policy_snapshot::{COLUMNS, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use super::validate;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
 /// The policy of a cluster-scoped placement as it was at one time, and what the scheduler made of it.
@@ -42,4 +44,11 @@ impl Resource for ClusterSchedulingPolicySnapshot {
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(
+        object: &ClusterSchedulingPolicySnapshot,
+        _old: Option<&ClusterSchedulingPolicySnapshot>,
+    ) -> FieldErrors {
+        validate::policy_snapshot(&object.spec)
+    }
 }

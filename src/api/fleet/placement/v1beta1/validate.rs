@@ -6,6 +6,7 @@ use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, Stat
 use super::policy::{
     Affinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, PropertySelectorRequirement, Toleration,
 };
+use super::policy_snapshot::SchedulingPolicySnapshotSpec;
 use super::strategy::{ApplyStrategyType, IntOrPercent, ReportBackStrategyType, RolloutStrategy, RolloutStrategyType};
 use crate::api::meta::LabelSelector;
 use crate::k8s::selector::{Selector, is_dns_subdomain, is_label_key, is_label_value};
@@ -30,6 +31,15 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     strategy(&spec.strategy, &at.child("strategy"), &mut errors);
     if let Some(old) = old {
         transition(spec, old, &at, &mut errors);
+    }
+    errors
+}
+
+/// A snapshot's policy is that of a placement, which was judged as a whole; what its own schema asks is asked here, too.
+pub(super) fn policy_snapshot(spec: &SchedulingPolicySnapshotSpec) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if let Some(policy) = &spec.policy {
+        Checks { errors: &mut errors }.tolerations(&policy.tolerations, &FieldPath::new("spec.policy.tolerations"));
     }
     errors
 }

@@ -30,7 +30,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const HEADER_READ_MAX: Duration = Duration::from_secs(32);
 /// Watches of one client share one connection: a fleet's agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-const HEADER_LIST_BYTES_MAX: u32 = 64 * 1024;
+/// Upstream's (LI5): a front proxy sends one header for each group of a user, and some have thousands.
+const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
+const HEADERS_MAX: usize = 8192;
 /// What a client may send ahead on one request, and on all requests of a connection together.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -187,6 +189,7 @@ fn connection_builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
     } else {
         let mut builder = builder.http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_READ_MAX);
+        builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_LIST_BYTES_MAX as usize);
         builder
     }
 }

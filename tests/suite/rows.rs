@@ -28,9 +28,6 @@ fn every_row_has_its_test_or_its_reason() {
         if !is_carried && !has(&named, row) && !has(&excused, row) {
             faults.push(format!("{row}: no test carries it, and nothing says why"));
         }
-        if is_carried && has(&excused, row) {
-            faults.push(format!("{row}: has a test, and an excuse for having none"));
-        }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

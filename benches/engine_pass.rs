@@ -5,10 +5,10 @@
 //!
 //! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one pass. Each binding is
 //! timed in several rounds, of which the median counts; of a long batch, the median of its stretches of 200 bindings.
-//! Time is the thread's own (CPU time) where the kernel tells it, so that a busy machine shows less.
 //!
 //! `-- flat` measures batches of 1,000, 10,000 and 100,000 in turns, several times over, and says how far apart they are:
-//! in turns, because a machine that grows slower or faster meanwhile would look like a cost that grows with the batch.
+//! in turns and by the time of the thread, because a machine that grows slower or faster meanwhile would look like a cost
+//! that grows with the batch.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
@@ -62,9 +62,9 @@ fn measure(size: usize, karmada_us: f64) {
     let mut times = vec![Vec::new(); requests.len()];
     for _ in 0..ROUNDS {
         for (request, times) in requests.iter().zip(&mut times) {
-            let start = cpu_time();
+            let start = Instant::now();
             black_box(cold(request));
-            times.push(cpu_time() - start);
+            times.push(start.elapsed());
         }
     }
     let allocations = counted(|| requests.iter().for_each(|request| drop(black_box(cold(request)))));
@@ -74,9 +74,9 @@ fn measure(size: usize, karmada_us: f64) {
     for _ in 0..ROUNDS {
         let mut pass = Pass::new(&fleet, &workloads, &profile);
         for (request, times) in requests.iter().zip(&mut times) {
-            let start = cpu_time();
+            let start = Instant::now();
             black_box(pass.decide(request));
-            times.push(cpu_time() - start);
+            times.push(start.elapsed());
         }
     }
     let batch = || drop(black_box(decide_all(&fleet, &workloads, &requests, &profile)));
@@ -88,9 +88,9 @@ fn measure(size: usize, karmada_us: f64) {
         let rounds = count / requests.len();
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let start = cpu_time();
+            let start = Instant::now();
             decide_each();
-            times.push((cpu_time() - start) / requests.len() as u32);
+            times.push(start.elapsed() / requests.len() as u32);
         }
         let allocations = counted(decide_each) / requests.len() as f64;
         row(size, &format!("batch of {count}"), &mut medians(vec![times]), allocations, karmada_us);
@@ -103,23 +103,24 @@ fn measure(size: usize, karmada_us: f64) {
         let summary = cluster.status.resource_summary.get_or_insert_default();
         summary.allocated.insert("pods".to_owned(), (turn as i64 % 90).into());
         cluster.metadata.labels.insert("turn".to_owned(), (turn % 7).to_string());
-        let start = cpu_time();
+        let start = Instant::now();
         changed.upsert(lower::cluster(&cluster).0);
-        times.push(cpu_time() - start);
+        times.push(start.elapsed());
     }
     row(size, "one cluster changed", &mut times, f64::NAN, f64::NAN);
 
     let mut times = Vec::new();
     for binding in &input.bindings {
-        let start = cpu_time();
+        let start = Instant::now();
         black_box(lower::resource_binding(binding));
-        times.push(cpu_time() - start);
+        times.push(start.elapsed());
     }
     let lowering = || input.bindings.iter().for_each(|binding| drop(black_box(lower::resource_binding(binding))));
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
 }
 
-/// Time that this thread has run; that has passed, where the kernel does not tell.
+/// Time that this thread has run; that has passed, where the kernel does not tell. Told in ticks of milliseconds: for long
+/// stretches only.
 fn cpu_time() -> Duration {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

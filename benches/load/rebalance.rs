@@ -35,10 +35,9 @@ pub async fn run() {
         let created = client.post(REBALANCERS, &rebalancer).await.expect("created");
         let since: i64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         let accepted = begun.elapsed();
-        await_scheduled(&client, BINDINGS, |binding| {
-            let version: i64 = binding["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-            let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
-            version > since && triggered.is_some() && triggered <= binding["status"]["lastScheduledTime"].as_str()
+        await_scheduled(&client, BINDINGS, since, |binding| {
+            let triggered = &binding.spec.reschedule_triggered_at;
+            triggered.is_some() && *triggered <= binding.status.last_scheduled_time
         })
         .await;
         let whole = begun.elapsed();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ballast::cli::client::Client;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
@@ -97,18 +98,57 @@ pub async fn make_bindings(client: &Arc<Client>, count: usize) {
         }
     })
     .await;
-    await_scheduled(client, count, |binding| binding["status"]["lastScheduledTime"].is_string()).await;
+    await_scheduled(client, count, 0, |binding| binding.status.last_scheduled_time.is_some()).await;
 }
 
-/// Waits until `count` different bindings are as wanted.
-pub async fn await_scheduled(client: &Client, count: usize, wanted: impl Fn(&Value) -> bool) {
+/// As much of an event as says how far a binding is: a client that decoded everything would measure itself.
+#[derive(Deserialize)]
+struct Seen {
+    object: Binding,
+}
+
+#[derive(Deserialize)]
+pub struct Binding {
+    pub metadata: Metadata,
+    #[serde(default)]
+    pub spec: Spec,
+    #[serde(default)]
+    pub status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    #[serde(default)]
+    pub name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    pub reschedule_triggered_at: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub last_scheduled_time: Option<String>,
+}
+
+/// Waits until `count` different bindings are as wanted, in what came after a revision; 0 is everything.
+pub async fn await_scheduled(client: &Client, count: usize, since: i64, wanted: impl Fn(&Binding) -> bool) {
     let mut done = BTreeSet::new();
+    let path = match since {
+        0 => ALL_BINDINGS.to_owned(),
+        since => format!("{ALL_BINDINGS}?resourceVersion={since}"),
+    };
     let all = client
-        .watch(ALL_BINDINGS, |event| {
-            if wanted(&event["object"]) {
-                done.insert(event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+        .watch_lines(&path, |line| {
+            let Seen { object } = serde_json::from_slice(line)?;
+            if wanted(&object) {
+                done.insert(object.metadata.name);
             }
-            done.len() == count
+            Ok(done.len() == count)
         })
         .await;
     assert!(all.expect("the watch goes on"), "the watch ended early");

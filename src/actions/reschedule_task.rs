@@ -27,8 +27,8 @@ use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
 use crate::api::meta::LabelSelector;
 use crate::clock::Clock;
 use crate::k8s::selector::Selector;
-use crate::k8s::{Key, Object, Status, Time, User};
-use crate::registry::{Action, Atomicity, Change, Client, Part};
+use crate::k8s::{Edit, Key, Object, Status, Time, User};
+use crate::registry::{Action, Atomicity, Change, Client};
 use crate::watch::View;
 
 /// Bindings marked in one transaction.
@@ -71,11 +71,12 @@ impl RescheduleTasks {
                 let view = self.client.view();
                 let now = self.clock.now();
                 // A binding that is gone by now needs no mark.
-                let marked: Vec<(Key, Map<String, Value>)> =
-                    chunk.iter().filter_map(|key| Some((key.clone(), marked(view.get(key)?, now)?))).collect();
-                let (keys, trees): (Vec<Key>, Vec<Map<String, Value>>) = marked.into_iter().unzip();
-                let update = |object| Change::Update { part: Part::Main, object };
-                let changes = keys.iter().zip(trees).map(|(key, tree)| (key.resource, update(tree))).collect();
+                let mark = |base: &Arc<Object>| {
+                    let edits = mark(base, now)?;
+                    Some((base.key.clone(), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
+                };
+                let (keys, changes): (Vec<Key>, Vec<_>) =
+                    chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
                 let outcomes = self.client.batch(changes, Atomicity::Each).await?;
                 for (key, outcome) in keys.into_iter().zip(outcomes) {
                     match outcome {
@@ -94,11 +95,11 @@ impl RescheduleTasks {
     }
 }
 
-/// The binding or placement with its mark. `None` for one that cannot be read.
-fn marked(object: &Object, now: Time) -> Option<Map<String, Value>> {
+/// What marks the binding or placement. `None` for one that cannot be read.
+fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
     if PlacementKinds::of(object.key.resource).is_some() {
         let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
-        return trigger::stamped(object, known.stamp(now));
+        return Some(vec![trigger::stamp(known.stamp(now))]);
     }
     let binding: Bound = serde_json::from_slice(&object.json).ok()?;
     let trigger = Trigger {
@@ -106,11 +107,10 @@ fn marked(object: &Object, now: Time) -> Option<Map<String, Value>> {
         triggered_at: binding.spec.reschedule_triggered_at,
         last_scheduled: binding.status.last_scheduled_time,
     };
-    let mut tree = object.value().ok()?;
-    let spec = tree.get_mut("spec")?.as_object_mut()?;
-    spec.insert("forceRescheduling".to_owned(), Value::Bool(true));
-    spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(trigger.stamp(now).to_string()));
-    Some(tree)
+    Some(vec![
+        Edit::set(&["spec", "forceRescheduling"], true),
+        Edit::set(&["spec", "rescheduleTriggeredAt"], trigger.stamp(now).to_string()),
+    ])
 }
 
 /// What a task selects, made ready to ask each binding.

@@ -68,22 +68,37 @@ impl Client {
     /// Reads a watch until `seen` says that it has seen enough (`true`), or until the server ends the
     /// watch (`false`). The path carries the query, without `watch`.
     pub async fn watch(&self, path: &str, mut seen: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
+        let read = |line: &[u8]| {
+            let event: Value = serde_json::from_slice(line).context("a watch event is not JSON")?;
+            if event["type"] == "ERROR" {
+                bail!("the watch failed: {}", event["object"]["message"]);
+            }
+            Ok(seen(&event))
+        };
+        self.watch_lines(path, read).await
+    }
+
+    /// As `watch`, line by line, for those who do not need all of it.
+    pub async fn watch_lines(
+        &self,
+        path: &str,
+        mut seen: impl FnMut(&[u8]) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
         let joint = if path.contains('?') { '&' } else { '?' };
         let mut body = self.send(Method::GET, &format!("{path}{joint}watch=1"), None, Bytes::new()).await?.1;
         let mut waiting = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
             waiting.extend_from_slice(&data);
-            while let Some(end) = waiting.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = waiting.drain(..=end).collect();
-                let event: Value = serde_json::from_slice(&line).context("a watch event is not JSON")?;
-                if event["type"] == "ERROR" {
-                    bail!("the watch failed: {}", event["object"]["message"]);
-                }
-                if seen(&event) {
+            let mut read = 0;
+            while let Some(length) = waiting[read..].iter().position(|&byte| byte == b'\n') {
+                let line = &waiting[read..read + length];
+                read += length + 1;
+                if seen(line)? {
                     return Ok(true);
                 }
             }
+            waiting.drain(..read);
         }
         Ok(false)
     }

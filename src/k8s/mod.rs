@@ -1,6 +1,7 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
 mod body;
+mod document;
 pub mod duration;
 mod field_errors;
 pub mod field_query;
@@ -12,6 +13,7 @@ pub mod label_query;
 pub mod list_options;
 pub mod names;
 mod object;
+mod parts;
 pub mod patch;
 pub mod quantity;
 mod query;
@@ -24,11 +26,13 @@ mod user;
 pub mod write_options;
 
 pub use body::{Body, Duplicate, Malformed};
+pub use document::Document;
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, RevisionMatch};
-pub use object::{DecodeError, Document, Object};
+pub use object::{DecodeError, Object};
+pub use parts::{Edit, Parts};
 pub use patch::Patch;
 pub use quantity::Quantity;
 pub use query::Query;

@@ -4,12 +4,13 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Key, Revision};
+use super::document::Head;
+use super::{Document, Key, Revision};
 
 /// One immutable version of one object. Shared by the cache, its watchers and the workers.
 #[derive(Debug)]
@@ -19,9 +20,9 @@ pub struct Object {
     pub revision: Revision,
     /// Of the change that this object began with.
     pub created: Revision,
-    pub uid: Box<str>,
-    /// Sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    pub uid: Arc<str>,
+    /// Sorted by key. Shared with the versions before and after that have the same.
+    pub labels: Arc<[(Box<str>, Box<str>)]>,
     pub generation: i64,
     /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
     pub deleting: bool,
@@ -44,17 +45,24 @@ impl Object {
     /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at this
     /// revision until its owner says otherwise.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
-        let head: Head<'_> = match serde_json::from_slice(&json) {
-            Ok(head) => head,
+        let text: Text<'_> = match serde_json::from_slice(&json) {
+            Ok(text) => text,
             Err(source) => return Err(DecodeError { key, revision, source }),
         };
         let mut labels: Vec<(Box<str>, Box<str>)> =
-            head.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+            text.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         labels.sort_unstable();
-        let uid = head.metadata.uid.into();
-        let (generation, deleting) = (head.metadata.generation, head.metadata.deletion_timestamp.is_some());
-        let labels = labels.into_boxed_slice();
+        let uid = text.metadata.uid.into();
+        let (generation, deleting) = (text.metadata.generation, text.metadata.deletion_timestamp.is_some());
+        let labels = labels.into();
         Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, json, typed: OnceLock::new() })
+    }
+
+    /// The document at this revision. Nothing is parsed: a document knows what `decode` would find.
+    pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
+        let Head { uid, labels, generation, deleting } = document.head().clone();
+        let json = document.at(revision);
+        Object { key, revision, created, uid, labels, generation, deleting, json, typed: OnceLock::new() }
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
@@ -86,14 +94,14 @@ impl Object {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct Text<'a> {
     #[serde(borrow)]
-    metadata: HeadMetadata<'a>,
+    metadata: TextMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct HeadMetadata<'a> {
+struct TextMetadata<'a> {
     #[serde(default, borrow)]
     uid: std::borrow::Cow<'a, str>,
     #[serde(default)]
@@ -134,77 +142,15 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-/// An object serialized but for its `metadata.resourceVersion`, which is known only when the writer
-/// gives the change its revision. Filling it in copies bytes and parses nothing.
-#[derive(Clone, Debug)]
-pub struct Document {
-    before: Bytes,
-    after: Bytes,
-}
-
-impl Document {
-    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata` is made.
-    pub fn new(mut object: Map<String, Value>) -> Document {
-        /// Cannot occur by itself: the control character is written escaped, and the key makes it unique.
-        const HOLE: &str = "\u{1}ballast:revision\u{1}";
-        const HOLE_JSON: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
-        const PREFIX: &[u8] = b"\"resourceVersion\":\"";
-        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-        if !metadata.is_object() {
-            *metadata = Value::Object(Map::new());
-        }
-        metadata["resourceVersion"] = Value::from(HOLE);
-        let json = Bytes::from(serde_json::to_vec(&object).expect("a tree of JSON values always serializes"));
-        let hole = find(&json, HOLE_JSON, PREFIX.len()).expect("the hole was just written");
-        Document { before: json.slice(..hole + PREFIX.len()), after: json.slice(hole + HOLE_JSON.len() - 1..) }
-    }
-
-    /// The whole text with this revision filled in.
-    pub fn at(&self, revision: Revision) -> Bytes {
-        use std::fmt::Write;
-        let mut json = BytesMut::with_capacity(self.before.len() + self.after.len() + 20);
-        json.extend_from_slice(&self.before);
-        write!(json, "{revision}").expect("writing to memory cannot fail");
-        json.extend_from_slice(&self.after);
-        json.freeze()
-    }
-}
-
-/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs over
-/// every byte that is stored.
-fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
-    let mut from = 0;
-    while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {
-        let start = (from + step).checked_sub(rare);
-        if let Some(start) = start.filter(|&start| haystack[start..].starts_with(needle)) {
-            return Some(start);
-        }
-        from += step + 1;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::Value;
 
     use super::super::GroupResource;
     use super::*;
 
     fn key() -> Key {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web")
-    }
-
-    #[test]
-    fn a_document_takes_its_revision_without_being_parsed_again() {
-        let Value::Object(object) =
-            json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"a": "\u{1}"}})
-        else {
-            unreachable!()
-        };
-        let json = Document::new(object).at(Revision(42));
-        let value: Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(value, json!({"metadata": {"name": "web", "resourceVersion": "42"}, "spec": {"a": "\u{1}"}}));
     }
 
     #[test]

@@ -31,6 +31,5 @@ pub(super) fn failure(error: WriteError) -> Status {
     match error {
         WriteError::Busy => Status::too_many_requests(1),
         WriteError::Unavailable(_) | WriteError::Closed => Status::unavailable(error.to_string()),
-        WriteError::Malformed(_) => Status::internal(error),
     }
 }

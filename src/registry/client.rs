@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::admit::{Admission, Author, Read};
 use super::apply::Record;
 use super::update::{self, Plan, Stored};
-use super::{Core, batch, create, delete, metadata};
+use super::{Core, batch, create, delete, edit, metadata};
 use crate::k8s::{
-    Body, DeleteOptions, Document, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
+    Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
 };
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Atomicity, Cache, Draft, Expect, View, Write};
@@ -47,6 +47,12 @@ pub enum Change {
     Update {
         part: Part,
         object: Map<String, Value>,
+    },
+    /// Members of the stored object, of which `base` must be the newest version. What is edited must be
+    /// nothing that the kind's own rules look at: it is held to the schema, and the rest to nothing.
+    Edit {
+        base: Arc<Object>,
+        edits: Vec<Edit>,
     },
     /// Of this revision, or of whatever is there when the batch is decided.
     Delete {
@@ -133,6 +139,7 @@ fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupRes
             let decided = decide_update(&admission, view, manager, &key, part, object);
             (key, decided)
         }
+        Change::Edit { base, edits } => (base.key.clone(), decide_edit(&admission, view, &base, &edits)),
         Change::Delete { key, revision } => {
             let decided = decide_delete(view, row, &key, revision, now);
             (key, decided)
@@ -174,6 +181,28 @@ fn decide_update(
     let change = update::Change::Update { manager, record: Record::default() };
     let plan = update::plan(admission, part, &mut stored, object, change, &mut unheard)?;
     Ok(decided(stored, plan))
+}
+
+fn decide_edit(
+    admission: &Admission<'_>,
+    view: &View,
+    base: &Arc<Object>,
+    edits: &[Edit],
+) -> Result<Decided, Status> {
+    let key = &base.key;
+    let stored = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
+    if stored.revision != base.revision {
+        return Err(Status::conflict(key.resource, &key.name));
+    }
+    let document = edit::document(admission, stored, edits)?;
+    debug_assert!(edit::is_what_an_update_does(admission, stored, edits, document.as_ref()), "{key} {edits:?}");
+    Ok(match document {
+        None => Decided::Nothing(Arc::clone(stored)),
+        Some(document) => {
+            let expect = Expect::At(stored.revision);
+            Decided::Write(Write { key: key.clone(), expect, draft: Draft::Put(document) })
+        }
+    })
 }
 
 fn decide_delete(

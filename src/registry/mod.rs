@@ -18,6 +18,7 @@ mod client;
 mod create;
 mod delete;
 pub mod discovery;
+mod edit;
 mod gate;
 mod list;
 mod metadata;

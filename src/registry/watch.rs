@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::list::{await_revision, check_selectors, selected};
 use super::{Registry, Target};
-use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Revision, Selector, Status};
+use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::watch::{Event, EventKind, Expired, Interest, Subscriber};
 
 /// How often a watch is told how far it has come.
@@ -218,12 +218,10 @@ impl Filter {
 
 /// The same content under another revision.
 fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
-    let restated = || {
-        let json = Document::new(object.value().ok()?).at(revision);
-        Object::decode(object.key.clone(), revision, json).ok()
-    };
-    // What is in the cache was decoded before, so it can be again.
-    restated().map_or_else(|| Arc::clone(object), Arc::new)
+    // What is in the cache was read before, so it can be again.
+    let Ok(parts) = Parts::read(&object.json) else { return Arc::clone(object) };
+    let document = Document::edited(object, parts, object.generation);
+    Arc::new(Object::of(object.key.clone(), revision, object.created, &document))
 }
 
 fn too_old(expired: Expired) -> WatchEvent {

@@ -5,144 +5,126 @@
 //! in one write where it makes three: no crash can leave the result of one pass with the status of
 //! another.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::api::karmada::work::v1alpha2::Trigger;
-use crate::engine::karmada::{Condition, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
-use crate::k8s::Time;
+use super::lower::karmada::APPLIED_PLACEMENT;
+use crate::api::karmada::work::v1alpha2::{AnyBinding, TargetCluster, TargetComponent, Trigger};
+use crate::api::meta::Condition;
+use crate::engine::karmada::{self as engine, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
+use crate::k8s::{Edit, Time};
 
-const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
-
-/// The binding after a pass at `now`; `None` where the pass changes nothing.
-pub fn written(
-    mut binding: Map<String, Value>,
+/// What a pass at `now` changes in the binding; nothing where it leaves everything as it is. `placement` is
+/// the text of `spec.placement` as it is stored.
+pub fn edits(
+    binding: &AnyBinding,
+    placement: Option<&str>,
     generation: i64,
     trigger: Trigger,
     decision: &Decision,
     now: Time,
-) -> Option<Map<String, Value>> {
-    let mut changes = Changes::default();
+) -> Vec<Edit> {
+    let (spec, status) = (&binding.spec, &binding.status);
+    let mut edits = Vec::new();
     if let Some(targets) = decision.targets() {
-        let spec = child(&mut binding, "spec");
-        changes.spec |= put(spec, "clusters", clusters(targets));
-        changes.spec |= cancel_evictions(spec, targets);
+        let clusters: Vec<TargetCluster> = targets.iter().map(cluster).collect();
+        if clusters != spec.clusters {
+            let value = (!clusters.is_empty()).then(|| written(&clusters));
+            edits.push(Edit { member: &["spec", "clusters"], value });
+        }
+        // A cluster that the binding is sent to is not one that it leaves.
+        let tasks = spec.graceful_eviction_tasks.iter();
+        let left: Vec<_> = tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
+        if left.len() < spec.graceful_eviction_tasks.len() {
+            let value = (!left.is_empty()).then(|| written(&left));
+            edits.push(Edit { member: &["spec", "gracefulEvictionTasks"], value });
+        }
     }
-    if decision.is_success() {
-        changes.spec |= child(&mut binding, "spec").remove("forceRescheduling").is_some();
+    if decision.is_success() && spec.force_rescheduling.is_some() {
+        edits.push(Edit::remove(&["spec", "forceRescheduling"]));
     }
-    if decision.applies_placement() {
-        let applied = binding.get("spec").and_then(|spec| spec.get("placement")).map(Value::to_string);
-        let annotations = child(child(&mut binding, "metadata"), "annotations");
-        changes.other |= put(annotations, APPLIED_PLACEMENT, applied.map(Value::from));
+    let changes_spec = !edits.is_empty();
+    let noted = binding.metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str);
+    if decision.applies_placement() && noted != placement {
+        let member = &["metadata", "annotations", APPLIED_PLACEMENT];
+        edits.push(Edit { member, value: placement.map(Value::from) });
     }
-    let status = child(&mut binding, "status");
-    if let Some(term) = decision.term() {
-        changes.other |= put(status, "schedulerObservingAffinityName", Some(Value::from(term)));
+    if let Some(term) = decision.term().filter(|&term| status.scheduler_observed_affinity_name.as_deref() != Some(term)) {
+        edits.push(Edit::set(&["status", "schedulerObservingAffinityName"], term));
     }
-    if let Some(condition) = decision.condition().or_else(|| settled(decision, status)) {
-        changes.other |= put_condition(status, "Scheduled", condition, now);
+    if let Some(condition) = decision.condition().or_else(|| settled(decision, &status.conditions))
+        && let Some(conditions) = with_condition(&status.conditions, "Scheduled", condition, now)
+    {
+        edits.push(Edit::set(&["status", "conditions"], written(&conditions)));
     }
     if decision.observes_generation() {
         // This write is a new generation itself where it changes the spec.
-        let observed = generation + i64::from(changes.spec);
-        changes.other |= put(status, "schedulerObservedGeneration", Some(Value::from(observed)));
+        let observed = generation + i64::from(changes_spec);
+        if status.scheduler_observed_generation != Some(observed) {
+            edits.push(Edit::set(&["status", "schedulerObservedGeneration"], observed));
+        }
     }
-    let moved =
-        decision.is_success() && put(status, "lastScheduledTime", Some(Value::from(trigger.served(now).to_string())));
+    let served = trigger.served(now);
     // A pass that nobody asked for and that found everything as it is leaves no trace: Duplicated bindings
     // are decided at every chance, and a restart would rewrite them all.
-    let is_worth_it = changes.spec || changes.other || (moved && trigger.is_pending());
-    is_worth_it.then_some(binding)
+    let is_worth_it = !edits.is_empty() || trigger.is_pending();
+    if decision.is_success() && is_worth_it && status.last_scheduled_time != Some(served) {
+        edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
+    }
+    edits
 }
 
 /// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to what is
 /// there) does not go on saying that it cannot be placed.
-fn settled(decision: &Decision, status: &Map<String, Value>) -> Option<Condition<'static>> {
-    let conditions = status.get("conditions")?.as_array()?;
-    let complains = conditions.iter().any(|known| known["type"] == "Scheduled" && known["status"] == "False");
+fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::Condition<'static>> {
+    let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
     let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
-    is_settled.then_some(Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+    is_settled.then_some(engine::Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
 }
 
-#[derive(Default)]
-struct Changes {
-    spec: bool,
-    other: bool,
-}
-
-fn clusters(targets: &[Target]) -> Option<Value> {
-    let list: Vec<Value> = targets
-        .iter()
-        .map(|target| {
-            let mut cluster = Map::new();
-            cluster.insert("name".to_owned(), Value::from(&*target.name));
-            if target.replicas > 0 {
-                cluster.insert("replicas".to_owned(), Value::from(target.replicas));
-            }
-            if !target.components.is_empty() {
-                let parts = target.components.iter();
-                let parts = parts.map(|part| json!({"name": &*part.name, "replicas": part.replicas}));
-                cluster.insert("components".to_owned(), parts.collect());
-            }
-            Value::Object(cluster)
-        })
-        .collect();
-    (!list.is_empty()).then_some(Value::Array(list))
-}
-
-/// A cluster that the binding is sent to is not one that it leaves.
-fn cancel_evictions(spec: &mut Map<String, Value>, targets: &[Target]) -> bool {
-    let Some(Value::Array(tasks)) = spec.get_mut("gracefulEvictionTasks") else { return false };
-    let before = tasks.len();
-    tasks.retain(|task| !targets.iter().any(|target| task["fromCluster"] == *target.name));
-    let is_changed = tasks.len() < before;
-    if is_changed && tasks.is_empty() {
-        spec.remove("gracefulEvictionTasks");
+fn cluster(target: &Target) -> TargetCluster {
+    let component = |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
+    TargetCluster {
+        name: target.name.to_string(),
+        replicas: (target.replicas > 0).then_some(target.replicas),
+        components: target.components.iter().map(component).collect(),
     }
-    is_changed
 }
 
-/// Sets a condition as Kubernetes does: the time moves only with the status (R72).
-fn put_condition(status: &mut Map<String, Value>, kind: &str, condition: Condition<'_>, now: Time) -> bool {
-    let value = if condition.status { "True" } else { "False" };
-    let list = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    if !list.is_array() {
-        *list = Value::Array(Vec::new());
+/// The conditions with this one set as Kubernetes does it: the time moves only with the status (R72).
+/// `None`: it is there already.
+fn with_condition(
+    conditions: &[Condition],
+    kind: &str,
+    condition: engine::Condition<'_>,
+    now: Time,
+) -> Option<Vec<Condition>> {
+    let status = if condition.status { "True" } else { "False" };
+    let place = conditions.iter().position(|known| known.type_ == kind);
+    let known = place.map(|place| &conditions[place]);
+    let flips = known.is_none_or(|known| known.status != status);
+    if let Some(known) = known
+        && !flips
+        && known.reason == condition.reason
+        && known.message == condition.message
+    {
+        return None;
     }
-    let list = list.as_array_mut().expect("made an array above");
-    let known = list.iter_mut().find(|known| known["type"] == kind).and_then(Value::as_object_mut);
-    let Some(known) = known else {
-        list.push(json!({
-            "type": kind, "status": value, "reason": condition.reason, "message": condition.message,
-            "lastTransitionTime": now.to_string(),
-        }));
-        return true;
+    let wanted = Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        observed_generation: known.and_then(|known| known.observed_generation),
+        last_transition_time: known.filter(|_| !flips).map_or(now, |known| known.last_transition_time),
+        reason: condition.reason.to_owned(),
+        message: condition.message.to_owned(),
     };
-    let flipped = put(known, "status", Some(Value::from(value)));
-    if flipped {
-        put(known, "lastTransitionTime", Some(Value::from(now.to_string())));
+    let mut conditions = conditions.to_vec();
+    match place {
+        Some(place) => conditions[place] = wanted,
+        None => conditions.push(wanted),
     }
-    let reason = put(known, "reason", Some(Value::from(condition.reason)));
-    let message = put(known, "message", Some(Value::from(condition.message)));
-    flipped || reason || message
+    Some(conditions)
 }
 
-/// Sets or takes away a field. Answers whether that changed anything.
-fn put(object: &mut Map<String, Value>, field: &str, value: Option<Value>) -> bool {
-    match value {
-        None => object.remove(field).is_some(),
-        Some(value) if object.get(field) == Some(&value) => false,
-        Some(value) => {
-            object.insert(field.to_owned(), value);
-            true
-        }
-    }
-}
-
-fn child<'a>(object: &'a mut Map<String, Value>, field: &str) -> &'a mut Map<String, Value> {
-    let value = object.entry(field).or_insert_with(|| Value::Object(Map::new()));
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut().expect("made an object above")
+fn written(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("what was read can be written")
 }

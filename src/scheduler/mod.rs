@@ -40,7 +40,7 @@ use crate::engine::karmada::{self as engine, Difference, Profile, Target, Worklo
 use crate::events::Recorder;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::metrics;
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Outcome, Queue, Work, Worked};
 
@@ -235,8 +235,8 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
                 worked.outcomes.push(Outcome { key, next, seen: revision });
                 news.into_iter().for_each(|news| news.tell(recorder));
             }
-            Some(object) => {
-                changes.push((key.resource, Change::Update { part: Part::Whole, object }));
+            Some((base, edits)) => {
+                changes.push((key.resource, Change::Edit { base, edits }));
                 writing.push((key, next, news, waited_seconds));
             }
         }

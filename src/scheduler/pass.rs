@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::news::News;
 use super::{commit, lower, news};
@@ -15,7 +16,7 @@ use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
-use crate::k8s::{Key, Object, Revision, Time};
+use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
 use crate::worker::Next;
@@ -40,8 +41,8 @@ pub struct Verdict {
     pub key: Key,
     /// Of the binding that was decided; `None` if there is none.
     pub revision: Option<Revision>,
-    /// The binding to write. `None`: nothing changes.
-    pub change: Option<Map<String, Value>>,
+    /// What to write, and to which version. `None`: nothing changes.
+    pub change: Option<(Arc<Object>, Vec<Edit>)>,
     pub next: Next,
     /// To be told once the change is written.
     pub news: Option<News>,
@@ -61,10 +62,10 @@ impl Pass {
             return Verdict { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
         };
         let revision = Some(object.revision);
-        let (binding, mut request, tree) = match read(object) {
+        let (binding, mut request) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
-                tracing::warn!(%key, fault, "cannot be scheduled");
+                tracing::warn!(%key, %fault, "cannot be scheduled");
                 return Verdict { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
             }
         };
@@ -74,7 +75,9 @@ impl Pass {
         }
         request.evicting.extend(self.outstayed(&binding));
         let decision = pass.decide(&request);
-        let change = commit::written(tree, object.generation, trigger, &decision, self.now);
+        let placement = decision.applies_placement().then(|| placement(object)).flatten();
+        let edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
+        let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
         let waited_seconds = trigger.waited_seconds(self.now).filter(|_| decision.is_success());
@@ -110,9 +113,24 @@ fn next(decision: &Decision) -> Next {
     }
 }
 
-fn read(object: &Object) -> Result<(AnyBinding, engine::Request, Map<String, Value>), String> {
-    let binding: AnyBinding = serde_json::from_slice(&object.json).map_err(|error| error.to_string())?;
+fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Error> {
+    let binding: AnyBinding = serde_json::from_slice(&object.json)?;
     let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
-    let tree = object.value().map_err(|error| error.to_string())?;
-    Ok((binding, request, tree))
+    Ok((binding, request))
+}
+
+/// The text of `spec.placement`.
+fn placement(object: &Object) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Placed<'a> {
+        #[serde(borrow)]
+        spec: PlacedSpec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct PlacedSpec<'a> {
+        #[serde(borrow)]
+        placement: Option<&'a RawValue>,
+    }
+    let placed: Placed<'_> = serde_json::from_slice(&object.json).ok()?;
+    placed.spec.placement.map(RawValue::get)
 }

@@ -3,27 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::k8s::{Document, Key, Object, Revision};
+use crate::k8s::{Object, Revision};
 use crate::store::{Change, Operation};
 
 use super::View;
 use super::window::{Event, EventKind};
-use super::writer::{Atomicity, Expect, Rejected};
-
-/// A write with the work done that needs no order: its object is decoded, but for its revision.
-pub(super) struct Prepared {
-    pub key: Key,
-    pub expect: Expect,
-    pub action: Action,
-    pub document: Document,
-    pub object: Object,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
-    Put,
-    Delete,
-}
+use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
 pub(super) type Outcome = Result<Arc<Object>, Rejected>;
 
@@ -42,7 +27,7 @@ impl Group {
     }
 
     /// Adds the writes of one call, and says what becomes of each if the transaction succeeds.
-    pub fn add(&mut self, writes: Vec<Prepared>, atomicity: Atomicity) -> Vec<Outcome> {
+    pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Outcome> {
         // Views share their structure, so a way back costs nothing.
         let (before, length) = (self.view.clone(), self.changes.len());
         let mut outcomes: Vec<Outcome> = writes.into_iter().map(|write| self.put(write)).collect();
@@ -58,25 +43,22 @@ impl Group {
         outcomes
     }
 
-    fn put(&mut self, write: Prepared) -> Outcome {
+    fn put(&mut self, write: Write) -> Outcome {
         let state = self.view.get(&write.key).cloned();
         let previous = check(write.expect, state)?;
         let revision = self.view.revision.next();
-        let (operation, kind) = match (write.action, &previous) {
-            (Action::Delete, _) => (Operation::Delete, EventKind::Deleted),
-            (Action::Put, Some(_)) => (Operation::Update, EventKind::Updated),
-            (Action::Put, None) => (Operation::Create, EventKind::Created),
+        let (operation, kind, document) = match (write.draft, &previous) {
+            (Draft::Delete(document), _) => (Operation::Delete, EventKind::Deleted, document),
+            (Draft::Put(document), Some(_)) => (Operation::Update, EventKind::Updated, document),
+            (Draft::Put(document), None) => (Operation::Create, EventKind::Created, document),
         };
-        let mut object = write.object;
-        object.revision = revision;
-        object.created = previous.as_ref().map_or(revision, |previous| previous.created);
-        object.json = write.document.at(revision);
-        let object = Arc::new(object);
+        let created = previous.as_ref().map_or(revision, |previous| previous.created);
+        let object = Arc::new(Object::of(write.key.clone(), revision, created, &document));
         self.changes.push(Change {
             revision,
             key: write.key,
             operation,
-            created: object.created,
+            created,
             previous: previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision),
             time_ms: self.time_ms,
             object: object.json.clone(),

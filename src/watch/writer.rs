@@ -12,12 +12,12 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::k8s::{DecodeError, Document, Key, Object, Revision};
+use crate::k8s::{Document, Key, Object, Revision};
 use crate::metrics;
 use crate::store::{self, Store};
 
 use super::compaction;
-use super::plan::{Action, Group, Outcome, Prepared};
+use super::plan::{Group, Outcome};
 use super::{Cache, Limits};
 
 /// What becomes of the other writes of a call when one is rejected.
@@ -50,6 +50,14 @@ pub enum Draft {
     Delete(Document),
 }
 
+impl Draft {
+    fn document(&self) -> &Document {
+        match self {
+            Draft::Put(document) | Draft::Delete(document) => document,
+        }
+    }
+}
+
 /// Why a write was not done, with the state that stood in its way.
 #[derive(Debug)]
 pub enum Rejected {
@@ -69,9 +77,6 @@ pub enum WriteError {
     /// the write appears later all the same.
     #[error("nothing can be written now")]
     Unavailable(#[source] Arc<store::Error>),
-    /// A document is not a Kubernetes object: the caller's mistake, found before anything was stored.
-    #[error("an object cannot be written")]
-    Malformed(#[source] Arc<DecodeError>),
     /// The writer has stopped.
     #[error("the writer has stopped")]
     Closed,
@@ -90,7 +95,7 @@ pub struct Writer {
 const QUEUE_UNIT: usize = 1024;
 
 struct Call {
-    writes: Vec<Prepared>,
+    writes: Vec<Write>,
     atomicity: Atomicity,
     bytes: usize,
     caller: Caller,
@@ -109,8 +114,7 @@ impl Writer {
     /// the newest view. Outcomes are in the order of `writes`; a later write of the call sees the earlier
     /// ones. Dropping the future does not take the writes back.
     pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Outcome>, WriteError> {
-        let writes: Vec<Prepared> = writes.into_iter().map(prepare).collect::<Result<_, _>>()?;
-        let bytes = writes.iter().map(|write| write.object.json.len()).sum();
+        let bytes = writes.iter().map(|write| write.draft.document().len()).sum();
         let units = u32::try_from(bytes / QUEUE_UNIT).unwrap_or(u32::MAX).min(self.room_max);
         let room = self.room.clone().try_acquire_many_owned(units).map_err(|_| WriteError::Busy)?;
         let (answer, answered) = oneshot::channel();
@@ -121,17 +125,6 @@ impl Writer {
         })?;
         answered.await.unwrap_or(Err(WriteError::Closed))
     }
-}
-
-/// Decodes in the caller's task, so that many callers share the work among the cores.
-fn prepare(write: Write) -> Result<Prepared, WriteError> {
-    let (action, document) = match write.draft {
-        Draft::Put(document) => (Action::Put, document),
-        Draft::Delete(document) => (Action::Delete, document),
-    };
-    let decoded = Object::decode(write.key.clone(), Revision::ZERO, document.at(Revision::ZERO));
-    let object = decoded.map_err(|error| WriteError::Malformed(Arc::new(error)))?;
-    Ok(Prepared { key: write.key, expect: write.expect, action, document, object })
 }
 
 /// The handle, and the loop to run.

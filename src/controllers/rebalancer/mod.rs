@@ -18,21 +18,22 @@
 
 mod plan;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
 use self::plan::{Found, Plan, Request, Then};
 use super::WORKLOAD_REBALANCERS;
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
-use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger, key_of_workload};
+use crate::api::karmada::work::v1alpha2::{Trigger, key_of_workload};
 use crate::clock::Clock;
-use crate::k8s::{GroupResource, Key, Object, Status, Time};
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time};
+use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
 
@@ -156,17 +157,19 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
         return Found::Refused;
     }
     let Some(object) = view.get(&key) else { return Found::Nothing };
-    let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.json) else { return Found::Refused };
+    let Ok(Bound { spec, status }) = serde_json::from_slice(&object.json) else { return Found::Refused };
     // Names in lower case may meet: ClusterRoles Foo and foo. The binding says whose it is.
-    let resource = &binding.spec.resource;
+    let BoundResource { api_version, kind, name } = spec.resource;
     let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
-    let is_same = resource.kind == workload.kind
-        && resource.name == workload.name
-        && group(&resource.api_version) == group(&workload.api_version);
-    if !is_same {
+    if kind != workload.kind || name != workload.name || group(&api_version) != group(&workload.api_version) {
         return Found::Nothing;
     }
-    Found::Binding(key, Trigger::of(&binding.spec, &binding.status))
+    let trigger = Trigger {
+        force: spec.force_rescheduling == Some(true),
+        triggered_at: spec.reschedule_triggered_at,
+        last_scheduled: status.last_scheduled_time,
+    };
+    Found::Binding(key, trigger)
 }
 
 /// A placement of the Fleet family stands for itself.
@@ -179,27 +182,23 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     Found::Binding(key, known)
 }
 
-/// The object with the stamp, where its family has it.
-fn stamped(object: &Object, time: Time) -> Option<Map<String, Value>> {
-    if PlacementKinds::of(object.key.resource).is_some() {
-        return trigger::stamped(object, time);
+/// The stamp, where the object's family has it.
+fn stamp(key: &Key, time: Time) -> Edit {
+    match PlacementKinds::of(key.resource) {
+        Some(_) => trigger::stamp(time),
+        None => Edit::set(&["spec", "rescheduleTriggeredAt"], time.to_string()),
     }
-    let mut binding = object.value().ok()?;
-    let spec = binding.get_mut("spec")?.as_object_mut()?;
-    spec.insert("rescheduleTriggeredAt".to_owned(), Value::from(time.to_string()));
-    Some(binding)
 }
 
-async fn commit(client: &Client, view: &View, rebalancer: &Object, plan: &Plan) -> Committed {
+async fn commit(client: &Client, view: &View, rebalancer: &Arc<Object>, plan: &Plan) -> Committed {
     let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
     for (key, time) in &plan.stamps {
-        let Some(object) = view.get(key).and_then(|object| stamped(object, *time)) else {
-            return Committed::Changed;
-        };
-        changes.push((key.resource, Change::Update { part: Part::Main, object }));
+        let Some(base) = view.get(key).cloned() else { return Committed::Changed };
+        changes.push((key.resource, Change::Edit { base, edits: vec![stamp(key, *time)] }));
     }
-    let Ok(object) = with_status(rebalancer, plan) else { return Committed::Unavailable };
-    changes.push((WORKLOAD_REBALANCERS, Change::Update { part: Part::Status, object }));
+    let Ok(status) = serde_json::to_value(&plan.status) else { return Committed::Unavailable };
+    let edits = vec![Edit::set(&["status"], status)];
+    changes.push((WORKLOAD_REBALANCERS, Change::Edit { base: Arc::clone(rebalancer), edits }));
     match client.batch(changes, Atomicity::All).await {
         Ok(outcomes) => read(outcomes, plan),
         Err(status) => {
@@ -241,8 +240,37 @@ fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
     }
 }
 
-fn with_status(rebalancer: &Object, plan: &Plan) -> Result<Map<String, Value>, anyhow::Error> {
-    let mut object = rebalancer.value()?;
-    object.insert("status".to_owned(), serde_json::to_value(&plan.status)?);
-    Ok(object)
+/// As much of a binding as matters here.
+#[derive(Deserialize)]
+struct Bound<'a> {
+    #[serde(borrow)]
+    spec: BoundSpec<'a>,
+    #[serde(default)]
+    status: BoundStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundSpec<'a> {
+    #[serde(borrow)]
+    resource: BoundResource<'a>,
+    force_rescheduling: Option<bool>,
+    reschedule_triggered_at: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundResource<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundStatus {
+    last_scheduled_time: Option<Time>,
 }

@@ -181,6 +181,11 @@ impl Schema {
     pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
         validate::validate(&self.root, object)
     }
+
+    /// The faults of one member, if it were `value`. `None` takes it away.
+    pub fn validate_member(&self, member: &[&str], value: Option<&Value>) -> FieldErrors {
+        validate::validate_member(&self.root, member, value)
+    }
 }
 
 impl Node {

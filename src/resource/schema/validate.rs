@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::k8s::{FieldErrors, FieldPath, Time};
 
-use super::{Array, Bounds, Format, Integer, ListType, Node, Object, Shape, Text, Width};
+use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
 /// Where the walk is.
 #[derive(Clone, Copy)]
@@ -42,6 +42,26 @@ pub(super) fn validate(root: &Node, object: &Map<String, Value>) -> FieldErrors 
         fields(shape, object, &Path::Root, &mut errors);
     }
     errors
+}
+
+pub(super) fn validate_member(root: &Node, member: &[&str], value: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    self::member(root, member, value, &Path::Root, &mut errors);
+    errors
+}
+
+fn member(node: &Node, way: &[&str], wanted: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some((name, rest)) = way.split_first() else {
+        return wanted.into_iter().for_each(|wanted| value(node, wanted, path, errors));
+    };
+    let Shape::Object(shape) = &node.shape else { return };
+    let (path, field) = (Path::Field(path, name), shape.field(name));
+    match (field, &shape.values) {
+        (Some(field), _) if rest.is_empty() && wanted.is_none() && field.required => errors.required(&(&path).into(), ""),
+        (Some(Field { node, .. }), _) | (None, Some(node)) => member(node, rest, wanted, &path, errors),
+        (None, None) if shape.preserve_unknown => {}
+        (None, None) => errors.forbidden(&(&path).into(), "unknown field"),
+    }
 }
 
 fn value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

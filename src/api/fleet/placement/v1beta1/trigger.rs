@@ -9,11 +9,9 @@
 //! *Invariant:* a stamp is later than every stamp before it, so each accepted trigger is a write and a snapshot that is
 //! made after it.
 
-use serde_json::{Map, Value};
-
 use super::any::{PlacementKinds, SCOPES};
 use crate::api::meta::ObjectMeta;
-use crate::k8s::{Key, Object, Time};
+use crate::k8s::{Edit, Key, Object, Time};
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
 
@@ -38,13 +36,9 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
-/// The placement with the stamp of a trigger.
-pub fn stamped(placement: &Object, time: Time) -> Option<Map<String, Value>> {
-    let mut tree = placement.value().ok()?;
-    let metadata = tree.get_mut("metadata")?.as_object_mut()?;
-    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-    annotations.as_object_mut()?.insert(TRIGGERED_AT.to_owned(), Value::from(time.to_string()));
-    Some(tree)
+/// What stamps a placement.
+pub fn stamp(time: Time) -> Edit {
+    Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())
 }
 
 /// Whether a policy snapshot was made for the placement's last trigger, or there is none.

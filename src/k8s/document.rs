@@ -1,0 +1,175 @@
+//! An object on its way to the log: its text but for the revision, which is known only when the writer
+//! numbers the change.
+//!
+//! *Invariant:* the head says what `Object::decode` would read from the text, so that nobody has to.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::{Map, Value};
+
+use super::{Object, Parts, Revision};
+
+/// An object serialized but for its `metadata.resourceVersion`. Filling it in copies bytes and parses
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Document {
+    before: Bytes,
+    after: Bytes,
+    head: Head,
+}
+
+/// What is kept of an object beside its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub uid: Arc<str>,
+    /// Sorted by key.
+    pub labels: Arc<[(Box<str>, Box<str>)]>,
+    pub generation: i64,
+    pub deleting: bool,
+}
+
+/// Stands for the revision. Cannot occur by itself: the control character is written escaped, and the key
+/// makes it unique.
+const HOLE: &str = "\u{1}ballast:revision\u{1}";
+
+/// By how much an edit usually makes an object longer.
+const EDITED_BYTES_MORE: usize = 512;
+
+impl Document {
+    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata` is made.
+    pub fn new(mut object: Map<String, Value>) -> Document {
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if !metadata.is_object() {
+            *metadata = Value::Object(Map::new());
+        }
+        metadata["resourceVersion"] = Value::from(HOLE);
+        let head = Head::of(metadata);
+        let json = serde_json::to_vec(&object).expect("a tree of JSON values always serializes");
+        Document::with_hole(json, head)
+    }
+
+    /// The object with `parts` for its text, which differ from it in no label, and with this generation.
+    pub fn edited(object: &Object, mut parts: Parts<'_>, generation: i64) -> Document {
+        if generation != object.generation {
+            parts.set(&["metadata", "generation"], Some(generation.to_string()));
+        }
+        parts.set(&["metadata", "resourceVersion"], Some(Value::from(HOLE).to_string()));
+        let mut json = Vec::with_capacity(object.json.len() + EDITED_BYTES_MORE);
+        parts.write(&mut json);
+        let Object { uid, labels, deleting, .. } = object;
+        let (uid, labels) = (Arc::clone(uid), Arc::clone(labels));
+        Document::with_hole(json, Head { uid, labels, generation, deleting: *deleting })
+    }
+
+    /// Takes apart a text whose `metadata.resourceVersion` is `HOLE`.
+    fn with_hole(json: Vec<u8>, head: Head) -> Document {
+        const HOLE_JSON: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
+        const PREFIX: &[u8] = b"\"resourceVersion\":\"";
+        let json = Bytes::from(json);
+        let hole = find(&json, HOLE_JSON, PREFIX.len()).expect("the hole was just written");
+        Document { before: json.slice(..hole + PREFIX.len()), after: json.slice(hole + HOLE_JSON.len() - 1..), head }
+    }
+
+    /// The whole text with this revision filled in.
+    pub fn at(&self, revision: Revision) -> Bytes {
+        use std::fmt::Write;
+        let mut json = BytesMut::with_capacity(self.before.len() + self.after.len() + 20);
+        json.extend_from_slice(&self.before);
+        write!(json, "{revision}").expect("writing to memory cannot fail");
+        json.extend_from_slice(&self.after);
+        json.freeze()
+    }
+
+    /// Of the text, but for the digits of the revision.
+    pub fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Head {
+    fn of(metadata: &Value) -> Head {
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let labels = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
+        Head {
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            labels: labels.collect(),
+            generation: metadata["generation"].as_i64().unwrap_or_default(),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+        }
+    }
+}
+
+/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs over
+/// every byte that is stored.
+fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
+    let mut from = 0;
+    while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {
+        let start = (from + step).checked_sub(rare);
+        if let Some(start) = start.filter(|&start| haystack[start..].starts_with(needle)) {
+            return Some(start);
+        }
+        from += step + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Edit, GroupResource, Key};
+    use super::*;
+
+    fn document(object: Value) -> Document {
+        let Value::Object(object) = object else { panic!("not an object") };
+        Document::new(object)
+    }
+
+    #[test]
+    fn a_document_takes_its_revision_without_being_parsed_again() {
+        let json = document(json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"a": "\u{1}"}}));
+        let value: Value = serde_json::from_slice(&json.at(Revision(42))).unwrap();
+        assert_eq!(value, json!({"metadata": {"name": "web", "resourceVersion": "42"}, "spec": {"a": "\u{1}"}}));
+    }
+
+    #[test]
+    fn the_head_is_what_decoding_would_find() {
+        for metadata in [
+            json!({}),
+            json!({"uid": "u", "generation": 3, "labels": {"b": "2", "a": "1"}, "deletionTimestamp": null}),
+            json!({"deletionTimestamp": "2024-01-01T00:00:00Z", "labels": {"a/b": "\"\u{e9}\""}}),
+        ] {
+            let document = document(json!({"metadata": metadata}));
+            let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "m1");
+            let decoded = Object::decode(key.clone(), Revision(5), document.at(Revision(5))).unwrap();
+            let made = Object::of(key, Revision(5), Revision(5), &document);
+            assert_eq!((&made.uid, &made.labels), (&decoded.uid, &decoded.labels));
+            assert_eq!((made.generation, made.deleting), (decoded.generation, decoded.deleting));
+            assert_eq!(made.json, decoded.json);
+        }
+    }
+
+    #[test]
+    fn an_edited_object_keeps_its_head_but_for_the_generation() {
+        let whole = document(json!({"metadata": {"generation": 3, "labels": {"a": "1"}, "uid": "u"}, "spec": {}}));
+        let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "m1");
+        let object = Object::of(key.clone(), Revision(5), Revision(5), &whole);
+        let mut parts = Parts::read(&object.json).unwrap();
+        assert!(parts.edit(&Edit::set(&["spec", "x"], 1)));
+        let edited = Object::of(key.clone(), Revision(6), Revision(5), &Document::edited(&object, parts, 4));
+        let decoded = Object::decode(key, Revision(6), edited.json.clone()).unwrap();
+        assert_eq!((edited.generation, &edited.uid, &edited.labels), (4, &decoded.uid, &decoded.labels));
+        assert_eq!(decoded.generation, 4);
+        let expected = r#"{"metadata":{"generation":4,"labels":{"a":"1"},"resourceVersion":"6","uid":"u"},"spec":{"x":1}}"#;
+        assert_eq!(std::str::from_utf8(&edited.json).unwrap(), expected);
+    }
+}

@@ -1,0 +1,214 @@
+//! Changing single members of an object without reading the rest of it: what is not on the way to a changed
+//! member is copied as text.
+//!
+//! *Invariant:* members are written sorted by name and without blanks, as a tree is: an object has one
+//! text, however it came about, so texts can be compared.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A member of an object and what it shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// Names from the root: `["spec", "clusters"]`.
+    pub member: &'static [&'static str],
+    /// None takes it away.
+    pub value: Option<Value>,
+}
+
+impl Edit {
+    pub fn set(member: &'static [&'static str], value: impl Into<Value>) -> Edit {
+        Edit { member, value: Some(value.into()) }
+    }
+
+    pub fn remove(member: &'static [&'static str]) -> Edit {
+        Edit { member, value: None }
+    }
+
+    /// The same on a tree.
+    pub fn apply(&self, tree: &mut Map<String, Value>) {
+        let Some((last, way)) = self.member.split_last() else { return };
+        let mut object = tree;
+        for &name in way {
+            if self.value.is_none() && !object.get(name).is_some_and(Value::is_object) {
+                return;
+            }
+            let child = object.entry(name).or_insert(Value::Null);
+            if !child.is_object() {
+                *child = Value::Object(Map::new());
+            }
+            object = child.as_object_mut().expect("made an object above");
+        }
+        match &self.value {
+            Some(value) => object.insert((*last).to_owned(), value.clone()),
+            None => object.remove(*last),
+        };
+    }
+}
+
+/// An object's text, taken apart as far as it changes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Parts<'a> {
+    #[serde(borrow)]
+    members: BTreeMap<Name<'a>, Part<'a>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Debug)]
+enum Part<'a> {
+    Text(Cow<'a, str>),
+    Open(Parts<'a>),
+}
+
+impl<'a> Parts<'a> {
+    pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
+
+    /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what is no
+    /// object becomes one.
+    pub fn edit(&mut self, edit: &Edit) -> bool {
+        let text = edit.value.as_ref().map(Value::to_string);
+        self.set(edit.member, text)
+    }
+
+    pub(super) fn set(&mut self, member: &[&str], text: Option<String>) -> bool {
+        let Some((&name, rest)) = member.split_first() else { return false };
+        if !rest.is_empty() {
+            return match self.open(name, text.is_some()) {
+                Some(child) => child.set(rest, text),
+                None => false,
+            };
+        }
+        let Some(text) = text else { return self.members.remove(name).is_some() };
+        match self.members.get_mut(name) {
+            Some(Part::Text(known)) if *known == text => false,
+            Some(known) => {
+                *known = Part::Text(Cow::Owned(text));
+                true
+            }
+            None => {
+                self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Text(Cow::Owned(text)));
+                true
+            }
+        }
+    }
+
+    fn open(&mut self, name: &str, is_wanted: bool) -> Option<&mut Parts<'a>> {
+        if !self.members.contains_key(name) {
+            if !is_wanted {
+                return None;
+            }
+            self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Open(Parts::default()));
+        }
+        let part = self.members.get_mut(name)?;
+        if let Part::Text(text) = part {
+            let parts = match text {
+                Cow::Borrowed(text) => serde_json::from_str(text).ok(),
+                // Written by an edit before, which no edit of a member below it should follow.
+                Cow::Owned(_) => None,
+            };
+            match parts {
+                Some(parts) => *part = Part::Open(parts),
+                None if is_wanted => *part = Part::Open(Parts::default()),
+                None => return None,
+            }
+        }
+        match part {
+            Part::Open(parts) => Some(parts),
+            Part::Text(_) => None,
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (index, (name, part)) in self.members.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, name).expect("writing to memory cannot fail");
+            out.push(b':');
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Open(parts) => parts.write(out),
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+impl Borrow<str> for Name<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Part<'a>, D::Error> {
+        let text: &'a RawValue = Deserialize::deserialize(deserializer)?;
+        Ok(Part::Text(Cow::Borrowed(text.get())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const BINDING: &str = r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1"},"name":"web"},"spec":{"a":1,"c":[{"x":2}]}}"#;
+
+    /// The text after the edits, and whether each changed anything. Trees must come to the same.
+    fn edited(text: &str, edits: &[Edit]) -> (String, Vec<bool>) {
+        let mut parts = Parts::read(text.as_bytes()).unwrap();
+        let changed = edits.iter().map(|edit| parts.edit(edit)).collect();
+        let mut out = Vec::new();
+        parts.write(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let mut tree: Map<String, Value> = serde_json::from_str(text).unwrap();
+        edits.iter().for_each(|edit| edit.apply(&mut tree));
+        assert_eq!(out, Value::Object(tree).to_string());
+        (out, changed)
+    }
+
+    #[test]
+    fn members_are_set_and_added_in_their_order() {
+        let edits = [
+            Edit::set(&["spec", "b"], json!({"z": 1, "y": null})),
+            Edit::set(&["spec", "a"], 2),
+            Edit::set(&["metadata", "annotations", "new"], "é\""),
+            Edit::set(&["status", "deep", "er"], true),
+        ];
+        let (text, changed) = edited(BINDING, &edits);
+        let expected = r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1","new":"é\""},"name":"web"},"spec":{"a":2,"b":{"y":null,"z":1},"c":[{"x":2}]},"status":{"deep":{"er":true}}}"#;
+        assert_eq!((text.as_str(), changed), (expected, vec![true; 4]));
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_no_change() {
+        let edits = [
+            Edit::set(&["spec", "c"], json!([{"x": 2}])),
+            Edit::remove(&["spec", "nothing"]),
+            Edit::remove(&["status", "nothing"]),
+            Edit::remove(&["kind", "nothing"]),
+        ];
+        assert_eq!(edited(BINDING, &edits), (BINDING.to_owned(), vec![false; 4]));
+    }
+
+    #[test]
+    fn what_is_taken_away_leaves_the_object_around_it() {
+        let (text, changed) = edited(r#"{"spec":{"a":1},"x":3}"#, &[Edit::remove(&["spec", "a"])]);
+        assert_eq!((text.as_str(), changed), (r#"{"spec":{},"x":3}"#, vec![true]));
+        let (text, _) = edited(r#"{"x":3}"#, &[Edit::set(&["x", "y"], 1)]);
+        assert_eq!(text, r#"{"x":{"y":1}}"#);
+    }
+}

@@ -1,0 +1,86 @@
+//! Edits: an update by a part of Ballast that names the members it changes. The rest of the object was
+//! admitted when it was stored, so it is neither parsed nor judged again: its text is copied.
+//!
+//! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds, and with
+//! them all tests, do both and compare.
+//!
+//! Deliberately absent: deleting and finalizers. What takes the last finalizer away is an update.
+
+use std::sync::Arc;
+
+use super::admit::Admission;
+use super::metadata::{self, Tree};
+use super::update::{self, Plan, Stored};
+use super::Part;
+use crate::k8s::{Body, Document, Edit, FieldErrors, Object, Parts, Status};
+
+/// Longer objects are admitted as a whole when their metadata is edited: all annotations together are
+/// bounded, which shorter objects cannot exceed.
+const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
+
+/// The stored object with its edits; `None` if they change nothing.
+pub(super) fn document(
+    admission: &Admission<'_>,
+    stored: &Arc<Object>,
+    edits: &[Edit],
+) -> Result<Option<Document>, Status> {
+    let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
+    if touches_metadata && stored.json.len() > WITHIN_ALL_BOUNDS_BYTES {
+        return Ok(updated(admission, stored, edits)?.map(Document::new));
+    }
+    let mut errors = FieldErrors::default();
+    for Edit { member, value } in edits {
+        errors.append(admission.row.schema.validate_member(member, value.as_ref()));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
+    }
+    let mut parts = Parts::read(&stored.json).map_err(Status::internal)?;
+    let (mut changes, mut generation) = (false, stored.generation);
+    for edit in edits {
+        let is_change = parts.edit(edit);
+        changes |= is_change;
+        if is_change && counts(admission, edit) {
+            generation = stored.generation + 1;
+        }
+    }
+    Ok(changes.then(|| Document::edited(stored, parts, generation)))
+}
+
+/// Whether the generation counts it (MD2, ST8).
+fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
+    match edit.member.first() {
+        Some(&"status") => !admission.row.status_subresource,
+        first => first != Some(&"metadata"),
+    }
+}
+
+/// The same by an update of everything.
+fn updated(admission: &Admission<'_>, stored: &Arc<Object>, edits: &[Edit]) -> Result<Option<Tree>, Status> {
+    let stored = Stored::parse(Arc::clone(stored))?;
+    let mut tree = stored.tree.clone();
+    edits.iter().for_each(|edit| edit.apply(&mut tree));
+    let (tree, mut unheard) = admission.read_strictly(Body::of(tree))?;
+    Ok(match update::plan(admission, Part::Whole, &stored, tree, &mut unheard)? {
+        Plan::Nothing => None,
+        Plan::Put(tree) | Plan::Remove(tree) => Some(tree),
+    })
+}
+
+/// Whether an update comes to the same. Where it changes more than the edits do, it must be for the object's
+/// own sake: one that an older Ballast stored may lack a default of today.
+pub(super) fn is_what_an_update_does(
+    admission: &Admission<'_>,
+    stored: &Arc<Object>,
+    edits: &[Edit],
+    document: Option<&Document>,
+) -> bool {
+    let text = document.map(|document| document.at(stored.revision));
+    let edited: Option<Tree> = text.map(|text| serde_json::from_slice(&text).expect("made of JSON"));
+    let same = |mut tree: Tree| {
+        metadata::of_mut(&mut tree).insert("resourceVersion".to_owned(), stored.revision.to_string().into());
+        tree
+    };
+    let is_same = updated(admission, stored, edits).is_ok_and(|updated| updated.map(same) == edited);
+    is_same || !matches!(updated(admission, stored, &[]), Ok(None))
+}

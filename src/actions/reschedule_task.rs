@@ -75,8 +75,7 @@ impl RescheduleTasks {
                     let edits = mark(base, now)?;
                     Some((base.key.clone(), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
                 };
-                let (keys, changes): (Vec<Key>, Vec<_>) =
-                    chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
+                let (keys, changes): (Vec<Key>, Vec<_>) = chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
                 let outcomes = self.client.batch(changes, Atomicity::Each).await?;
                 for (key, outcome) in keys.into_iter().zip(outcomes) {
                     match outcome {

@@ -169,7 +169,8 @@ mod tests {
         let decoded = Object::decode(key, Revision(6), edited.json.clone()).unwrap();
         assert_eq!((edited.generation, &edited.uid, &edited.labels), (4, &decoded.uid, &decoded.labels));
         assert_eq!(decoded.generation, 4);
-        let expected = r#"{"metadata":{"generation":4,"labels":{"a":"1"},"resourceVersion":"6","uid":"u"},"spec":{"x":1}}"#;
+        let expected =
+            r#"{"metadata":{"generation":4,"labels":{"a":"1"},"resourceVersion":"6","uid":"u"},"spec":{"x":1}}"#;
         assert_eq!(std::str::from_utf8(&edited.json).unwrap(), expected);
     }
 }

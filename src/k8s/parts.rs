@@ -165,7 +165,8 @@ mod tests {
 
     use super::*;
 
-    const BINDING: &str = r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1"},"name":"web"},"spec":{"a":1,"c":[{"x":2}]}}"#;
+    const BINDING: &str =
+        r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1"},"name":"web"},"spec":{"a":1,"c":[{"x":2}]}}"#;
 
     /// The text after the edits, and whether each changed anything. Trees must come to the same.
     fn edited(text: &str, edits: &[Edit]) -> (String, Vec<bool>) {

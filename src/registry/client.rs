@@ -183,12 +183,7 @@ fn decide_update(
     Ok(decided(stored, plan))
 }
 
-fn decide_edit(
-    admission: &Admission<'_>,
-    view: &View,
-    base: &Arc<Object>,
-    edits: &[Edit],
-) -> Result<Decided, Status> {
+fn decide_edit(admission: &Admission<'_>, view: &View, base: &Arc<Object>, edits: &[Edit]) -> Result<Decided, Status> {
     let key = &base.key;
     let stored = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
     if stored.revision != base.revision {

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
+use super::Part;
 use super::admit::Admission;
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
-use super::Part;
 use crate::k8s::{Body, Document, Edit, FieldErrors, Object, Parts, Status};
 
 /// Longer objects are admitted as a whole when their metadata is edited: all annotations together are

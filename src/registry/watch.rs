@@ -1,7 +1,7 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
 //! A watch is a cursor: it costs nothing while nothing happens, and one that falls behind is told so and
-//! ends. Losing the future of `next` loses no event.
+//! ends. One that begins before what is remembered catches up from the log first. Losing the future of `next` loses no event.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::list::{await_revision, check_selectors, selected};
 use super::{Registry, Target};
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
-use crate::watch::{Event, EventKind, Expired, Interest, Subscriber};
+use crate::watch::{Backlog, Event, EventKind, Expired, Interest, Lost, Subscriber};
 
 /// How often a watch is told how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -61,11 +61,17 @@ pub struct Watch {
     initial: std::vec::IntoIter<Arc<Object>>,
     ready: VecDeque<WatchEvent>,
     /// None once the watch has ended.
-    subscriber: Option<Subscriber>,
+    source: Option<Source>,
     bookmarks: bool,
     deadline: Instant,
     /// Fires at the next bookmark or at the deadline.
     timer: Pin<Box<Sleep>>,
+}
+
+/// Where the events come from.
+enum Source {
+    Past(Backlog),
+    Live(Subscriber),
 }
 
 struct Filter {
@@ -103,12 +109,9 @@ impl Registry {
             }
         }
         let interest = Interest::Kinds(vec![target.row.resource]);
-        let subscriber = match self.core.cache.subscribe(interest, after) {
-            Ok(subscriber) => Some(subscriber),
-            Err(expired) => {
-                ready.push_back(too_old(expired));
-                None
-            }
+        let source = match self.core.cache.subscribe(interest, after) {
+            Ok(subscriber) => Source::Live(subscriber),
+            Err(_) => Source::Past(self.core.cache.backlog(target.row.resource, after)),
         };
         let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
         let filter = Filter {
@@ -121,7 +124,7 @@ impl Registry {
             filter,
             initial: initial.into_iter(),
             ready,
-            subscriber,
+            source: Some(source),
             bookmarks: options.allow_bookmarks,
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline)),
@@ -138,11 +141,11 @@ impl Watch {
             if let Some(event) = self.pop() {
                 return Some(event);
             }
-            let subscriber = self.subscriber.as_mut()?;
+            let source = self.source.as_mut()?;
             tokio::select! {
                 biased;
                 () = &mut self.timer => self.tick(),
-                events = subscriber.next() => self.take(events),
+                events = source.next() => self.take(events),
             }
         }
     }
@@ -152,7 +155,7 @@ impl Watch {
         if let Some(event) = self.pop() {
             return Some(event);
         }
-        if let Some(events) = self.subscriber.as_mut()?.next().now_or_never() {
+        if let Some(events) = self.source.as_mut()?.next().now_or_never() {
             self.take(events);
         }
         self.pop()
@@ -162,23 +165,28 @@ impl Watch {
         self.initial.next().map(WatchEvent::Added).or_else(|| self.ready.pop_front())
     }
 
-    fn take(&mut self, events: Result<Vec<Arc<Event>>, Expired>) {
+    fn take(&mut self, events: Result<Vec<Arc<Event>>, Status>) {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
-            Err(expired) => {
-                self.ready.push_back(too_old(expired));
-                self.subscriber = None;
+            Err(status) => {
+                self.ready.push_back(WatchEvent::Error(status));
+                self.source = None;
             }
+        }
+        if let Some(Source::Past(backlog)) = &self.source
+            && let Some(subscriber) = backlog.join()
+        {
+            self.source = Some(Source::Live(subscriber));
         }
     }
 
     fn tick(&mut self) {
         if Instant::now() >= self.deadline {
-            self.subscriber = None;
+            self.source = None;
             return;
         }
-        if let Some(subscriber) = &self.subscriber {
-            let revision = subscriber.position();
+        if let Some(source) = &self.source {
+            let revision = source.position();
             self.ready.push_back(WatchEvent::Bookmark { revision, initial_events_end: false });
         }
         self.set_timer();
@@ -192,6 +200,28 @@ impl Watch {
             false => self.deadline,
         };
         self.timer.as_mut().reset(next);
+    }
+}
+
+impl Source {
+    async fn next(&mut self) -> Result<Vec<Arc<Event>>, Status> {
+        match self {
+            Source::Live(subscriber) => subscriber.next().await.map_err(too_old),
+            Source::Past(backlog) => backlog.next().await.map_err(|lost| match lost {
+                Lost::Expired(expired) => too_old(expired),
+                Lost::Unreadable(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a watch cannot catch up");
+                    Status::unavailable("the past cannot be read now".to_owned())
+                }
+            }),
+        }
+    }
+
+    fn position(&self) -> Revision {
+        match self {
+            Source::Live(subscriber) => subscriber.position(),
+            Source::Past(backlog) => backlog.position(),
+        }
     }
 }
 
@@ -224,7 +254,7 @@ fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
     Arc::new(Object::of(object.key.clone(), revision, object.created, &document))
 }
 
-fn too_old(expired: Expired) -> WatchEvent {
+fn too_old(expired: Expired) -> Status {
     let Expired { asked, oldest } = expired;
-    WatchEvent::Error(Status::expired(format!("too old resource version: {asked} ({oldest})")))
+    Status::expired(format!("too old resource version: {asked} ({oldest})"))
 }

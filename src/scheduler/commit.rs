@@ -33,7 +33,8 @@ pub fn edits(
         }
         // A cluster that the binding is sent to is not one that it leaves.
         let tasks = spec.graceful_eviction_tasks.iter();
-        let left: Vec<_> = tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
+        let left: Vec<_> =
+            tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
         if left.len() < spec.graceful_eviction_tasks.len() {
             let value = (!left.is_empty()).then(|| written(&left));
             edits.push(Edit { member: &["spec", "gracefulEvictionTasks"], value });
@@ -48,7 +49,8 @@ pub fn edits(
         let member = &["metadata", "annotations", APPLIED_PLACEMENT];
         edits.push(Edit { member, value: placement.map(Value::from) });
     }
-    if let Some(term) = decision.term().filter(|&term| status.scheduler_observed_affinity_name.as_deref() != Some(term)) {
+    if let Some(term) = decision.term().filter(|&term| status.scheduler_observed_affinity_name.as_deref() != Some(term))
+    {
         edits.push(Edit::set(&["status", "schedulerObservingAffinityName"], term));
     }
     if let Some(condition) = decision.condition().or_else(|| settled(decision, &status.conditions))
@@ -82,7 +84,8 @@ fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::Cond
 }
 
 fn cluster(target: &Target) -> TargetCluster {
-    let component = |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
+    let component =
+        |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
     TargetCluster {
         name: target.name.to_string(),
         replicas: (target.replicas > 0).then_some(target.replicas),

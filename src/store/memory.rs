@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use super::log::Heads;
-use super::{Bounds, Change, Error, Operation, Store};
+use super::{Bounds, Change, Error, Operation, Replacement, Span, Store};
 use crate::k8s::{GroupResource, Key, Revision};
 
 #[derive(Debug, Default)]
@@ -64,6 +64,19 @@ impl Store for MemoryStore {
             return Err(Error::Compacted { asked: after, compacted: log.compacted });
         }
         Ok(log.changes.range(after.next()..).take(limit).map(|(_, change)| change.clone()).collect())
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let log = self.log();
+        if span.after < log.compacted {
+            return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
+        }
+        // An empty stretch, as of a view that has nothing newer, is no range to a tree.
+        let end = span.through.max(span.after).next();
+        let changes = log.changes.range(span.after.next()..end).map(|(_, change)| change);
+        let of_kind = changes.filter(|change| change.key.resource == resource).take(limit);
+        let before = |change: &Change| log.changes.get(&change.previous).map(|before| before.object.clone());
+        Ok(of_kind.map(|change| Replacement { change: change.clone(), before: before(change) }).collect())
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {

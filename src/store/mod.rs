@@ -45,6 +45,21 @@ pub struct Change {
     pub object: Bytes,
 }
 
+/// A change, and what it replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    pub change: Change,
+    /// The object before; none for a `Create`.
+    pub before: Option<Bytes>,
+}
+
+/// A stretch of the log: after one revision, up to and with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub after: Revision,
+    pub through: Revision,
+}
+
 /// What part of the log is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -97,6 +112,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
+
+    /// The changes of one kind in a stretch of the log, oldest first, at most `limit` of them: the past as
+    /// its watchers would have seen it. Never holds up a commit.
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
 
     /// The rows of these revisions as far as they are still there, oldest first.
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;

@@ -1,13 +1,15 @@
 //! The newest view, the windows, and who is told when they move.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::k8s::{GroupResource, Revision};
+use crate::store::Store;
 
+use super::backlog::Backlog;
 use super::subscriber::{Interest, Subscriber};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
@@ -23,6 +25,8 @@ struct Shared {
     past: RwLock<Past>,
     /// The newest view's revision, told after the view and the events are there.
     tip: watch::Sender<Revision>,
+    /// For the past beyond the windows, and for nothing else. The writer has it, and it goes with the writer.
+    store: Weak<dyn Store>,
     limits: Limits,
 }
 
@@ -45,12 +49,12 @@ struct Kind {
 
 impl Cache {
     /// A cache at `view`, which remembers nothing up to `start` and awaits the events after it.
-    pub(super) fn new(view: View, start: Revision, limits: Limits) -> Cache {
+    pub(super) fn new(view: View, start: Revision, store: Weak<dyn Store>, limits: Limits) -> Cache {
         let revision = view.revision;
         let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
-        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, limits }) }
+        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, store, limits }) }
     }
 
     /// The newest state. It contains every acknowledged write.
@@ -108,6 +112,11 @@ impl Cache {
         Ok(subscriber)
     }
 
+    /// What happened to a kind after a revision that lies before its window.
+    pub fn backlog(&self, resource: GroupResource, after: Revision) -> Backlog {
+        Backlog::new(self.clone(), resource, after)
+    }
+
     /// Makes the next view and its events visible, and wakes who waits for them.
     pub(super) fn publish(&self, view: View, events: Vec<Arc<Event>>, now_ms: i64) {
         let revision = view.revision;
@@ -139,6 +148,11 @@ impl Cache {
     /// Lets go of what has become too old, also where no writes come that would push it out.
     pub(super) fn forget(&self, now_ms: i64) {
         self.write().trim(now_ms, &self.shared.limits);
+    }
+
+    /// None once the writer has ended.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.shared.store.upgrade()
     }
 
     pub(super) fn limits(&self) -> &Limits {

@@ -22,6 +22,12 @@ pub struct Limits {
     pub window_age_max: Duration,
     /// Events that a subscriber is given at once.
     pub events_per_turn_max: usize,
+    /// A backlog is read in pages of about this many bytes,
+    pub backlog_page_bytes: usize,
+    /// at most this many rows,
+    pub backlog_rows_max: usize,
+    /// found among this many revisions: a quiet kind must not have the whole log walked at once.
+    pub backlog_revisions_max: usize,
     /// Exact past states kept ready; others in the window are made when asked for.
     pub past_views_max: usize,
     /// The log forgets superseded rows older than this,
@@ -45,6 +51,9 @@ impl Default for Limits {
             window_bytes_max: 64 << 20,
             window_age_max: Duration::from_secs(10 * 60),
             events_per_turn_max: 1024,
+            backlog_page_bytes: 256 << 10,
+            backlog_rows_max: 1024,
+            backlog_revisions_max: 10_000,
             past_views_max: 64,
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,

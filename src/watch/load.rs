@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::k8s::{Object, Revision};
-use crate::store::{Bounds, Change, Error, Operation, Store};
+use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
 
 use super::window::{Event, EventKind};
 use super::{Cache, Limits, View};
@@ -20,7 +20,8 @@ pub(super) struct Loaded {
     pub time_ms: i64,
 }
 
-pub(super) async fn load(store: &dyn Store, clock: &dyn Clock, limits: &Limits) -> Result<Loaded, Error> {
+pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limits) -> Result<Loaded, Error> {
+    let store = &**log;
     let bounds = store.bounds().await?;
     let mut view = View::empty_at(bounds.last);
     let mut time_ms = 0;
@@ -29,7 +30,7 @@ pub(super) async fn load(store: &dyn Store, clock: &dyn Clock, limits: &Limits) 
         view.insert(Arc::new(object(change)?));
     }
     let (start, pages) = recent(store, bounds, limits).await?;
-    let cache = Cache::new(view, start, limits.clone());
+    let cache = Cache::new(view, start, Arc::downgrade(log), limits.clone());
     let view = cache.view();
     let mut known = Known { view: &view, recent: HashMap::new() };
     for page in pages {
@@ -96,11 +97,7 @@ impl Known<'_> {
             Revision::ZERO => None,
             previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous, previous))?),
         };
-        let kind = match change.operation {
-            Operation::Create => EventKind::Created,
-            Operation::Update => EventKind::Updated,
-            Operation::Delete => EventKind::Deleted,
-        };
+        let kind = kind_of(change.operation);
         let object = match self.view.get(&change.key) {
             Some(newest) if newest.revision == revision => newest.clone(),
             _ => Arc::new(object(change)?),
@@ -109,6 +106,28 @@ impl Known<'_> {
             self.recent.insert(revision, object.clone());
         }
         Ok(Arc::new(Event { revision, kind, object, previous, time_ms }))
+    }
+}
+
+/// The event of a row that is read together with what it replaced.
+pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
+    let Replacement { change, before } = row;
+    let Change { revision, previous, time_ms, operation, .. } = change;
+    let before = match before {
+        Some(object) => Some(Change { revision: previous, object, ..change.clone() }),
+        None if previous == Revision::ZERO => None,
+        None => return Err(missing(previous, previous)),
+    };
+    let previous = before.map(object).transpose()?.map(Arc::new);
+    let object = Arc::new(object(change)?);
+    Ok(Arc::new(Event { revision, kind: kind_of(operation), object, previous, time_ms }))
+}
+
+fn kind_of(operation: Operation) -> EventKind {
+    match operation {
+        Operation::Create => EventKind::Created,
+        Operation::Update => EventKind::Updated,
+        Operation::Delete => EventKind::Deleted,
     }
 }
 

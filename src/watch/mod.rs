@@ -5,9 +5,13 @@
 //! the newest view reads every acknowledged write. Nobody waits for a reader: a subscriber is a cursor
 //! into the window, and one that is too slow finds that its place is gone.
 //!
-//! Deliberately absent: channels per watcher (memory, and a decision what to do when one is full), reads
-//! from the database, and any knowledge of kinds, selectors or HTTP.
+//! A subscriber that begins before the window reads the log until it has caught up (`Backlog`); nothing else
+//! reads the database.
+//!
+//! Deliberately absent: channels per watcher (memory, and a decision what to do when one is full), and any
+//! knowledge of kinds, selectors or HTTP.
 
+mod backlog;
 mod cache;
 mod compaction;
 mod limits;
@@ -23,6 +27,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::store::{self, Store};
 
+pub use backlog::{Backlog, Lost};
 pub use cache::Cache;
 pub use limits::Limits;
 pub use subscriber::{Interest, Subscriber};
@@ -40,7 +45,7 @@ pub async fn open(
     clock: Arc<dyn Clock>,
     limits: Limits,
 ) -> Result<(Cache, Writer, Task), store::Error> {
-    let load::Loaded { cache, time_ms } = load::load(&*store, &*clock, &limits).await?;
+    let load::Loaded { cache, time_ms } = load::load(&store, &*clock, &limits).await?;
     let (writer, run) = writer::start(store, clock, cache.clone(), time_ms, limits);
     Ok((cache, writer, tokio::spawn(run)))
 }

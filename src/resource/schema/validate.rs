@@ -57,7 +57,9 @@ fn member(node: &Node, way: &[&str], wanted: Option<&Value>, path: &Path<'_>, er
     let Shape::Object(shape) = &node.shape else { return };
     let (path, field) = (Path::Field(path, name), shape.field(name));
     match (field, &shape.values) {
-        (Some(field), _) if rest.is_empty() && wanted.is_none() && field.required => errors.required(&(&path).into(), ""),
+        (Some(field), _) if rest.is_empty() && wanted.is_none() && field.required => {
+            errors.required(&(&path).into(), "")
+        }
         (Some(Field { node, .. }), _) | (None, Some(node)) => member(node, rest, wanted, &path, errors),
         (None, None) if shape.preserve_unknown => {}
         (None, None) => errors.forbidden(&(&path).into(), "unknown field"),

@@ -21,6 +21,11 @@ impl Line {
         Line { options, idle: Mutex::new(Some(connection)) }
     }
 
+    /// Connects at the first lease.
+    pub fn unconnected(options: SqliteConnectOptions) -> Line {
+        Line { options, idle: Mutex::new(None) }
+    }
+
     /// Waits its turn: whoever comes first goes first.
     pub async fn lease(&self) -> Result<Lease<'_>, sqlx::Error> {
         let mut idle = self.idle.lock().await;

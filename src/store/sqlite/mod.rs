@@ -3,7 +3,7 @@
 //! *Invariants.* One process has the file. A commit is one transaction and returns after its WAL frames
 //! are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside a commit.
 //!
-//! Deliberately absent: a pool (one connection writes, one reads and checkpoints), and shrinking the
+//! Deliberately absent: a pool (one connection writes, one reads and checkpoints, one reads the past), and shrinking the
 //! file: the pages that compaction frees are used again.
 
 mod checkpoint;
@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::log::Heads;
-use super::{Bounds, Change, Error, Store, Table};
+use super::{Bounds, Change, Error, Replacement, Span, Store, Table};
 use crate::k8s::{GroupResource, Key, Revision};
 
 use checkpoint::Checkpointer;
@@ -38,6 +38,8 @@ pub struct SqliteStore {
 struct Lines {
     writer: Line,
     reader: Line,
+    /// For the past, which many may ask for at once: neither commits nor checkpoints queue behind them.
+    historian: Line,
 }
 
 /// Runs statements on a line that is given back after success, and names what failed.
@@ -56,7 +58,8 @@ impl SqliteStore {
         let opened = open::open(path, tables).await?;
         let lines = Arc::new(Lines {
             writer: Line::new(opened.options.clone(), opened.writer),
-            reader: Line::new(opened.options, opened.reader),
+            reader: Line::new(opened.options.clone(), opened.reader),
+            historian: Line::unconnected(opened.options),
         });
         let (checkpointer, heads) = (Checkpointer::start(lines.clone()), Mutex::new(None));
         Ok(SqliteStore { checkpointer, lines, heads, _lock: opened.lock })
@@ -70,6 +73,14 @@ impl SqliteStore {
             None => on!(self.lines.reader, "failed to read the keys", heads())?,
         };
         Ok((slot, heads))
+    }
+
+    /// Asked after reading: compaction says what it will forget before it does.
+    async fn still_there(&self, after: Revision) -> Result<(), Error> {
+        match self.bounds().await?.compacted {
+            compacted if after < compacted => Err(Error::Compacted { asked: after, compacted }),
+            _ => Ok(()),
+        }
     }
 
     async fn append(&self, changes: &[Change]) -> Result<(), Error> {
@@ -128,11 +139,13 @@ impl Store for SqliteStore {
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
         let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit))?;
-        // Asked last: compaction says what it will forget before it does.
-        let compacted = self.bounds().await?.compacted;
-        if after < compacted {
-            return Err(Error::Compacted { asked: after, compacted });
-        }
+        self.still_there(after).await?;
+        Ok(changes)
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let changes = on!(self.lines.historian, "failed to read the log", history(resource, span, limit))?;
+        self.still_there(span.after).await?;
         Ok(changes)
     }
 

@@ -10,7 +10,7 @@ use sqlx::{Arguments, AssertSqlSafe, FromRow, Row};
 
 use crate::k8s::{GroupResource, Key, Revision};
 use crate::store::log::Heads;
-use crate::store::{Bounds, Change, Operation};
+use crate::store::{Bounds, Change, Operation, Replacement, Span};
 
 const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
 const COLUMNS_COUNT: usize = 9;
@@ -141,6 +141,34 @@ pub(super) async fn changes(
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(connection)
         .await
+}
+
+/// Whether what was replaced is still there was settled by whoever asked for it.
+pub(super) async fn history(
+    connection: &mut SqliteConnection,
+    resource: GroupResource,
+    span: Span,
+    limit: usize,
+) -> Result<Vec<Replacement>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT change.*, before.object AS before
+         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
+         WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
+         ORDER BY change.revision LIMIT ?",
+    )
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(resource.as_str())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await
+}
+
+impl FromRow<'_, SqliteRow> for Replacement {
+    fn from_row(row: &SqliteRow) -> Result<Replacement, sqlx::Error> {
+        let before: Option<String> = row.try_get("before")?;
+        Ok(Replacement { change: Change::from_row(row)?, before: before.map(Bytes::from) })
+    }
 }
 
 pub(super) async fn rows(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ballast::watch::Limits;
 use bytes::BytesMut;
 use http::Method;
 use http_body_util::BodyExt;
@@ -186,25 +187,6 @@ async fn wa21_wa22_a_watch_of_metadata_and_a_watch_of_yaml() {
 }
 
 #[tokio::test]
-async fn wa5_a_revision_that_is_forgotten_is_said_to_be_expired() {
-    let mut options = Options::default();
-    options.limits.window_events_max = 4;
-    let server = TestServer::with(options).await;
-    let admin = server.admin().connect().await;
-    let first = create(&admin, BINDINGS, &binding("first")).await;
-    for i in 0..40 {
-        create(&admin, BINDINGS, &binding(&format!("b{i}"))).await;
-    }
-    let path = format!("{BINDINGS}?watch=1&resourceVersion={}", revision(&first));
-    let mut lines = Lines::open(&admin, &path, &[]).await;
-    let status = lines.expect("ERROR").await;
-    assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
-    assert!(status["message"].as_str().unwrap().starts_with("too old resource version: "), "{status}");
-    assert_eq!(lines.next().await, None);
-    server.stop().await;
-}
-
-#[tokio::test]
 async fn wa30_sh1_a_watch_ends_cleanly_with_its_server_and_goes_on_with_the_next() {
     let sqlite = || Options { database: Database::Sqlite, ..Options::default() };
     let server = TestServer::with(sqlite()).await;
@@ -273,5 +255,60 @@ async fn wa17_a_client_that_does_not_read_holds_up_nobody() {
     assert!(told < 150, "it cannot have been sent everything");
     assert_eq!(error["object"]["reason"], "Expired");
     assert_eq!(asleep.next().await, None);
+    server.stop().await;
+}
+
+/// The window remembers next to nothing, so what is told comes from the log.
+fn forgetful(limits: Limits) -> Options {
+    Options { database: Database::Sqlite, limits: Limits { window_events_max: 2, ..limits }, ..Options::default() }
+}
+
+#[tokio::test]
+async fn wa5_a_watch_resumes_from_any_revision_in_the_log_also_after_a_restart() {
+    let mut server = TestServer::with(forgetful(Limits::default())).await;
+    let mut first = 0;
+    for life in 0..2 {
+        let admin = server.admin().connect().await;
+        for i in 0..20 {
+            let created = create(&admin, REBALANCERS, &rebalancer(&format!("r{life}-{i}"))).await;
+            first = if first == 0 { revision(&created) } else { first };
+        }
+        let path = format!("{REBALANCERS}?watch=1&resourceVersion={first}");
+        let mut lines = Lines::open(&admin, &path, &[]).await;
+        for name in (0..=life).flat_map(|life| (0..20).map(move |i| format!("r{life}-{i}"))).skip(1) {
+            assert_eq!(lines.expect("ADDED").await["metadata"]["name"], name);
+        }
+        let later = create(&admin, BINDINGS, &binding(&format!("web-{life}"))).await;
+        let path = format!("{BINDINGS}?watch=1&resourceVersion={}", revision(&later) - 1);
+        assert_eq!(Lines::open(&admin, &path, &[]).await.expect("ADDED").await, later);
+        let folder = Some(server.stop().await);
+        server = TestServer::with(Options { folder, ..forgetful(Limits::default()) }).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wa5_a_revision_that_compaction_has_taken_from_the_log_is_410() {
+    let limits = Limits { log_rows_max: 10, compaction_every: Duration::from_millis(10), ..Limits::default() };
+    let server = TestServer::with(forgetful(limits)).await;
+    let admin = server.admin().connect().await;
+    let first = revision(&create(&admin, REBALANCERS, &rebalancer("first")).await);
+    for i in 0..20 {
+        create(&admin, REBALANCERS, &rebalancer(&format!("r{i}"))).await;
+    }
+    let path = format!("{REBALANCERS}?watch=1&resourceVersion={first}");
+    let error = tokio::time::timeout(SOON, async {
+        loop {
+            let mut lines = Lines::open(&admin, &path, &[]).await;
+            let event = lines.next().await.expect("an event or an error");
+            // Until the compaction has come by, the log still has it.
+            if event["type"] == "ERROR" {
+                assert_eq!(lines.next().await, None, "an error is the end");
+                break event["object"].clone();
+            }
+        }
+    });
+    let error = error.await.expect("compaction comes by");
+    assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
     server.stop().await;
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use ballast::k8s::Revision;
 use ballast::registry::{Watch, WatchEvent};
+use ballast::store::Store;
 use ballast::watch::Limits;
 use serde_json::json;
 use tokio::time::Instant;
@@ -49,15 +51,53 @@ async fn wa4_without_a_revision_the_state_comes_first() {
     assert_eq!(ready(&mut watch), ["ADDED a 2", "ADDED b 1", "END 2"]);
 }
 
+/// The window remembers two events, the log all of them.
+async fn world_with_a_past() -> World {
+    World::with_limits(Limits { window_events_max: 2, ..Limits::default() }).await
+}
+
 #[tokio::test]
-async fn wa5_and_er15_a_forgotten_revision_is_an_error_event_and_the_end() {
-    let world = World::with_limits(Limits { window_events_max: 2, ..Limits::default() }).await;
+async fn wa5_and_er15_what_the_log_has_forgotten_is_an_error_event_and_the_end() {
+    let world = world_with_a_past().await;
     for name in ["a", "b", "c", "d"] {
         world.create(rebalancer(name)).await;
     }
+    while world.store.compact(Revision(2), 10).await.unwrap() {}
     let mut watch = world.watch(&world.all(REBALANCERS), "resourceVersion=1").await;
     assert_eq!(next(&mut watch).await.0.unwrap(), "ERROR 410 too old resource version: 1 (2)");
     assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn wa5_wa8_a_watch_goes_on_from_the_log_where_the_window_has_forgotten() {
+    let world = world_with_a_past().await;
+    world.create(labelled("a", "x")).await;
+    world.create(labelled("b", "y")).await;
+    relabel(&world, "a", "y").await;
+    relabel(&world, "b", "x").await;
+    world.delete(&rebalancer("b")).await;
+    for name in ["c", "d", "e"] {
+        world.create(labelled(name, "x")).await;
+    }
+    let expected = [
+        ("", vec!["ADDED b 2", "MODIFIED a 3", "MODIFIED b 4", "DELETED b 5", "ADDED c 6", "ADDED d 7", "ADDED e 8"]),
+        (
+            "&labelSelector=app=x",
+            vec!["DELETED a 3", "ADDED b 4", "DELETED b 5", "ADDED c 6", "ADDED d 7", "ADDED e 8"],
+        ),
+        ("&fieldSelector=metadata.name=b", vec!["ADDED b 2", "MODIFIED b 4", "DELETED b 5"]),
+    ];
+    for (selector, expected) in expected {
+        let query = format!("resourceVersion=1{selector}");
+        let mut watch = world.watch(&world.all(REBALANCERS), &query).await;
+        for event in expected {
+            assert_eq!(next(&mut watch).await.0.unwrap(), event, "{query}");
+        }
+    }
+    let mut watch = world.watch(&world.all(REBALANCERS), "resourceVersion=7").await;
+    assert_eq!(next(&mut watch).await.0.unwrap(), "ADDED e 8");
+    world.create(rebalancer("f")).await;
+    assert_eq!(next(&mut watch).await.0.unwrap(), "ADDED f 9");
 }
 
 #[tokio::test]

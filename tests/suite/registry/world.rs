@@ -23,6 +23,7 @@ pub type Tree = Map<String, Value>;
 
 pub struct World {
     pub registry: Registry,
+    pub store: Arc<MemoryStore>,
     pub clock: Arc<ManualClock>,
     /// What the action of RescheduleTasks was asked to do: name, and whether it was a dry run.
     pub acts: Arc<Mutex<Vec<(String, bool)>>>,
@@ -101,12 +102,12 @@ impl World {
         let clock = ManualClock::at("2026-01-02T03:04:05Z".parse().unwrap());
         let shared: Arc<dyn Clock> = clock.clone();
         let store = Arc::new(MemoryStore::new());
-        let (cache, writer, _task) = watch::open(store, Arc::clone(&shared), limits).await.unwrap();
+        let (cache, writer, _task) = watch::open(store.clone(), Arc::clone(&shared), limits).await.unwrap();
         let acts = Arc::new(Mutex::new(Vec::new()));
         let kinds: Arc<Kinds> = Arc::new(api::kinds());
         let registry = Registry::new(kinds, cache, writer, shared);
         let registry = registry.with_action(TASKS, Arc::new(Recorder(Arc::clone(&acts))));
-        World { registry, clock, acts, user: User::component("test") }
+        World { registry, store, clock, acts, user: User::component("test") }
     }
 
     pub fn client(&self) -> Client {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{GroupResource, Key, Revision, Time};
-use ballast::store::{self, Bounds, Change, Error, Operation, Store};
+use ballast::store::{self, Bounds, Change, Error, Operation, Replacement, Span, Store};
 use bytes::Bytes;
 
 use super::fixtures::*;
@@ -39,6 +39,7 @@ over_every_back_end! {
     a_deleted_key_stays_deleted_however_far_compaction_has_come
     revisions_are_found_by_time
     large_batches_keep_their_order
+    the_past_of_a_kind_is_told_with_what_it_replaced
 }
 
 async fn store_in_memory() -> Arc<dyn Store> {
@@ -224,6 +225,30 @@ async fn compaction_keeps_what_was_the_state(store: Arc<dyn Store>) {
     assert_eq!(revisions(&store).await, [4, 6, 7]);
     assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(7), compacted: Revision(7) });
     assert_eq!(store.list(None).await.unwrap().len(), 3);
+}
+
+async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>) {
+    let (web, member) = (binding("web"), Key::cluster(CLUSTERS, "member1"));
+    let rows = Rows::default().create(&web).create(&member).update(&web, 1, 1).delete(&web, 1, 3).create(&web);
+    let rows = commit(&store, rows).await;
+    let told = |row: usize, before: Option<usize>| Replacement {
+        change: rows[row - 1].clone(),
+        before: before.map(|before| rows[before - 1].object.clone()),
+    };
+    let all = [told(1, None), told(3, Some(1)), told(4, Some(3)), told(5, None)];
+    let past = async |after: i64, through: i64, limit: usize| {
+        store.history(BINDINGS, Span { after: Revision(after), through: Revision(through) }, limit).await
+    };
+    assert_eq!(past(0, 5, 10).await.unwrap(), all);
+    assert_eq!(past(0, 99, 10).await.unwrap(), all);
+    assert_eq!(past(1, 4, 10).await.unwrap(), all[1..3]);
+    assert_eq!(past(1, 5, 2).await.unwrap(), all[1..3]);
+    assert_eq!(past(5, 5, 10).await.unwrap(), []);
+    assert_eq!(past(7, 5, 10).await.unwrap(), []);
+    compact(&store, 3).await;
+    assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");
+    let error = past(2, 5, 10).await.unwrap_err();
+    assert!(matches!(error, Error::Compacted { asked: Revision(2), compacted: Revision(3) }));
 }
 
 async fn compaction_goes_in_slices_and_can_be_repeated(store: Arc<dyn Store>) {

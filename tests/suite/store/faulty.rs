@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Key, Revision};
-use ballast::store::{Bounds, Change, Error, MemoryStore, Store};
+use ballast::store::{Bounds, Change, Error, MemoryStore, Replacement, Span, Store};
 use tokio::sync::Semaphore;
 
 pub struct FaultyStore {
@@ -63,6 +63,11 @@ impl Store for FaultyStore {
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
         self.inner.changes(after, limit).await
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        failure(&self.is_silent)?;
+        self.inner.history(resource, span, limit).await
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast::store::{self, MemoryStore, Store};
-use ballast::watch::{self, Atomicity, Cache, Event, EventKind, Interest, Limits, Rejected, View, Write, Writer};
+use ballast::watch::{self, Atomicity, Cache, Event, EventKind, Interest, Limits, Lost, Rejected, View, Write, Writer};
 
+use super::faulty::FaultyStore;
 use super::fixtures::*;
 
 fn kinds(kinds: &[GroupResource]) -> Interest {
@@ -254,6 +256,81 @@ async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
         assert_eq!(events, length, "a log of {length} changes");
         room.close().await;
     }
+}
+
+/// What is left of a log of thousands of changes of two kinds tells each of them what its subscribers were
+/// told, whatever the pages are, also after a restart; and what is not left is said to be gone.
+#[tokio::test]
+async fn the_log_goes_on_where_the_window_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let stores = [store::open("memory:", &[]).await.unwrap(), store::open(&url(&home), &[]).await.unwrap()];
+    for store in stores {
+        let limits =
+            Limits { window_events_max: 20, backlog_page_bytes: 1000, backlog_revisions_max: 70, ..Limits::default() };
+        let room = Room::open(store.clone(), limits.clone()).await;
+        let chance = ManualClock::at(Time::from_seconds(0));
+        let mut live = room.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
+        let mut told: Vec<Told> = Vec::new();
+        while told.len() < 1000 {
+            let writes = random_writes(&room.cache.view(), &*chance);
+            room.writer.commit(writes, Atomicity::Each).await.unwrap();
+            if live.position() < room.cache.view().revision {
+                told.extend(live.next().await.unwrap().iter().map(|event| tell(event)));
+            }
+        }
+        room.close().await;
+        while store.compact(Revision(100), 1000).await.unwrap() {}
+        let room = Room::open(store, limits).await;
+        for kind in [BINDINGS, CLUSTERS] {
+            for after in [100, 101, 500, 990] {
+                let caught_up = catch_up(&room.cache, kind, Revision(after)).await.unwrap();
+                let wanted = told.iter().filter(|told| told.0 > Revision(after) && told.2.resource == kind);
+                assert!(caught_up.iter().eq(wanted), "{kind} after {after}");
+            }
+            let lost = catch_up(&room.cache, kind, Revision(99)).await.unwrap_err();
+            assert!(matches!(lost, Lost::Expired(expired) if expired.oldest == Revision(100)), "{lost}");
+        }
+        room.close().await;
+    }
+}
+
+/// Revision, kind of change, key, and the texts after and before.
+type Told = (Revision, EventKind, Key, bytes::Bytes, Option<bytes::Bytes>);
+
+fn tell(event: &Event) -> Told {
+    let before = event.previous.as_ref().map(|before| before.json.clone());
+    (event.revision, event.kind, event.object.key.clone(), event.object.json.clone(), before)
+}
+
+/// Everything from a revision to the newest, from the log first and then from the window.
+async fn catch_up(cache: &Cache, kind: GroupResource, after: Revision) -> Result<Vec<Told>, Lost> {
+    let mut backlog = cache.backlog(kind, after);
+    let mut told = Vec::new();
+    let mut live = loop {
+        match backlog.join() {
+            Some(live) => break live,
+            None => told.extend(backlog.next().await?.iter().map(|event| tell(event))),
+        }
+    };
+    while live.position() < cache.view().revision {
+        told.extend(live.next().await?.iter().map(|event| tell(event)));
+    }
+    Ok(told)
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_ends_a_backlog_and_nothing_else() {
+    let store = FaultyStore::new();
+    let room = Room::open(store.clone(), small_window(2)).await;
+    for number in 0..9 {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+    }
+    store.is_silent.store(true, Ordering::SeqCst);
+    let lost = room.cache.backlog(BINDINGS, Revision(1)).next().await.unwrap_err();
+    assert!(matches!(lost, Lost::Unreadable(_)));
+    store.is_silent.store(false, Ordering::SeqCst);
+    assert_eq!(catch_up(&room.cache, BINDINGS, Revision(1)).await.unwrap().len(), 8);
+    room.close().await;
 }
 
 fn check_past(cache: &Cache, states: &[State], chance: &ManualClock) {

@@ -362,6 +362,15 @@ impl Store for FaultyStore {
         self.inner.compact(through, limit).await
     }
 
+    async fn history(
+        &self,
+        resource: GroupResource,
+        span: store::Span,
+        limit: usize,
+    ) -> Result<Vec<store::Replacement>, store::Error> {
+        self.inner.history(resource, span, limit).await
+    }
+
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<store::Change>, store::Error> {
         self.inner.rows(revisions).await
     }

@@ -1,0 +1,115 @@
+//! The past that the windows have forgotten, read from the log page by page until a window takes over: how
+//! a watch goes on that was away for long, or over a restart.
+//!
+//! *Invariants.* It tells what a subscriber would have told, and nothing that is not in the view yet. It
+//! holds one page, of about as many bytes as the limits say, and pages are read by one connection that
+//! nobody else waits for. Losing the future of `next` loses no event: what is being read is kept.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use crate::k8s::{GroupResource, Revision};
+use crate::store::{self, Replacement, Span};
+
+use super::load;
+use super::window::{Event, Expired};
+use super::{Cache, Interest, Subscriber};
+
+pub struct Backlog {
+    cache: Cache,
+    resource: GroupResource,
+    /// Everything of the kind up to here was given.
+    position: Revision,
+    /// Rows of the next page, by what the last one weighed.
+    rows: usize,
+    reading: Option<Reading>,
+}
+
+struct Reading {
+    span: Span,
+    rows: usize,
+    page: JoinHandle<Result<Vec<Replacement>, store::Error>>,
+}
+
+/// Why a backlog cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error(transparent)]
+    Expired(#[from] Expired),
+    #[error("the log cannot be read now")]
+    Unreadable(#[source] store::Error),
+}
+
+/// Rows of the first page, before anything is known of their size.
+const ROWS_AT_FIRST: usize = 32;
+
+impl Backlog {
+    pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> Backlog {
+        Backlog { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
+    }
+
+    /// Everything of the kind up to here was given.
+    pub fn position(&self) -> Revision {
+        self.position
+    }
+
+    /// A subscriber that goes on from here, once a window reaches back to here.
+    pub fn join(&self) -> Option<Subscriber> {
+        self.cache.subscribe(Interest::Kinds(vec![self.resource]), self.position).ok()
+    }
+
+    /// The events of the next page, oldest first. None of them may be of the kind.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
+        if self.reading.is_none() {
+            self.reading = Some(self.read());
+        }
+        let reading = self.reading.as_mut().expect("just made sure of it");
+        let page = (&mut reading.page).await;
+        let Reading { span, rows, .. } = self.reading.take().expect("it was there");
+        let page = match page {
+            Ok(Ok(page)) => page,
+            Ok(Err(store::Error::Compacted { asked, compacted })) => {
+                return Err(Expired { asked, oldest: compacted }.into());
+            }
+            Ok(Err(error)) => return Err(Lost::Unreadable(error)),
+            Err(stopped) => return Err(Lost::Unreadable(unreadable(Arc::new(stopped)))),
+        };
+        let (length, bytes) = (page.len(), weight(&page));
+        let events = page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)?;
+        let limits = self.cache.limits();
+        if bytes > 0 {
+            self.rows = (length * limits.backlog_page_bytes / bytes).clamp(1, limits.backlog_rows_max);
+        }
+        self.position = match events.last() {
+            Some(last) if length == rows => last.revision,
+            _ => span.through,
+        };
+        Ok(events)
+    }
+
+    /// In a task of its own: a connection that is left in the middle of a query has to be made anew.
+    fn read(&self) -> Reading {
+        let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
+        let end = Revision(self.position.0.saturating_add(revisions));
+        let span = Span { after: self.position, through: end.min(self.cache.view().revision) };
+        let (store, resource, rows) = (self.cache.store(), self.resource, self.rows);
+        let page = tokio::spawn(async move {
+            match store {
+                Some(store) => store.history(resource, span, rows).await,
+                None => Err(unreadable(Arc::new(io::Error::other("the writer has stopped")))),
+            }
+        });
+        Reading { span, rows, page }
+    }
+}
+
+fn unreadable(source: Arc<dyn std::error::Error + Send + Sync>) -> store::Error {
+    store::Error::Unavailable { action: "failed to read the log", source }
+}
+
+fn weight(page: &[Replacement]) -> usize {
+    let before = |row: &Replacement| row.before.as_ref().map_or(0, |before| before.len());
+    page.iter().map(|row| row.change.object.len() + before(row)).sum()
+}

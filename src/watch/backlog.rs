@@ -79,8 +79,9 @@ impl Backlog {
         let (length, bytes) = (page.len(), weight(&page));
         let events = page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)?;
         let limits = self.cache.limits();
-        if bytes > 0 {
-            self.rows = (length * limits.backlog_page_bytes / bytes).clamp(1, limits.backlog_rows_max);
+        // A page of nothing says nothing about the next.
+        if let Some(fitting) = (length * limits.backlog_page_bytes).checked_div(bytes) {
+            self.rows = fitting.clamp(1, limits.backlog_rows_max);
         }
         self.position = match events.last() {
             Some(last) if length == rows => last.revision,

@@ -74,6 +74,15 @@ impl<'a> Parts<'a> {
         serde_json::from_slice(json)
     }
 
+    /// Whether there is such a member.
+    pub fn contains(&mut self, member: &[&str]) -> bool {
+        match member {
+            [] => true,
+            [name] => self.members.contains_key(*name),
+            [name, rest @ ..] => self.open(name, false).is_some_and(|child| child.contains(rest)),
+        }
+    }
+
     /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what is no
     /// object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {

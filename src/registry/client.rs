@@ -139,7 +139,7 @@ fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupRes
             let decided = decide_update(&admission, view, manager, &key, part, object);
             (key, decided)
         }
-        Change::Edit { base, edits } => (base.key.clone(), decide_edit(&admission, view, &base, &edits)),
+        Change::Edit { base, edits } => (base.key.clone(), decide_edit(&admission, view, manager, &base, &edits)),
         Change::Delete { key, revision } => {
             let decided = decide_delete(view, row, &key, revision, now);
             (key, decided)
@@ -183,14 +183,23 @@ fn decide_update(
     Ok(decided(stored, plan))
 }
 
-fn decide_edit(admission: &Admission<'_>, view: &View, base: &Arc<Object>, edits: &[Edit]) -> Result<Decided, Status> {
+fn decide_edit(
+    admission: &Admission<'_>,
+    view: &View,
+    manager: &str,
+    base: &Arc<Object>,
+    edits: &[Edit],
+) -> Result<Decided, Status> {
     let key = &base.key;
     let stored = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
     if stored.revision != base.revision {
         return Err(Status::conflict(key.resource, &key.name));
     }
-    let document = edit::document(admission, stored, edits)?;
-    debug_assert!(edit::is_what_an_update_does(admission, stored, edits, document.as_ref()), "{key} {edits:?}");
+    let document = edit::document(admission, manager, stored, edits)?;
+    debug_assert!(
+        edit::is_what_an_update_does(admission, manager, stored, edits, document.as_ref()),
+        "{key} {edits:?}"
+    );
     Ok(match document {
         None => Decided::Nothing(Arc::clone(stored)),
         Some(document) => {

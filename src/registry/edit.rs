@@ -4,12 +4,15 @@
 //! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds, and with
 //! them all tests, do both and compare.
 //!
+//! An object whose managers are recorded goes the long way: the record follows from both trees.
+//!
 //! Deliberately absent: deleting and finalizers. What takes the last finalizer away is an update.
 
 use std::sync::Arc;
 
 use super::Part;
-use super::admit::Admission;
+use super::admit::{Admission, Read};
+use super::apply::Record;
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
 use crate::k8s::{Body, Document, Edit, FieldErrors, Object, Parts, Status};
@@ -21,12 +24,16 @@ const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
 /// The stored object with its edits; `None` if they change nothing.
 pub(super) fn document(
     admission: &Admission<'_>,
+    manager: &str,
     stored: &Arc<Object>,
     edits: &[Edit],
 ) -> Result<Option<Document>, Status> {
+    let mut parts = Parts::read(&stored.json).map_err(Status::internal)?;
     let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
-    if touches_metadata && stored.json.len() > WITHIN_ALL_BOUNDS_BYTES {
-        return Ok(updated(admission, stored, edits)?.map(Document::new));
+    let may_exceed = touches_metadata && stored.json.len() > WITHIN_ALL_BOUNDS_BYTES;
+    // Who owns what after the write takes both trees to tell.
+    if may_exceed || parts.contains(&["metadata", "managedFields"]) {
+        return Ok(updated(admission, manager, stored, edits)?.map(Document::new));
     }
     let mut errors = FieldErrors::default();
     for Edit { member, value } in edits {
@@ -35,7 +42,6 @@ pub(super) fn document(
     if !errors.is_empty() {
         return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
     }
-    let mut parts = Parts::read(&stored.json).map_err(Status::internal)?;
     let (mut changes, mut generation) = (false, stored.generation);
     for edit in edits {
         let is_change = parts.edit(edit);
@@ -56,12 +62,18 @@ fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
 }
 
 /// The same by an update of everything.
-fn updated(admission: &Admission<'_>, stored: &Arc<Object>, edits: &[Edit]) -> Result<Option<Tree>, Status> {
-    let stored = Stored::parse(Arc::clone(stored))?;
+fn updated(
+    admission: &Admission<'_>,
+    manager: &str,
+    stored: &Arc<Object>,
+    edits: &[Edit],
+) -> Result<Option<Tree>, Status> {
+    let mut stored = Stored::parse(Arc::clone(stored))?;
     let mut tree = stored.tree.clone();
     edits.iter().for_each(|edit| edit.apply(&mut tree));
-    let (tree, mut unheard) = admission.read_strictly(Body::of(tree))?;
-    Ok(match update::plan(admission, Part::Whole, &stored, tree, &mut unheard)? {
+    let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(tree))?;
+    let change = update::Change::Update { manager, record: Record::default() };
+    Ok(match update::plan(admission, Part::Whole, &mut stored, object, change, &mut unheard)? {
         Plan::Nothing => None,
         Plan::Put(tree) | Plan::Remove(tree) => Some(tree),
     })
@@ -71,6 +83,7 @@ fn updated(admission: &Admission<'_>, stored: &Arc<Object>, edits: &[Edit]) -> R
 /// own sake: one that an older Ballast stored may lack a default of today.
 pub(super) fn is_what_an_update_does(
     admission: &Admission<'_>,
+    manager: &str,
     stored: &Arc<Object>,
     edits: &[Edit],
     document: Option<&Document>,
@@ -81,6 +94,6 @@ pub(super) fn is_what_an_update_does(
         metadata::of_mut(&mut tree).insert("resourceVersion".to_owned(), stored.revision.to_string().into());
         tree
     };
-    let is_same = updated(admission, stored, edits).is_ok_and(|updated| updated.map(same) == edited);
-    is_same || !matches!(updated(admission, stored, &[]), Ok(None))
+    let is_same = updated(admission, manager, stored, edits).is_ok_and(|updated| updated.map(same) == edited);
+    is_same || !matches!(updated(admission, manager, stored, &[]), Ok(None))
 }

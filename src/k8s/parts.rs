@@ -83,6 +83,43 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// What there is of these members, as a tree: each with its value, and in each object on the way one nameless
+    /// member in place of all that are not asked for, so that an object that keeps something looks so.
+    pub fn sketch(&self, members: &[&[&str]]) -> Map<String, Value> {
+        let mut sketch = Map::new();
+        let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.first() == Some(&&*name.0));
+        if !self.members.keys().all(is_asked_for) {
+            sketch.insert(String::new(), Value::Null);
+        }
+        for &name in members.iter().filter_map(|member| member.first()) {
+            let Some(part) = self.members.get(name).filter(|_| !sketch.contains_key(name)) else { continue };
+            let below = |member: &&[&str]| member.first() == Some(&name) && member.len() > 1;
+            let below: Vec<_> =
+                members.iter().copied().filter(|member| below(member)).map(|member| &member[1..]).collect();
+            let is_asked_whole = members.contains(&&[name][..]);
+            let value = match part {
+                Part::Open(child) if !is_asked_whole => Value::Object(child.sketch(&below)),
+                // What is no object has nothing below it.
+                Part::Text(text) if !is_asked_whole => match serde_json::from_str::<Parts<'_>>(text) {
+                    Ok(child) => Value::Object(child.sketch(&below)),
+                    Err(_) => part.value(),
+                },
+                _ => part.value(),
+            };
+            sketch.insert(name.to_owned(), value);
+        }
+        sketch
+    }
+
+    /// A member's value, if there is such a member.
+    pub fn value(&mut self, member: &[&str]) -> Option<Value> {
+        match member {
+            [] => None,
+            [name] => self.members.get(*name).map(Part::value),
+            [name, rest @ ..] => self.open(name, false)?.value(rest),
+        }
+    }
+
     /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what is no
     /// object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
@@ -155,6 +192,18 @@ impl<'a> Parts<'a> {
     }
 }
 
+impl Part<'_> {
+    fn value(&self) -> Value {
+        match self {
+            Part::Text(text) => serde_json::from_str(text).expect("the text of a JSON value"),
+            Part::Open(parts) => {
+                let members = parts.members.iter().map(|(Name(name), part)| (name.clone().into_owned(), part.value()));
+                Value::Object(members.collect())
+            }
+        }
+    }
+}
+
 impl Borrow<str> for Name<'_> {
     fn borrow(&self) -> &str {
         &self.0
@@ -212,6 +261,20 @@ mod tests {
             Edit::remove(&["kind", "nothing"]),
         ];
         assert_eq!(edited(BINDING, &edits), (BINDING.to_owned(), vec![false; 4]));
+    }
+
+    #[test]
+    fn a_sketch_has_the_members_asked_for_and_a_sign_of_the_others() {
+        let members: [&[&str]; 4] = [&["spec", "c"], &["spec", "gone", "deep"], &["metadata", "name"], &["kind", "x"]];
+        let mut parts = Parts::read(BINDING.as_bytes()).unwrap();
+        let expected = json!({"kind": "K", "metadata": {"": null, "name": "web"}, "spec": {"": null, "c": [{"x": 2}]}});
+        assert_eq!(Value::Object(parts.sketch(&members)), expected);
+        // The same of parts that are open.
+        parts.edit(&Edit::set(&["spec", "a"], 2));
+        assert_eq!(Value::Object(parts.sketch(&members)), expected);
+        parts.edit(&Edit::remove(&["spec", "a"]));
+        assert_eq!(parts.sketch(&[&["spec", "c"]]), *json!({"": null, "spec": {"c": [{"x": 2}]}}).as_object().unwrap());
+        assert_eq!(parts.value(&["metadata", "annotations"]), Some(json!({"a\"b": "1"})));
     }
 
     #[test]

@@ -4,18 +4,24 @@
 //! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds, and with
 //! them all tests, do both and compare.
 //!
-//! An object whose managers are recorded goes the long way: the record follows from both trees.
+//! Where the object's managers are recorded, so is the edit. Who owns what changes only where something
+//! changed, so comparing the edited members before and after says all.
 //!
 //! Deliberately absent: deleting and finalizers. What takes the last finalizer away is an update.
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Part;
 use super::admit::{Admission, Read};
-use super::apply::Record;
+use super::apply::{Record, Writing};
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
+use crate::k8s::fields::{Malformed, ManagedFields};
 use crate::k8s::{Body, Document, Edit, FieldErrors, Object, Parts, Status};
+
+const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
 /// Longer objects are admitted as a whole when their metadata is edited: all annotations together are
 /// bounded, which shorter objects cannot exceed.
@@ -31,8 +37,7 @@ pub(super) fn document(
     let mut parts = Parts::read(&stored.json).map_err(Status::internal)?;
     let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
     let may_exceed = touches_metadata && stored.json.len() > WITHIN_ALL_BOUNDS_BYTES;
-    // Who owns what after the write takes both trees to tell.
-    if may_exceed || parts.contains(&["metadata", "managedFields"]) {
+    if may_exceed {
         return Ok(updated(admission, manager, stored, edits)?.map(Document::new));
     }
     let mut errors = FieldErrors::default();
@@ -42,6 +47,9 @@ pub(super) fn document(
     if !errors.is_empty() {
         return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
     }
+    let is_recorded = parts.contains(MANAGED_FIELDS);
+    let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
+    let before = is_recorded.then(|| parts.sketch(&members));
     let (mut changes, mut generation) = (false, stored.generation);
     for edit in edits {
         let is_change = parts.edit(edit);
@@ -50,7 +58,24 @@ pub(super) fn document(
             generation = stored.generation + 1;
         }
     }
-    Ok(changes.then(|| Document::edited(stored, parts, generation)))
+    if !changes {
+        return Ok(None);
+    }
+    if let Some(before) = before {
+        let after = parts.sketch(&members);
+        let writing = Writing { row: admission.row, part: Part::Whole, manager, now: admission.now };
+        record(&writing, &mut parts, &before, &after).map_err(Status::internal)?;
+    }
+    Ok(Some(Document::edited(stored, parts, generation)))
+}
+
+/// Makes the writer the manager of what changed.
+fn record(writing: &Writing<'_>, parts: &mut Parts<'_>, before: &Tree, after: &Tree) -> Result<(), Malformed> {
+    let Some(Value::Array(list)) = parts.value(MANAGED_FIELDS) else { return Ok(()) };
+    let mut managed = ManagedFields::decode(list, &writing.row.stored_api_version())?;
+    writing.track(Some(before), after, &mut managed)?;
+    parts.edit(&Edit { member: MANAGED_FIELDS, value: managed.encode() });
+    Ok(())
 }
 
 /// Whether the generation counts it (MD2, ST8).

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::lower::karmada::APPLIED_PLACEMENT;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, TargetCluster, TargetComponent, Trigger};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_told};
 use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
@@ -53,10 +53,10 @@ pub fn edits(
     {
         edits.push(Edit::set(&["status", "schedulerObservingAffinityName"], term));
     }
-    if let Some(condition) = decision.condition().or_else(|| settled(decision, &status.conditions))
-        && let Some(conditions) = with_condition(&status.conditions, "Scheduled", condition, now)
-    {
-        edits.push(Edit::set(&["status", "conditions"], written(&conditions)));
+    let condition = decision.condition().or_else(|| settled(decision, &status.conditions));
+    let conditions = condition.and_then(|condition| with_condition(&status.conditions, "Scheduled", condition, now));
+    if let Some(conditions) = told(binding, &edits, conditions, now) {
+        edits.push(Edit::set(&["status", "conditions"], conditions));
     }
     if decision.observes_generation() {
         // This write is a new generation itself where it changes the spec.
@@ -73,6 +73,23 @@ pub fn edits(
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }
     edits
+}
+
+/// The conditions to be written, if any: those of the pass, and what the reports of the clusters say of the new targets.
+fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>, now: Time) -> Option<Value> {
+    let (spec, status) = (&binding.spec, &binding.status);
+    if status.aggregated_status.is_empty() || (edits.is_empty() && conditions.is_none()) {
+        return conditions.map(|conditions| written(&conditions));
+    }
+    let after = |member: &[&str], stored: Value| match edits.iter().find(|edit| edit.member == member) {
+        Some(edit) => edit.value.clone().unwrap_or(Value::Null),
+        None => stored,
+    };
+    let clusters = after(&["spec", "clusters"], written(&spec.clusters));
+    let tasks = after(&["spec", "gracefulEvictionTasks"], written(&spec.graceful_eviction_tasks));
+    let before = written(conditions.as_ref().unwrap_or(&status.conditions));
+    let told = conditions_told(binding, &clusters, &tasks, before, now);
+    (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 
 /// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to what is

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::any_binding::AnyBinding;
 use super::binding_spec::ResourceBindingSpec;
 use crate::api::karmada::policy::v1alpha1::placement_rules;
 use crate::api::tree::Object;
@@ -41,6 +42,19 @@ pub fn tell_applied(binding: &mut Object, now: Time) {
         (known["status"], known["lastTransitionTime"]) = (json!(status), json!(now.to_string()));
         (known["reason"], known["message"]) = (json!(reason), json!(message));
     }
+}
+
+/// The conditions after a pass that gives the binding these targets and tasks, with FullyApplied as `tell_applied` leaves
+/// it. `conditions` are those that the pass itself writes.
+pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, conditions: Value, now: Time) -> Value {
+    let reports = binding.status.aggregated_status.iter();
+    let reports: Vec<Value> =
+        reports.map(|report| json!({"clusterName": report.cluster_name, "applied": report.applied})).collect();
+    let spec = json!({"clusters": clusters, "gracefulEvictionTasks": tasks, "requiredBy": binding.spec.required_by});
+    let status = json!({"aggregatedStatus": reports, "conditions": conditions});
+    let mut sketch = Object::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]);
+    tell_applied(&mut sketch, now);
+    sketch["status"]["conditions"].take()
 }
 
 /// Where upstream keeps works of the binding: its targets, those of what requires it, and what it is leaving gently.

@@ -279,7 +279,8 @@ fn patch<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         action: Some("patch"),
         parameters: WRITE.iter().chain([&FORCE]).collect(),
         body: Some(Body { definition: Definition::Patch, required: true, consumes: PATCHES }),
-        answers: vec![(200, "OK", Definition::Object)],
+        // Created: by a server-side apply.
+        answers: vec![(200, "OK", Definition::Object), (201, "Created", Definition::Object)],
         ..operation(row, "patch", format!("change parts of the specified {}{}", row.kind, of_status(part)))
     }
 }

@@ -124,17 +124,21 @@ impl FieldSet {
     /// What is in this set and not in the other. A member of the other takes nothing away below itself.
     #[must_use]
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        let mut left = FieldSet::default();
-        for (element, node) in &self.nodes {
-            match other.nodes.get(element) {
-                None => left.put(element.clone(), node.member, node.below.clone()),
-                Some(theirs) => {
-                    let below = node.below.difference(&theirs.below);
-                    left.put(element.clone(), node.member && !theirs.member, below);
-                }
+        let mut left = self.clone();
+        left.remove(other);
+        left
+    }
+
+    /// Takes away what is in the other, as `difference` does.
+    pub fn remove(&mut self, other: &FieldSet) {
+        for (element, theirs) in &other.nodes {
+            let Some(node) = self.nodes.get_mut(element) else { continue };
+            node.member &= !theirs.member;
+            node.below.remove(&theirs.below);
+            if !node.member && node.below.is_empty() {
+                self.nodes.remove(element);
             }
         }
-        left
     }
 
     /// Only the paths that begin with one of the elements that `keep` accepts.

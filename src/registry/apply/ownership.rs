@@ -92,15 +92,20 @@ impl Writing<'_> {
         }
         let api_version = self.row.stored_api_version();
         let me = self.by(Operation::Update, name);
-        let written = comparison.written();
-        managed.take_from_others(&me, &written.union(&comparison.removed))?;
-        let (before, time) = match managed.find(&me) {
+        let Comparison { added: mut written, modified, removed } = comparison;
+        written.add(modified);
+        if !managed.is_empty() {
+            managed.take_from_others(&me, &written.union(&removed))?;
+        }
+        let (mut mine, time) = match managed.find(&me) {
             Some(entry) => (entry.fields()?, entry.time),
             None => (FieldSet::default(), None),
         };
         // Who only removed something has set nothing, so its time stays.
         let time = if written.is_empty() { time.unwrap_or(self.now) } else { self.now };
-        let mine = before.difference(&comparison.removed).union(&written).difference(stripped());
+        mine.remove(&removed);
+        mine.add(written);
+        mine.remove(stripped());
         managed.set(&me, &api_version, mine, time);
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 /// `user.Info` of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
@@ -18,6 +20,19 @@ impl User {
     /// The identity of a part of Ballast itself, for example `system:ballast:scheduler`.
     pub fn component(name: &str) -> User {
         User { name: format!("system:ballast:{name}"), groups: vec![User::MASTERS.to_owned()], ..User::default() }
+    }
+
+    /// As reviews and audit events tell it: `UserInfo` of authentication.k8s.io/v1.
+    pub fn info(&self) -> Value {
+        let User { name, uid, groups, extra } = self;
+        let mut info = json!({"username": name, "groups": groups});
+        if !uid.is_empty() {
+            info["uid"] = Value::from(uid.as_str());
+        }
+        if !extra.is_empty() {
+            info["extra"] = json!(extra);
+        }
+        info
     }
 
     pub fn is_master(&self) -> bool {

@@ -6,7 +6,7 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use super::hook::Hook;
-use crate::k8s::{Patch, Status, User};
+use crate::k8s::{Patch, Status};
 use crate::metrics;
 use crate::registry::{Asked, Operation};
 
@@ -43,7 +43,7 @@ impl Review<'_> {
         };
         let mut request = json!({
             "uid": uid, "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-            "operation": operation.as_str(), "userInfo": identity(caller), "object": self.object,
+            "operation": operation.as_str(), "userInfo": caller.info(), "object": self.object,
             "oldObject": self.old, "dryRun": dry_run,
             "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
         });
@@ -59,18 +59,6 @@ impl Review<'_> {
         }
         request
     }
-}
-
-fn identity(user: &User) -> Value {
-    let User { name, uid, groups, extra } = user;
-    let mut identity = json!({"username": name, "groups": groups});
-    if !uid.is_empty() {
-        identity["uid"] = Value::from(uid.as_str());
-    }
-    if !extra.is_empty() {
-        identity["extra"] = json!(extra);
-    }
-    identity
 }
 
 /// Asks, inside the webhook's own deadline. A failure is an error or an empty answer, as its policy says.

@@ -84,7 +84,7 @@ impl Entry {
             "stage": self.stage.as_str(),
             "requestURI": self.uri,
             "verb": self.verb,
-            "user": self.user.as_deref().map_or_else(|| json!({}), identity),
+            "user": self.user.as_deref().map_or_else(|| json!({}), User::info),
             "sourceIPs": self.source_ips,
             "requestReceivedTimestamp": micro_time(self.received_ms),
             "stageTimestamp": micro_time(self.now_ms),
@@ -94,7 +94,7 @@ impl Entry {
                 event[name] = value;
             }
         };
-        put("impersonatedUser", self.acting_as.as_deref().map(identity));
+        put("impersonatedUser", self.acting_as.as_deref().map(User::info));
         put("userAgent", (!self.user_agent.is_empty()).then(|| Value::from(self.user_agent.as_str())));
         put("objectRef", self.object.clone());
         let answer = self.answer.as_ref().and_then(|answer| read(answer, scope));
@@ -138,18 +138,6 @@ fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
         }
     }
     ips
-}
-
-fn identity(user: &User) -> Value {
-    let User { name, uid, groups, extra } = user;
-    let mut identity = json!({"username": name, "groups": groups});
-    if !uid.is_empty() {
-        identity["uid"] = Value::from(uid.as_str());
-    }
-    if !extra.is_empty() {
-        identity["extra"] = json!(extra);
-    }
-    identity
 }
 
 fn response_status(code: u16, answer: Option<&Value>) -> Value {

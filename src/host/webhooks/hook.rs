@@ -43,23 +43,10 @@ pub struct Way {
     pub path: String,
 }
 
-/// What both sorts have in common.
-struct Parts {
-    name: String,
-    timeout_seconds: Option<i32>,
-    failure_policy: Option<String>,
-    side_effects: String,
-    client_config: WebhookClientConfig,
-    rules: Option<Vec<RuleWithOperations>>,
-    namespace_selector: Option<LabelSelector>,
-    object_selector: Option<LabelSelector>,
-    match_conditions: Option<Vec<MatchCondition>>,
-    admission_review_versions: Vec<String>,
-}
-
 impl Hook {
     pub fn of_mutating(hook: MutatingWebhook) -> Hook {
-        Hook::of(Parts {
+        // What it has more, its reinvocation policy, is not heeded.
+        Hook::of_validating(ValidatingWebhook {
             name: hook.name,
             timeout_seconds: hook.timeout_seconds,
             failure_policy: hook.failure_policy,
@@ -69,41 +56,27 @@ impl Hook {
             namespace_selector: hook.namespace_selector,
             object_selector: hook.object_selector,
             match_conditions: hook.match_conditions,
+            match_policy: hook.match_policy,
             admission_review_versions: hook.admission_review_versions,
         })
     }
 
     pub fn of_validating(hook: ValidatingWebhook) -> Hook {
-        Hook::of(Parts {
-            name: hook.name,
-            timeout_seconds: hook.timeout_seconds,
-            failure_policy: hook.failure_policy,
-            side_effects: hook.side_effects,
-            client_config: hook.client_config,
-            rules: hook.rules,
-            namespace_selector: hook.namespace_selector,
-            object_selector: hook.object_selector,
-            match_conditions: hook.match_conditions,
-            admission_review_versions: hook.admission_review_versions,
-        })
-    }
-
-    fn of(parts: Parts) -> Hook {
-        let seconds = parts.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
-        let way = match parts.admission_review_versions.iter().any(|version| version == "v1") {
-            true => way(parts.client_config),
+        let seconds = hook.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
+        let way = match hook.admission_review_versions.iter().any(|version| version == "v1") {
+            true => way(hook.client_config),
             false => Err("it does not take AdmissionReview v1".to_owned()),
         };
         Hook {
-            name: parts.name,
+            name: hook.name,
             timeout: Duration::from_secs(seconds.unsigned_abs().into()),
-            fails_closed: parts.failure_policy.as_deref() != Some("Ignore"),
-            is_free_of_side_effects: matches!(&*parts.side_effects, "None" | "NoneOnDryRun"),
+            fails_closed: hook.failure_policy.as_deref() != Some("Ignore"),
+            is_free_of_side_effects: matches!(&*hook.side_effects, "None" | "NoneOnDryRun"),
             way,
-            rules: parts.rules.unwrap_or_default(),
-            namespaces: selector(parts.namespace_selector),
-            objects: selector(parts.object_selector),
-            conditions: parts.match_conditions.unwrap_or_default(),
+            rules: hook.rules.unwrap_or_default(),
+            namespaces: selector(hook.namespace_selector),
+            objects: selector(hook.object_selector),
+            conditions: hook.match_conditions.unwrap_or_default(),
         }
     }
 

@@ -117,7 +117,6 @@ pub fn patch() -> Arc<Node> {
 pub fn watch_event() -> Arc<Node> {
     let any = Object { preserve_unknown: true, ..Object::default() };
     let object = Node { definition: None, ..Node::of(Shape::Object(any)) };
-    let required = |name, description, node| Field { required: true, ..field(name, description, node) };
     let fields = vec![
         required("object", "The object after the change; for DELETED its last state.", Arc::new(object)),
         required("type", "ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.", text()),
@@ -127,7 +126,6 @@ pub fn watch_event() -> Arc<Node> {
 
 /// `metav1.APIResourceList`.
 pub fn api_resource_list() -> Arc<Node> {
-    let required = |name, description, node| Field { required: true, ..field(name, description, node) };
     let resource = vec![
         field("categories", "Groups of resources that this one belongs to, such as all.", list(text())),
         field("group", "The group, where it is not that of the list.", text()),
@@ -153,42 +151,38 @@ pub fn api_resource_list() -> Arc<Node> {
 
 /// `metav1.APIGroup`.
 pub fn api_group() -> Arc<Node> {
-    let required = |name, description, node| Field { required: true, ..field(name, description, node) };
     let version = vec![
         required("groupVersion", "The group and version.", text()),
         required("version", "The version alone.", text()),
     ];
     let version = definition("GroupVersionForDiscovery", "A version of a group.", version);
-    let address = vec![
-        required("clientCIDR", "The clients that should use the address.", text()),
-        required("serverAddress", "The address.", text()),
-    ];
-    let address = definition("ServerAddressByClientCIDR", "Which clients should use which address.", address);
     let [api_version, kind] = type_meta(false);
     let fields = vec![
         api_version,
         kind,
         required("name", "The name of the group.", text()),
         field("preferredVersion", "The version that the server would choose.", version.clone()),
-        field("serverAddressByClientCIDRs", "Addresses of the server.", list(address)),
+        field("serverAddressByClientCIDRs", "Addresses of the server.", list(server_address())),
         required("versions", "The versions of the group.", list(version)),
     ];
     definition("APIGroup", "A group and its versions.", fields)
 }
 
-/// `metav1.APIVersions`.
-pub fn api_versions() -> Arc<Node> {
-    let required = |name, description, node| Field { required: true, ..field(name, description, node) };
-    let address = vec![
+fn server_address() -> Arc<Node> {
+    let fields = vec![
         required("clientCIDR", "The clients that should use the address.", text()),
         required("serverAddress", "The address.", text()),
     ];
-    let address = definition("ServerAddressByClientCIDR", "Which clients should use which address.", address);
+    definition("ServerAddressByClientCIDR", "Which clients should use which address.", fields)
+}
+
+/// `metav1.APIVersions`.
+pub fn api_versions() -> Arc<Node> {
     let [api_version, kind] = type_meta(false);
     let fields = vec![
         api_version,
         kind,
-        required("serverAddressByClientCIDRs", "Addresses of the server.", list(address)),
+        required("serverAddressByClientCIDRs", "Addresses of the server.", list(server_address())),
         required("versions", "The versions.", list(text())),
     ];
     definition("APIVersions", "The versions of the core group.", fields)
@@ -263,6 +257,10 @@ fn named(name: &str, description: &str, shape: Shape) -> Arc<Node> {
 
 fn field(name: &str, description: &str, node: Arc<Node>) -> Field {
     Field { name: name.into(), description: description.into(), required: false, default: None, node }
+}
+
+fn required(name: &str, description: &str, node: Arc<Node>) -> Field {
+    Field { required: true, ..field(name, description, node) }
 }
 
 fn text() -> Arc<Node> {

@@ -45,7 +45,8 @@ pub struct Asked<'a> {
     pub dry_run: bool,
 }
 
-/// Decides on writes of clients. Waits for others, so it is asked before anything is locked or written.
+/// Decides on writes of clients. Waits for others, so it is asked before anything is written; a patch keeps its turn
+/// at the object meanwhile.
 #[async_trait]
 pub trait Gate: Send + Sync + 'static {
     /// Whether an object may be created in this place at all.

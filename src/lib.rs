@@ -9,10 +9,10 @@ pub mod k8s;
 pub mod engine;
 /// Time, chance and ids.
 pub mod clock;
-/// Log lines on standard error.
-pub mod telemetry;
 /// Counters, gauges and histograms, as Prometheus reads them.
 pub mod metrics;
+/// Log lines on standard error, spans for a collector.
+pub mod telemetry;
 /// A kind as one type-erased row: names, scope, verbs, columns, schema.
 pub mod resource;
 /// Every kind that is served, one line each.

@@ -1,6 +1,7 @@
-//! Bodies and patches: JSON, YAML, merge patch and JSON patch, read strictly, and applied to an object that is then pruned,
+//! Bodies and patches: JSON, YAML, the binary form, merge patch and JSON patch, read strictly, and applied to an object that is then pruned,
 //! defaulted and judged.
 
+use ballast::k8s::protobuf::{Field, Message};
 use ballast::k8s::{Body, Patch};
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,9 @@ const YAML: [&str; 22] = [
     "#",
 ];
 
+/// As the questions of kubectl about its user are shaped.
+const QUESTION: Message = Message(&[(2, "spec", Field::Message(&Message(&[(1, "verb", Field::Text)])))]);
+
 pub fn run(input: &[u8]) {
     let mut tape = Tape::new(input);
     let text = match tape.below(4) {
@@ -64,10 +68,13 @@ pub fn run(input: &[u8]) {
         _ => tape.some(40, |tape| tape.pick(&JSON)).concat(),
     };
     let text = text.as_bytes();
-    match (Body::from_json(text), serde_json::from_slice::<Map<String, Value>>(text)) {
-        (Ok(body), Ok(plain)) => assert_eq!(body.value, plain, "the last of equal keys wins"),
+    match (Body::from_json(text), serde_json::from_slice::<Option<Map<String, Value>>>(text)) {
+        (Ok(body), Ok(plain)) => assert_eq!(body.value, plain.unwrap_or_default(), "the last of equal keys wins"),
         (Err(_), Err(_)) => {}
         (body, plain) => panic!("{body:?} against {plain:?}"),
+    }
+    if let Ok(body) = Body::from_protobuf(input, &QUESTION) {
+        assert!(body.value.keys().all(|name| ["apiVersion", "kind", "spec"].contains(&&**name)));
     }
     if let Ok(body) = Body::from_yaml(text) {
         let _ = body.strict_faults();
@@ -93,7 +100,9 @@ fn judged(mut object: Map<String, Value>) {
     let schema = schema();
     schema.prune(&mut object);
     assert!(schema.prune(&mut object.clone()).is_empty());
+    let (pruned, text) = (object.clone(), Value::from(object.clone()).to_string());
     schema.default(&mut object);
+    assert_eq!(schema.lacks_defaults(text.as_bytes()).expect("it is JSON"), object != pruned);
     let once = object.clone();
     schema.default(&mut object);
     assert_eq!(object, once);

@@ -89,6 +89,23 @@ pub fn run(input: &[u8]) {
     headers(&mut tape);
     token(&mut tape);
     uri(&mut tape);
+    as_it_came(input);
+}
+
+/// The whole input as each of the texts that a client chooses freely, with nothing of ours in between.
+fn as_it_came(input: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(input) {
+        let names = [ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE];
+        negotiated(&names.map(|name| (name, value.clone())).into_iter().collect());
+    }
+    let text = String::from_utf8_lossy(input);
+    options(&text);
+    for namespaced in [true, false] {
+        continued(&text, namespaced);
+    }
+    if let Ok(uri) = text.parse::<Uri>() {
+        understood(&uri);
+    }
 }
 
 fn headers(tape: &mut Tape<'_>) {
@@ -99,26 +116,34 @@ fn headers(tape: &mut Tape<'_>) {
             headers.append(name, value);
         }
     }
+    negotiated(&headers);
+}
+
+fn negotiated(headers: &HeaderMap) {
     for answer in [Answer::Object, Answer::List, Answer::Watch, Answer::Plain] {
-        if let Err(status) = codec::negotiate(&headers, answer) {
+        if let Err(status) = codec::negotiate(headers, answer) {
             assert_eq!(status.code, 406);
         }
     }
-    let _ = (codec::negotiate_error(&headers), codec::takes_gzip(&headers), codec::media(&headers));
-    let _ = codec::takes(&headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
+    let _ = (codec::negotiate_error(headers), codec::takes_gzip(headers), codec::media(headers));
+    let _ = codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
 }
 
 fn token(tape: &mut Tape<'_>) {
     let namespaced = tape.one_in(2);
     let text = String::from_utf8_lossy(tape.rest());
-    for text in [text.clone().into_owned(), base64_of(&text)] {
-        match ContinueToken::decode(&text, namespaced) {
-            Ok(token) => {
-                let again = ContinueToken::decode(&token.encode(), namespaced).expect("what was made can be read");
-                assert_eq!((again.namespace, again.name), (token.namespace, token.name));
-            }
-            Err(status) => refused(&status),
+    for text in [&*text, &base64_of(&text)] {
+        continued(text, namespaced);
+    }
+}
+
+fn continued(text: &str, namespaced: bool) {
+    match ContinueToken::decode(text, namespaced) {
+        Ok(token) => {
+            let again = ContinueToken::decode(&token.encode(), namespaced).expect("what was made can be read");
+            assert_eq!((again.namespace, again.name), (token.namespace, token.name));
         }
+        Err(status) => refused(&status),
     }
 }
 
@@ -136,9 +161,14 @@ fn uri(tape: &mut Tape<'_>) {
         false => tape.some(16, |tape| tape.pick(&QUERY)).concat(),
     };
     options(&query);
-    let Ok(uri) = format!("/{path}?{query}").parse::<Uri>() else { return };
+    if let Ok(uri) = format!("/{path}?{query}").parse::<Uri>() {
+        understood(&uri);
+    }
+}
+
+fn understood(uri: &Uri) {
     for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE, Method::OPTIONS] {
-        match RequestInfo::read(&method, &uri) {
+        match RequestInfo::read(&method, uri) {
             Ok(info) => {
                 let _ = (info.is_watch(), info.is_read_only(), info.attributes("get"));
             }

@@ -1,5 +1,7 @@
 //! Kinds that act when they are created and store nothing. `cli::serve` hands them to the registry.
 
 mod reschedule_task;
+mod reviews;
 
 pub use reschedule_task::RescheduleTasks;
+pub use reviews::reviews;

@@ -21,12 +21,10 @@ use serde_json::{Map, Value};
 
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use crate::api::fleet::placement::v1beta1::trigger;
-use crate::api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, ResourceSelector};
+use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds, ResourceSelector};
 use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
-use crate::api::meta::LabelSelector;
 use crate::clock::Clock;
-use crate::k8s::selector::Selector;
 use crate::k8s::{Edit, Key, Object, Status, Time, User};
 use crate::registry::{Action, Atomicity, Change, Client};
 use crate::watch::View;
@@ -49,8 +47,8 @@ impl RescheduleTasks {
 
 #[async_trait]
 impl Action for RescheduleTasks {
-    async fn create(&self, _caller: &User, object: &Map<String, Value>, dry_run: bool) -> Result<(), Status> {
-        let task = RescheduleTask::deserialize(object).map_err(|error| Status::bad_request(error.to_string()))?;
+    async fn create(&self, _caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status> {
+        let task = RescheduleTask::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
         let view = self.client.view();
         // A look into every binding: milliseconds for thousands of them, so not on a thread that serves.
         let selected = tokio::task::spawn_blocking(move || Selection::new(&task.spec, &view).select(&view));
@@ -100,7 +98,7 @@ fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
         let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
         return Some(vec![trigger::stamp(known.stamp(now))]);
     }
-    let binding: Bound = serde_json::from_slice(&object.json).ok()?;
+    let binding: Bound = serde_json::from_slice(object.text.content()).ok()?;
     let trigger = Trigger {
         force: false,
         triggered_at: binding.spec.reschedule_triggered_at,
@@ -115,7 +113,7 @@ fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
 /// What a task selects, made ready to ask each binding.
 struct Selection<'a> {
     policies: &'a [PolicySelector],
-    resources: Vec<(&'a ResourceSelector, Selector)>,
+    resources: Vec<LoweredSelector>,
     /// Which policy has which permanent id, for bindings that carry nothing but the id.
     ids: PolicyIds,
 }
@@ -126,12 +124,7 @@ impl<'a> Selection<'a> {
             [] => PolicyIds::default(),
             _ => PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).map(|policy| &**policy)),
         };
-        let resources = spec
-            .target_ref_resource
-            .iter()
-            // A selector that cannot be met selects nothing; admission says so to whoever writes one.
-            .filter_map(|selector| Some((selector, labels(selector)?)))
-            .collect();
+        let resources = spec.target_ref_resource.iter().cloned().map(ResourceSelector::lowered).collect();
         Selection { policies: &spec.target_ref_policy, resources, ids }
     }
 
@@ -145,10 +138,10 @@ impl<'a> Selection<'a> {
     }
 
     fn selects_placement(&self, object: &Object) -> bool {
-        self.resources.iter().any(|(selector, labels)| {
-            let kinds = trigger::kinds_named(&selector.api_version, &selector.kind);
+        self.resources.iter().any(|selector| {
+            let kinds = trigger::kinds_named(selector.api_version(), selector.kind());
             kinds.is_some_and(|kinds| kinds.placements == object.key.resource)
-                && selects_named(selector, labels, &object.key.namespace, &object.key.name, object)
+                && selector.closeness(&object.key.namespace, &object.key.name, &*object.labels).is_some()
         })
     }
 
@@ -156,16 +149,13 @@ impl<'a> Selection<'a> {
         if self.policies.iter().any(|selector| is_empty(&selector.namespace) && is_empty(&selector.name)) {
             return true;
         }
-        let Ok(binding) = serde_json::from_slice::<Bound>(&object.json) else { return false };
+        let Ok(binding) = serde_json::from_slice::<Bound>(object.text.content()) else { return false };
         let by_policy = || {
             let managers = self.ids.managers(object, &binding.metadata.annotations);
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))
         };
-        let by_resource = || {
-            self.resources
-                .iter()
-                .any(|(selector, labels)| selects_resource(selector, labels, &binding.spec.resource, object))
-        };
+        let by_resource =
+            || self.resources.iter().any(|selector| selects_resource(selector, &binding.spec.resource, object));
         by_resource() || by_policy()
     }
 }
@@ -178,43 +168,14 @@ fn selects_policy(selector: &PolicySelector, policy: &Key) -> bool {
 
 /// An empty namespace selects cluster-scoped resources and those of every namespace (C6), an empty name
 /// all, or those with the labels (R15).
-fn selects_resource(
-    selector: &ResourceSelector,
-    labels: &Selector,
-    resource: &ObjectReference,
-    object: &Object,
-) -> bool {
-    if selector.api_version != resource.api_version || selector.kind != resource.kind {
-        return false;
-    }
+fn selects_resource(selector: &LoweredSelector, resource: &ObjectReference, object: &Object) -> bool {
     let namespace = resource.namespace.as_deref().unwrap_or_default();
-    selects_named(selector, labels, namespace, &resource.name, object)
-}
-
-fn selects_named(selector: &ResourceSelector, labels: &Selector, namespace: &str, name: &str, object: &Object) -> bool {
-    if !is_empty(&selector.namespace) && selector.namespace.as_deref() != Some(namespace) {
-        return false;
-    }
-    if !is_empty(&selector.name) {
-        return selector.name.as_deref() == Some(name);
-    }
-    labels.matches(&*object.labels)
+    selector.is_of_kind(&resource.api_version, &resource.kind)
+        && selector.closeness(namespace, &resource.name, &*object.labels).is_some()
 }
 
 fn is_empty(text: &Option<String>) -> bool {
     text.as_deref().unwrap_or_default().is_empty()
-}
-
-/// The labels that a selector asks for; `None` where no labels can meet it.
-fn labels(selector: &ResourceSelector) -> Option<Selector> {
-    let Some(LabelSelector { match_labels, match_expressions }) = &selector.label_selector else {
-        return Some(Selector::default());
-    };
-    let equal = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let others = match_expressions
-        .iter()
-        .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
-    Selector::from_parts(equal, others).ok()
 }
 
 /// As much of a binding as matters here.

@@ -12,6 +12,7 @@ pub mod karmada;
 mod lean;
 pub mod meta;
 mod permanent_id;
+pub mod review;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,8 +27,17 @@ use crate::resource::{Kinds, ResourceKind};
 /// All kinds: the one of the core group, and those of both families, in the order of discovery. Where a name could
 /// mean either, clients take the first.
 pub fn kinds() -> Kinds {
+    Kinds::new(rows().collect())
+}
+
+/// What a server on its own serves: all kinds, and the reviews that behind a host cluster are the host's.
+pub fn standalone_kinds() -> Kinds {
+    Kinds::new(rows().chain(review::rows()).collect())
+}
+
+fn rows() -> impl Iterator<Item = ResourceKind> {
     let core = [ResourceKind::of::<core::Event>()];
-    Kinds::new(core.into_iter().chain(karmada::rows()).chain(fleet::rows()).collect())
+    core.into_iter().chain(karmada::rows()).chain(fleet::rows())
 }
 
 /// For parts that are left out when there is nothing in them.

@@ -325,12 +325,11 @@ fn policies_get_the_defaults_of_upstream() {
     let mut object = policy_with(json!({"spreadConstraints": [{"maxGroups": 2}], "replicaScheduling": {}}));
     object["spec"]["resourceSelectors"] = json!([
         {"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport"},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "other"}]);
+        {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop"}]);
     object["spec"]["failover"] = json!({"application": {"decisionConditions": {}}});
     let stored = accepted::<Policy>(object.clone());
     let spec = &stored["spec"];
     assert_eq!(spec["resourceSelectors"][0]["namespace"], "shop");
-    assert_eq!(spec["resourceSelectors"][1]["namespace"], "other");
     assert_eq!(spec["propagateDeps"], true);
     assert_eq!(spec["schedulerName"], "default-scheduler");
     assert_eq!(
@@ -346,6 +345,19 @@ fn policies_get_the_defaults_of_upstream() {
     let stored = accepted::<ClusterPolicy>(object);
     assert_eq!(stored["spec"]["resourceSelectors"][0].get("namespace"), None);
     assert_eq!(stored["metadata"]["labels"][ClusterPolicy::PERMANENT_ID], "u-1");
+}
+
+#[test]
+fn a_policy_that_selected_elsewhere_before_it_was_a_fault_stays_writable() {
+    let mut old = accepted::<Policy>(policy_with(json!({})));
+    old["spec"]["resourceSelectors"][0]["namespace"] = json!("other");
+    let mut changed = old.clone();
+    changed["spec"]["priority"] = json!(3);
+    assert!(admit::<Policy>(changed.clone(), Some(&old)).is_ok());
+    changed["spec"]["resourceSelectors"][0]["name"] = json!("web");
+    let fault =
+        "spec.resourceSelectors[0].namespace: Invalid value: \"other\": must be the namespace of the policy, \"shop\"";
+    assert_eq!(admit::<Policy>(changed, Some(&old)).unwrap_err(), [fault]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::recall::Recall;
+use super::ttl_cache::TtlCache;
 use super::{Attributes, ResourceAttributes, Unavailable};
 use crate::k8s::User;
 
@@ -32,13 +32,13 @@ pub struct AccessReviews {
     reviewer: Arc<dyn AccessReviewer>,
     keep_allowed: Duration,
     keep_denied: Duration,
-    known: Recall<Vec<u8>, Result<Answer, Unavailable>>,
+    cache: TtlCache<Vec<u8>, Result<Answer, Unavailable>>,
 }
 
 impl AccessReviews {
     /// How long a yes and a no are good for; a failure is asked again at once.
     pub fn new(reviewer: Arc<dyn AccessReviewer>, keep_allowed: Duration, keep_denied: Duration) -> AccessReviews {
-        AccessReviews { reviewer, keep_allowed, keep_denied, known: Recall::new(ANSWERS_MAX) }
+        AccessReviews { reviewer, keep_allowed, keep_denied, cache: TtlCache::new(ANSWERS_MAX) }
     }
 
     pub(super) async fn answer(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable> {
@@ -55,7 +55,7 @@ impl AccessReviews {
             };
             (answer, keep)
         };
-        self.known.get_or(&question, ask).await
+        self.cache.get_or(&question, ask).await
     }
 }
 
@@ -70,6 +70,7 @@ fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     put(&user.uid);
     put(&user.groups.len().to_string());
     user.groups.iter().for_each(|group| put(group));
+    put(&user.extra.len().to_string());
     for (key, values) in &user.extra {
         put(key);
         put(&values.len().to_string());
@@ -78,8 +79,10 @@ fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     match attributes {
         Attributes::Path { verb, path } => [verb, path].into_iter().for_each(|part| put(part)),
         Attributes::Resource(asked) => {
-            let ResourceAttributes { verb, group, version, resource, subresource, namespace, name } = asked;
+            let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = asked;
+            let ResourceAttributes { field_selector, label_selector, .. } = asked;
             [verb, group, version, resource, subresource, namespace, name].into_iter().for_each(|part| put(part));
+            [field_selector, label_selector].into_iter().for_each(|part| put(part));
         }
     }
     bytes
@@ -154,5 +157,21 @@ mod tests {
         let group = |groups: &[&str]| User { groups: groups.iter().map(|it| (*it).to_owned()).collect(), ..named("j") };
         assert_ne!(question(&group(&["a", "b"]), &PATH), question(&group(&["ab"]), &PATH));
         assert_ne!(question(&group(&["get"]), &PATH), question(&group(&[]), &PATH));
+        // What proves the user must not read as what is asked for: nine parts of either.
+        let keys = [("get", vec!["v1"]), ("n", vec![]), ("z", vec![])];
+        let extra = keys.map(|(key, values)| (key.to_owned(), values.into_iter().map(str::to_owned).collect()));
+        let proven = User { extra: extra.into(), ..named("j") };
+        let asked = ResourceAttributes {
+            verb: "get",
+            group: "1",
+            version: "v1",
+            resource: "n",
+            subresource: "0",
+            namespace: "z",
+            name: "0",
+            field_selector: "get",
+            label_selector: "/apis",
+        };
+        assert_ne!(question(&proven, &PATH), question(&named("j"), &Attributes::Resource(asked)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a user may do: members of `system:masters` everything, others what the rule of the server says (AZ3).
+//! What a user may do: members of `system:masters` everything, others what the mode of the server says (AZ3).
 //!
 //! Decides before the body is read and before the object is looked up, so that a refusal says nothing
 //! about what exists (AZ8).
@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde_json::{Value, json};
 
 use super::OPEN_PATHS;
 use super::access_review::{AccessReviews, Answer};
@@ -34,6 +35,10 @@ pub struct ResourceAttributes<'a> {
     pub subresource: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
+    /// Of lists, watches and deletes of collections, as they were written (AZ2): rights may be limited to what they
+    /// select.
+    pub field_selector: &'a str,
+    pub label_selector: &'a str,
 }
 
 /// May it be done? With the reason, where whoever decided gave one.
@@ -45,12 +50,8 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// Who decides about users outside of `system:masters`.
-#[derive(Default)]
-pub enum Rule {
-    /// They may do nothing.
-    #[default]
-    Masters,
+/// Who decides about users outside of `system:masters`: kube-apiserver's authorization mode.
+pub enum Mode {
     /// The standing rules of a server on its own.
     Policy(ArcSwap<Policy>),
     /// The host cluster.
@@ -58,25 +59,32 @@ pub enum Rule {
 }
 
 pub struct Authorizer {
-    rule: Rule,
+    mode: Mode,
     open_paths: Vec<String>,
 }
 
+impl From<Policy> for Mode {
+    fn from(policy: Policy) -> Mode {
+        Mode::Policy(ArcSwap::from_pointee(policy))
+    }
+}
+
 impl Default for Authorizer {
+    /// Lets members of `system:masters` do everything, and others only what every user may.
     fn default() -> Authorizer {
-        Authorizer::new(Rule::Masters, OPEN_PATHS.map(str::to_owned).to_vec())
+        Authorizer::new(Policy::default().into(), OPEN_PATHS.map(str::to_owned).to_vec())
     }
 }
 
 impl Authorizer {
     /// `open_paths` answer everybody; `*` at the end of one opens what lies below.
-    pub fn new(rule: Rule, open_paths: Vec<String>) -> Authorizer {
-        Authorizer { rule, open_paths }
+    pub fn new(mode: Mode, open_paths: Vec<String>) -> Authorizer {
+        Authorizer { mode, open_paths }
     }
 
     /// Replaces the standing rules, where they are what decides.
     pub fn replace(&self, policy: Policy) {
-        if let Rule::Policy(current) = &self.rule {
+        if let Mode::Policy(current) = &self.mode {
             current.store(Arc::new(policy));
         }
     }
@@ -98,17 +106,35 @@ impl Authorizer {
         verdict
     }
 
+    /// What a user may do in a namespace, as a SelfSubjectRulesReview tells it.
+    pub fn rules(&self, user: &User, namespace: &str) -> Value {
+        if user.is_master() {
+            let all = ["*"];
+            return json!({
+                "resourceRules": [{"verbs": all, "apiGroups": all, "resources": all}],
+                "nonResourceRules": [{"verbs": all, "nonResourceURLs": all}],
+                "incomplete": false,
+            });
+        }
+        match &self.mode {
+            Mode::Policy(policy) => policy.load().rules(user, namespace, &self.open_paths),
+            Mode::Reviews(_) => json!({
+                "resourceRules": [], "nonResourceRules": [], "incomplete": true,
+                "evaluationError": "the host cluster decides, and does not tell its rules",
+            }),
+        }
+    }
+
     async fn judge(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
         if user.is_master() || self.is_open(attributes) {
             return Verdict::Allow(String::new());
         }
-        match &self.rule {
-            Rule::Masters => Verdict::Deny(String::new()),
-            Rule::Policy(policy) => match policy.load().allows(user, attributes) {
-                true => Verdict::Allow("allowed by the policy file".to_owned()),
+        match &self.mode {
+            Mode::Policy(policy) => match policy.load().allows(user, attributes) {
+                true => Verdict::Allow("allowed by the policy".to_owned()),
                 false => Verdict::Deny(String::new()),
             },
-            Rule::Reviews(reviews) => match reviews.answer(user, attributes).await {
+            Mode::Reviews(reviews) => match reviews.answer(user, attributes).await {
                 Ok(Answer { allowed: true, reason }) => Verdict::Allow(reason),
                 Ok(Answer { allowed: false, reason }) => Verdict::Deny(reason),
                 Err(unavailable) => Verdict::Failed(unavailable.0),
@@ -198,6 +224,7 @@ mod tests {
             subresource: "status",
             namespace: "shop",
             name: "web",
+            ..ResourceAttributes::default()
         };
         assert_eq!(
             Attributes::Resource(asked).forbidden(&user(&[]), "").message,

@@ -64,6 +64,7 @@ impl Impersonation {
                 subresource: &part.subresource,
                 namespace: &part.namespace,
                 name: &part.name,
+                ..ResourceAttributes::default()
             })
         })
     }

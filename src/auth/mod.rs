@@ -15,13 +15,13 @@ mod client_cert;
 mod front_proxy;
 mod impersonate;
 mod policy;
-mod recall;
 mod token_file;
 mod token_review;
+mod ttl_cache;
 
 pub use access_review::{AccessReviewer, AccessReviews, Answer};
 pub use authenticate::{Authenticator, Certificate, Refused, Trust};
-pub use authorize::{Attributes, Authorizer, ResourceAttributes, Rule, Verdict};
+pub use authorize::{Attributes, Authorizer, Mode, ResourceAttributes, Verdict};
 pub use client_cert::{ClientCa, ClientCaError, Untrusted};
 pub use front_proxy::{FrontProxy, HeaderNames};
 pub use impersonate::Impersonation;

@@ -10,15 +10,24 @@
 //!       paths: [/metrics]
 //!
 //! A rule is about objects or about paths, for the users and groups it names. Rules only allow. Every user
-//! that was authenticated may also read what is served (discovery and OpenAPI), as in any cluster.
+//! that was authenticated may also read what is served (discovery and OpenAPI) and review its own
+//! permissions, as the roles system:discovery and system:basic-user of any cluster have it. Without a file that is all.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{AUTHENTICATED, Attributes, ResourceAttributes};
 use crate::k8s::User;
 
 /// What kubectl needs to find its way, and says nothing about objects.
 const DISCOVERY: [&str; 7] = ["/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+
+/// What users may ask about themselves, by group and resource.
+const OWN_REVIEWS: [(&str, &str); 3] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -61,13 +70,44 @@ impl Policy {
     }
 
     pub(super) fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool {
-        is_discovery(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
+        is_for_everybody(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
+    }
+
+    /// What the user may do in a namespace, as a SelfSubjectRulesReview tells it. `open_paths` answer everybody.
+    pub(super) fn rules(&self, user: &User, namespace: &str, open_paths: &[String]) -> Value {
+        let (mut on_objects, mut on_paths) = (Vec::new(), Vec::new());
+        if !open_paths.is_empty() {
+            on_paths.push(json!({"verbs": ["get"], "nonResourceURLs": open_paths}));
+        }
+        if user.groups.iter().any(|group| group == AUTHENTICATED) {
+            on_paths.push(json!({"verbs": ["get"], "nonResourceURLs": DISCOVERY}));
+            let reviews =
+                |(group, resource)| json!({"verbs": ["create"], "apiGroups": [group], "resources": [resource]});
+            on_objects.extend(OWN_REVIEWS.map(reviews));
+        }
+        for rule in self.rules.iter().filter(|rule| rule.is_about(user)) {
+            let PolicyRule { verbs, api_groups, resources, resource_names, namespaces, paths, .. } = rule;
+            if !paths.is_empty() {
+                on_paths.push(json!({"verbs": verbs, "nonResourceURLs": paths}));
+            } else if namespaces.is_empty() || has(namespaces, namespace) {
+                let mut told = json!({"verbs": verbs, "apiGroups": api_groups, "resources": resources});
+                if !resource_names.is_empty() {
+                    told["resourceNames"] = json!(resource_names);
+                }
+                on_objects.push(told);
+            }
+        }
+        json!({"resourceRules": on_objects, "nonResourceRules": on_paths, "incomplete": false})
     }
 }
 
-fn is_discovery(user: &User, attributes: &Attributes<'_>) -> bool {
-    let Attributes::Path { verb: "get" | "head", path } = attributes else { return false };
-    user.groups.iter().any(|group| group == AUTHENTICATED) && DISCOVERY.iter().any(|pattern| fits(pattern, path))
+fn is_for_everybody(user: &User, attributes: &Attributes<'_>) -> bool {
+    let is_open = match attributes {
+        Attributes::Path { verb: "get" | "head", path } => DISCOVERY.iter().any(|pattern| fits(pattern, path)),
+        Attributes::Path { .. } => false,
+        Attributes::Resource(asked) => asked.verb == "create" && OWN_REVIEWS.contains(&(asked.group, asked.resource)),
+    };
+    is_open && user.groups.iter().any(|group| group == AUTHENTICATED)
 }
 
 impl PolicyRule {
@@ -90,14 +130,17 @@ impl PolicyRule {
     }
 
     fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool {
-        let is_meant = has(&self.users, &user.name) || user.groups.iter().any(|group| has(&self.groups, group));
-        is_meant
+        self.is_about(user)
             && match attributes {
                 Attributes::Path { verb, path } => {
                     has(&self.verbs, verb) && self.paths.iter().any(|pattern| fits(pattern, path))
                 }
                 Attributes::Resource(asked) => self.allows_resource(asked),
             }
+    }
+
+    fn is_about(&self, user: &User) -> bool {
+        has(&self.users, &user.name) || user.groups.iter().any(|group| has(&self.groups, group))
     }
 
     fn allows_resource(&self, asked: &ResourceAttributes<'_>) -> bool {
@@ -158,7 +201,16 @@ rules:
     fn may(user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let group = "work.karmada.io";
-        let asked = ResourceAttributes { verb, group, version: "v1", resource, subresource, namespace, name };
+        let asked = ResourceAttributes {
+            verb,
+            group,
+            version: "v1",
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..Default::default()
+        };
         Policy::parse(POLICY).unwrap().allows(user, &Attributes::Resource(asked))
     }
 
@@ -186,6 +238,23 @@ rules:
         assert!(!may("prometheus", &[], "post", "/metrics") && !may("jane", &[], "get", "/metrics"));
         assert!(may("any", &["system:authenticated"], "get", "/apis/apps.karmada.io/v1alpha1"));
         assert!(!may("system:anonymous", &["system:unauthenticated"], "get", "/apis"));
+    }
+
+    #[test]
+    fn users_may_review_what_they_may_and_nothing_of_others() {
+        let ops = user("joe", &["ops", "system:authenticated"]);
+        let policy = Policy::parse(POLICY).unwrap();
+        let may = |group, resource, verb| {
+            let asked = ResourceAttributes { verb, group, version: "v1", resource, ..ResourceAttributes::default() };
+            policy.allows(&ops, &Attributes::Resource(asked))
+        };
+        assert!(may("authorization.k8s.io", "selfsubjectaccessreviews", "create"));
+        assert!(!may("authorization.k8s.io", "subjectaccessreviews", "create"));
+        assert!(!may("authorization.k8s.io", "selfsubjectaccessreviews", "get"));
+        let rules = policy.rules(&ops, "shop", &["/readyz".to_owned()]);
+        assert_eq!(rules["nonResourceRules"][0]["nonResourceURLs"], json!(["/readyz"]));
+        assert_eq!(rules["resourceRules"][3]["resources"], json!(["resourcebindings", "*/status"]));
+        assert_eq!(policy.rules(&ops, "other", &[])["resourceRules"].as_array().unwrap().len(), 3);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-use super::recall::Recall;
+use super::ttl_cache::TtlCache;
 use super::{Unavailable, with_authenticated_group};
 use crate::k8s::User;
 
@@ -24,13 +24,13 @@ pub trait TokenReviewer: Send + Sync {
 pub struct TokenReviews {
     reviewer: Arc<dyn TokenReviewer>,
     keep: Duration,
-    known: Recall<[u8; 32], Result<Option<Arc<User>>, Unavailable>>,
+    cache: TtlCache<[u8; 32], Result<Option<Arc<User>>, Unavailable>>,
 }
 
 impl TokenReviews {
     /// `keep` is how long an answer is good for, yes or no; a failure is asked again at once.
     pub fn new(reviewer: Arc<dyn TokenReviewer>, keep: Duration) -> TokenReviews {
-        TokenReviews { reviewer, keep, known: Recall::new(TOKENS_MAX) }
+        TokenReviews { reviewer, keep, cache: TtlCache::new(TOKENS_MAX) }
     }
 
     pub(super) async fn user(&self, token: &str) -> Result<Option<Arc<User>>, Unavailable> {
@@ -39,6 +39,6 @@ impl TokenReviews {
             let keep = if reviewed.is_ok() { self.keep } else { Duration::ZERO };
             (reviewed.map(|user| user.map(with_authenticated_group).map(Arc::new)), keep)
         };
-        self.known.get_or(&Sha256::digest(token).into(), ask).await
+        self.cache.get_or(&Sha256::digest(token).into(), ask).await
     }
 }

@@ -28,8 +28,8 @@ use crate::k8s::{Time, User};
 /// Names that the serving certificate always holds.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const ADMIN_NAME: &str = "ballast-admin";
-const CA_VALID_YEARS: i16 = 10;
-const LEAF_VALID_YEARS: i16 = 2;
+const CA_VALID: Validity = Validity::Years(10);
+const LEAF_VALID: Validity = Validity::Years(2);
 /// First line of a kubeconfig that may be written again when the address changes.
 const KUBECONFIG_MARK: &str =
     "# Written by ballast, and again whenever the address changes. To keep edits, delete this line.";
@@ -164,7 +164,7 @@ fn ensure_ca(files: &Files, now: Time) -> anyhow::Result<Ca> {
     match (exists(cert_path)?, exists(key_path)?) {
         (false, false) if orphans.is_empty() => {
             let key = KeyPair::generate()?;
-            let cert = ca_params(now)?.self_signed(&key)?;
+            let cert = ca_params(now, CA_VALID)?.self_signed(&key)?;
             write_pair(cert_path, &cert.pem(), key_path, &key)?;
         }
         (false, false) => bail!(
@@ -195,7 +195,7 @@ fn ensure_leaf(
         (false, false) => {
             let key = KeyPair::generate()?;
             let mut params = params.clone();
-            set_validity(&mut params, now, LEAF_VALID_YEARS)?;
+            set_validity(&mut params, now, LEAF_VALID)?;
             let cert = ca.sign(&params, &key)?;
             write_pair(cert_path, &cert.pem(), key_path, &key)?;
         }
@@ -240,17 +240,17 @@ fn bad_name(name: &str) -> String {
     format!("{name:?} is neither a DNS name nor an IP address")
 }
 
-fn ca_params(now: Time) -> anyhow::Result<CertificateParams> {
+pub(super) fn ca_params(now: Time, validity: Validity) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(vec![])?;
     // The moment sets this CA's name apart from that of an earlier one, which a client may still hold.
     params.distinguished_name = name(&[(DnType::CommonName, &format!("ballast-ca@{}", now.seconds()))]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    set_validity(&mut params, now, CA_VALID_YEARS)?;
+    set_validity(&mut params, now, validity)?;
     Ok(params)
 }
 
-fn server_params(names: &[String]) -> anyhow::Result<CertificateParams> {
+pub(super) fn server_params(names: &[String]) -> anyhow::Result<CertificateParams> {
     for name in names {
         let known = name.parse::<IpAddr>().is_ok() || ServerName::try_from(name.as_str()).is_ok();
         ensure!(known, "{}", bad_name(name));
@@ -283,14 +283,25 @@ fn name(parts: &[(DnType, &str)]) -> DistinguishedName {
     name
 }
 
+/// How long a certificate is good for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Validity {
+    Years(i16),
+    Days(u16),
+}
+
 /// From the day before (clocks differ) on, in whole days.
-fn set_validity(params: &mut CertificateParams, now: Time, years: i16) -> anyhow::Result<()> {
+pub(super) fn set_validity(params: &mut CertificateParams, now: Time, validity: Validity) -> anyhow::Result<()> {
     let day = |date: jiff::civil::Date| {
         rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
     };
     let from = jiff::Timestamp::from_second(now.seconds())?.to_zoned(jiff::tz::TimeZone::UTC).date().yesterday()?;
     params.not_before = day(from);
-    params.not_after = day(from.checked_add(jiff::Span::new().years(years))?);
+    params.not_after = day(from.checked_add(match validity {
+        Validity::Years(years) => jiff::Span::new().years(years),
+        // And the day that was given away above.
+        Validity::Days(days) => jiff::Span::new().days(i64::from(days) + 1),
+    })?);
     Ok(())
 }
 

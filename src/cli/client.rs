@@ -113,7 +113,8 @@ impl Client {
         Ok(value)
     }
 
-    async fn send(
+    /// The answer as it comes, for those who do not need it parsed.
+    pub async fn send(
         &self,
         method: Method,
         path: &str,

@@ -4,6 +4,7 @@
 mod audit;
 mod failover;
 mod identity;
+mod tracing;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +18,7 @@ use serde::Serialize;
 use crate::k8s::duration;
 use crate::telemetry;
 
+pub use self::tracing::TracingArgs;
 pub use audit::AuditArgs;
 pub use failover::FailoverArgs;
 pub use identity::{HostArgs, IdentityArgs};
@@ -83,6 +85,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub failover: FailoverArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tracing: TracingArgs,
 
     /// How log lines are written to standard error
     #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod backup;
 pub mod certs;
 pub mod client;
 pub mod config;
@@ -15,9 +16,12 @@ mod identity;
 mod leadership;
 pub mod openapi;
 pub mod serve;
+mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
 pub mod tables;
+
+use crate::telemetry;
 
 /// Places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
 #[derive(Parser)]
@@ -37,6 +41,10 @@ enum Command {
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
     Openapi(openapi::Args),
+    /// Make or renew the serving certificate in a Secret of the host cluster, and have its aggregator trust it
+    ServingCert(serving_cert::Args),
+    /// Copy the database of a server while it runs
+    Backup(backup::Args),
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
     Certs(certs::Args),
 }
@@ -45,6 +53,13 @@ enum Command {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+impl UsageError {
+    /// What the command line names cannot be used, for this reason.
+    fn because(error: impl Into<anyhow::Error>) -> UsageError {
+        UsageError(telemetry::with_causes(error.into().as_ref()))
+    }
+}
 
 /// What was asked whether it is so, and is not: exit status 3.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +73,13 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Openapi(args) => openapi::run(&args),
+        Command::ServingCert(args) => serving_cert::run(&args),
+        Command::Backup(args) => backup::run(&args),
         Command::Certs(args) => certs::run(&args),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // Standard error may be closed; there is nobody left to tell then.
-    let _ = writeln!(std::io::stderr(), "ballast: {error:#}");
+    let _ = writeln!(std::io::stderr(), "ballast: {}", telemetry::with_causes(error.as_ref()));
     ExitCode::from(match () {
         () if error.is::<UsageError>() => 2,
         () if error.is::<AnswerIsNo>() => 3,

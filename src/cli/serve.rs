@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::config::{AuditArgs, SchedulingProfile, ServeArgs};
+use super::config::{AuditArgs, HostArgs, SchedulingProfile, ServeArgs};
 use super::identity::Identity;
 use super::leadership::{Crew, Leadership, Turn};
 use super::{UsageError, certs, tables};
@@ -25,15 +25,16 @@ use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
 use crate::events::Recorder;
+use crate::host::Lease;
 use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
 use crate::resource::Resource;
 use crate::server::audit::{self, Audit};
-use crate::server::{self, App, Check, Counts, Documents, InFlight, Shutdown};
+use crate::server::{self, App, Check, ConnectionLimits, Counts, Documents, InFlight, Shutdown, Terms};
 use crate::store::Store;
 use crate::watch::{Limits, Task};
 use crate::worker::Workers;
-use crate::{api, store, telemetry, watch};
+use crate::{actions, api, store, telemetry, watch};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -67,25 +68,41 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         let text = serde_saphyr::to_string(&args)?;
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
-    telemetry::start(args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        let mut running = start(args).await?;
-        let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
-        let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
-        writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url())?;
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("asked to end"),
-            done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
-            ended = &mut running.ended => return ended.context("the server panicked")?,
+    let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
+    let exporter = match args.tracing.export() {
+        None => {
+            telemetry::start(format, detail);
+            None
         }
-        // A second signal ends the process at once.
-        tokio::select! {
-            stopped = running.stop() => stopped,
-            _ = terminate.recv() => Err(anyhow::anyhow!("asked to end twice; requests were cut off")),
+        Some(export) => {
+            let started = runtime.block_on(async { telemetry::start_exporting(format, detail, &export) });
+            Some(started.map_err(UsageError::because)?)
         }
-    })
+    };
+    let served = runtime.block_on(serve(args));
+    if let Some(exporter) = exporter {
+        exporter.stop();
+    }
+    served
+}
+
+async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut running = start(args).await?;
+    let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
+    let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
+    writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url())?;
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("asked to end"),
+        done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
+        ended = &mut running.ended => return ended.context("the server panicked")?,
+    }
+    // A second signal ends the process at once.
+    tokio::select! {
+        stopped = running.stop() => stopped,
+        _ = terminate.recv() => Err(anyhow::anyhow!("asked to end twice; requests were cut off")),
+    }
 }
 
 /// Starts a server, and returns when it takes requests.
@@ -99,7 +116,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
     let address = listener.local_addr()?;
 
-    let kinds = Arc::new(api::kinds());
+    let kinds = Arc::new(if args.host.is_given() { api::kinds() } else { api::standalone_kinds() });
     let store = store::open(&args.database_url, &tables::tables(&kinds))
         .await
         .with_context(|| format!("failed to open {}", args.database_url))?;
@@ -108,18 +125,9 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
     let documents = Documents::of(&kinds);
     let registry = Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock));
-    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(&clock));
-    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
-    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
-    if let Some(gate) = identity.gate(&args.host) {
-        registry = registry.with_gate(gate);
-    }
     let lease = identity.lease(&args.host, clock.as_ref())?;
-    if let Some(lease) = &lease {
-        let fence = lease.fence();
-        registry = registry.with_fence(Arc::new(move || fence.is_held()));
-    }
-    let registry = Arc::new(registry);
+    let registry = Arc::new(complete(registry, &mut identity, &args.host, lease.as_ref(), &clock));
+    fill_defaults(&registry).await;
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
@@ -137,7 +145,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
-    let mut checks = identity.checks();
+    let mut checks = std::mem::take(&mut identity.checks);
     checks.push(Check::new("writer", Counts::Alive, move || {
         if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     }));
@@ -161,10 +169,47 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         certs::write_kubeconfig(files, &format!("https://{address}"))?;
     }
     let delay = args.shutdown_delay_duration.0;
-    let serving = tokio::spawn(server::run(listener, tls, server::router(app), shutdown.clone(), delay));
-    let parts =
-        Parts { serving, workers, stop_workers, writing, leadership, background, audit, shutdown: shutdown.clone() };
-    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(parts.tend()) })
+    let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
+    let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
+    let tasks =
+        Tasks { serving, workers, stop_workers, writing, leadership, background, audit, shutdown: shutdown.clone() };
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()) })
+}
+
+/// With what else has a say in what is written: actions, the host cluster's admission, and the lease.
+fn complete(
+    registry: Registry,
+    identity: &mut Identity,
+    host: &HostArgs,
+    lease: Option<&Lease>,
+    clock: &Arc<dyn Clock>,
+) -> Registry {
+    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock));
+    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
+    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
+    for (kind, action) in actions::reviews(&identity.authorizer) {
+        registry = registry.with_action(kind, action);
+    }
+    if let Some(gate) = identity.gate(host) {
+        registry = registry.with_gate(gate);
+    }
+    if let Some(lease) = lease {
+        let fence = lease.fence();
+        registry = registry.with_fence(Arc::new(move || fence.is_held()));
+    }
+    registry
+}
+
+/// Objects that an older Ballast stored get the defaults that have come since.
+async fn fill_defaults(registry: &Registry) {
+    match registry.fill_defaults().await {
+        Ok(0) => {}
+        Ok(objects) => tracing::info!(objects, "gave objects of an older Ballast the defaults of this one"),
+        // A store that takes no writes can still be read.
+        Err(status) => {
+            tracing::warn!(why = status.message, "objects of an older Ballast may lack defaults of this one")
+        }
+    }
 }
 
 fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
@@ -176,7 +221,8 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
         Some(path) => fs::read_to_string(path)
             .map_err(anyhow::Error::new)
             .and_then(|text| Ok(audit::Policy::parse(&text)?))
-            .with_context(|| format!("failed to use {} as audit policy", path.display()))?,
+            .with_context(|| format!("failed to use {} as audit policy", path.display()))
+            .map_err(UsageError::because)?,
     };
     let rotation = audit::Rotation {
         bytes_max: u64::from(args.audit_log_maxsize) * MEGABYTE,
@@ -186,19 +232,19 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
     Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
 }
 
-/// Whether the store answers, asked again and again (HE6).
+/// Whether the store can write, tried again and again (HE6): a server that cannot is not ready, but lives.
 #[derive(Clone, Default)]
 struct StorageProbe {
     fault: Arc<Mutex<Option<String>>>,
 }
 
 impl StorageProbe {
-    const EVERY: Duration = Duration::from_secs(5);
+    const EVERY: Duration = Duration::from_secs(10);
     const ANSWER_MAX: Duration = Duration::from_secs(5);
 
     async fn run(self, store: Arc<dyn Store>) {
         loop {
-            let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.bounds()).await {
+            let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {
                 Ok(Ok(_)) => None,
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => Some("no answer in time".to_owned()),
@@ -216,7 +262,7 @@ impl StorageProbe {
 }
 
 /// The tasks of a running server.
-struct Parts {
+struct Tasks {
     serving: JoinHandle<()>,
     workers: Workers,
     stop_workers: CancellationToken,
@@ -228,9 +274,9 @@ struct Parts {
     shutdown: Shutdown,
 }
 
-impl Parts {
+impl Tasks {
     /// Waits for the end, wanted or not, and takes everything down in order.
-    async fn tend(mut self) -> anyhow::Result<()> {
+    async fn supervise(mut self) -> anyhow::Result<()> {
         let mut written = None;
         let fault = loop {
             break tokio::select! {

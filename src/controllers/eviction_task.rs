@@ -8,13 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::api::Pairs;
 use crate::api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
-use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask};
+use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask};
 use crate::k8s::json_path::JsonPath;
 
-/// The cluster does not want it: `reason` and `producer` of a task, in upstream's words.
-pub const TAINT_UNTOLERATED: &str = "TaintUntolerated";
-pub const TAINT_MANAGER: &str = "TaintManager";
-/// It does not run well there.
+/// Why a workload leaves that does not run well, in upstream's word.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
 
 /// Takes the target away and adds the task, which gets the replicas that were there. A binding that leaves
@@ -34,9 +31,23 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// What goes along to the next cluster, as labels. The error says why it is not known yet: then nothing
-/// may be evicted, for the state would be lost.
-pub fn preserved(
+/// Writes into the task what goes along to the next cluster, and to which clusters it need not go: those that the
+/// workload was on have a state of their own. The error says why it is not known yet: then nothing may be evicted, for
+/// the state would be lost.
+pub fn preserve(
+    rules: Option<&StatePreservation>,
+    binding: &AnyBinding,
+    task: &mut GracefulEvictionTask,
+) -> Result<(), String> {
+    task.preserved_label_state = preserved(rules, &task.from_cluster, &binding.status.aggregated_status)?;
+    if !task.preserved_label_state.is_empty() {
+        task.clusters_before_failover = binding.spec.clusters.iter().map(|target| target.name.clone()).collect();
+    }
+    Ok(())
+}
+
+/// The state, as labels.
+fn preserved(
     rules: Option<&StatePreservation>,
     cluster: &str,
     reports: &[AggregatedStatusItem],
@@ -76,12 +87,7 @@ mod tests {
     use crate::api::karmada::policy::v1alpha1::StatePreservationRule;
 
     fn task(cluster: &str) -> GracefulEvictionTask {
-        GracefulEvictionTask {
-            from_cluster: cluster.to_owned(),
-            reason: TAINT_UNTOLERATED.to_owned(),
-            producer: TAINT_MANAGER.to_owned(),
-            ..GracefulEvictionTask::default()
-        }
+        GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::by_taint() }
     }
 
     fn binding() -> Map<String, Value> {

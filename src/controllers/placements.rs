@@ -11,10 +11,11 @@ use serde::de::DeserializeOwned;
 
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES, placement_of};
 use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
+use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::{Atomicity, Change, Client, Part};
-use crate::watch::{Event, View};
+use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
 
 /// Placements in work at once, for each controller.
@@ -32,11 +33,12 @@ pub struct Placements {
     look: Look,
     client: Client,
     clock: Arc<dyn Clock>,
+    strays: Strays,
 }
 
 impl Placements {
     pub(super) fn new(name: &'static str, look: Look, client: Client, clock: Arc<dyn Clock>) -> Placements {
-        Placements { name, look, client, clock }
+        Placements { name, look, client, clock, strays: Strays::default() }
     }
 }
 
@@ -50,24 +52,34 @@ impl Work for Placements {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
+        let objects = self.interest().into_iter().flat_map(|kind| view.list(kind, None));
+        self.strays.list(objects.map(Arc::as_ref));
         for object in SCOPES.iter().flat_map(|kinds| view.list(kinds.placements, None)) {
             queue.mark(object.key.clone(), 0);
         }
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
-        if let Some(placement) = placement_of(&event.object) {
-            queue.mark(placement, 0);
+        match event.kind {
+            EventKind::Deleted => self.strays.forget(&event.object),
+            _ => self.strays.note(&event.object),
+        }
+        // What changes its label leaves one placement and comes to another.
+        for state in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
+            if let Some(placement) = placement_of(state) {
+                queue.mark(placement, 0);
+            }
         }
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let (name, look, client, now) = (self.name, self.look, self.client.clone(), self.clock.now());
+        let tasks: Vec<(Key, Vec<Key>)> = keys.into_iter().map(|key| (key.clone(), self.strays.of(&key))).collect();
         async move {
             let mut worked = Worked::default();
-            for key in keys {
+            for (key, strays) in tasks {
                 let view = client.view();
-                let next = match Scene::of(&view, &key).and_then(|scene| look(&scene, now)) {
+                let next = match Scene::of(&view, &key, &strays).and_then(|scene| look(&scene, now)) {
                     Some((changes, next)) => commit(name, &client, &key, changes, next).await,
                     None => Next::Done,
                 };
@@ -103,19 +115,23 @@ pub(super) struct Scene<'a> {
     pub kinds: &'static PlacementKinds,
     /// The placement itself, which is there.
     pub object: &'a Arc<Object>,
+    /// What belongs to it under a name of its own.
+    strays: &'a [Key],
 }
 
 impl<'a> Scene<'a> {
-    fn of(view: &'a View, placement: &Key) -> Option<Scene<'a>> {
-        Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)? })
+    fn of(view: &'a View, placement: &Key, strays: &'a [Key]) -> Option<Scene<'a>> {
+        Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)?, strays })
     }
 
-    /// Snapshots or bindings of the placement, by name.
+    /// Snapshots or bindings of the placement.
     pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
         let placement = &self.object.key;
-        // All are named after it, so only a part of the kind is walked.
+        // All others are named after it, so only a part of the kind is walked.
         let named_alike = self.view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
-        named_alike.filter(move |object| placement_of(object).as_ref() == Some(placement))
+        let strays = self.strays.iter().filter(move |stray| stray.resource == resource);
+        let strays = strays.filter_map(|stray| self.view.get(stray));
+        named_alike.chain(strays).filter(move |object| placement_of(object).as_ref() == Some(placement))
     }
 
     /// Those that the form can hold.

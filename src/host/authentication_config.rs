@@ -12,7 +12,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use tokio::sync::watch;
 
-use super::{Host, reviews};
+use super::{Host, Pauses, reviews};
 use crate::auth::Unavailable;
 
 const NAMESPACE: &str = "kube-system";
@@ -50,7 +50,7 @@ impl AuthenticationConfig {
 
     /// Keeps it up to date for as long as it is polled. What cannot be read leaves what was read last.
     pub async fn follow(self) {
-        let mut changes = pin!(watch_object(self.api, NAME).default_backoff());
+        let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));
         while let Some(change) = changes.next().await {
             match change {
                 Ok(Some(map)) => {

@@ -51,6 +51,16 @@ impl Fence {
     }
 }
 
+/// What came of a try to take or renew the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    Held,
+    /// Another replica is named in it.
+    Anothers,
+    /// Nobody could say, or somebody else wrote at the same time.
+    Unknown,
+}
+
 /// A lease that this replica wants, and then holds.
 pub struct Lease {
     api: Api<Record>,
@@ -73,14 +83,14 @@ impl Lease {
     /// Returns when the lease is held.
     pub async fn acquire(&mut self) {
         metrics::leader(false);
-        while !self.try_once().await {
+        while self.try_once().await != Tried::Held {
             tokio::time::sleep(self.terms.retry_period).await;
         }
         metrics::leader(true);
         tracing::info!(identity = self.terms.identity, lease = self.terms.name, "holding the lease: workers start");
     }
 
-    /// Renews until the lease is lost. To be called once it is held.
+    /// Renews until the lease is lost: not renewed in time, or seen to be another's. To be called once it is held.
     pub async fn keep(&mut self) {
         loop {
             let until = self.fence.held_until().unwrap_or_else(Instant::now);
@@ -88,15 +98,16 @@ impl Lease {
             let renewed = async {
                 loop {
                     tokio::time::sleep(self.terms.retry_period).await;
-                    if self.try_once().await {
-                        return;
+                    match self.try_once().await {
+                        Tried::Unknown => {}
+                        known => return known,
                     }
                 }
             };
             tokio::select! {
                 biased;
                 () = lost => break,
-                () = renewed => {}
+                known = renewed => if known == Tried::Anothers { break },
             }
         }
         self.fence.set(None);
@@ -128,25 +139,26 @@ impl Lease {
         Ok(())
     }
 
-    /// Takes or renews the lease, if it may. False: somebody else holds it, or nobody could say.
-    async fn try_once(&mut self) -> bool {
+    /// Takes or renews the lease, if it may.
+    async fn try_once(&mut self) -> Tried {
         let sent = Instant::now();
         // A try that hangs must not keep this replica from seeing that its time is over.
         match tokio::time::timeout(self.terms.renew_deadline, self.try_to_hold()).await {
-            Ok(Ok(true)) => {
-                self.fence.set(Some(sent + self.terms.renew_deadline));
-                true
+            Ok(Ok(tried)) => {
+                if tried == Tried::Held {
+                    self.fence.set(Some(sent + self.terms.renew_deadline));
+                }
+                tried
             }
-            Ok(Ok(false)) => false,
             Ok(Err(error)) => {
                 tracing::warn!(error = reviews::sentence(&error), lease = self.terms.name, "failed to get the lease");
-                false
+                Tried::Unknown
             }
-            Err(_) => false,
+            Err(_) => Tried::Unknown,
         }
     }
 
-    async fn try_to_hold(&mut self) -> Result<bool, kube::Error> {
+    async fn try_to_hold(&mut self) -> Result<Tried, kube::Error> {
         let now = MicroTime(jiff::Timestamp::now());
         let Some(mut record) = self.api.get_opt(&self.terms.name).await? else {
             let metadata = ObjectMeta {
@@ -166,8 +178,10 @@ impl Lease {
         let is_ours = holder == self.terms.identity;
         let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
         let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
-        if !is_ours && !holder.is_empty() && changed.elapsed() < lasts {
-            return Ok(false);
+        // Whoever worked in the meantime has seen and changed things: what this replica holds on to is over, too.
+        let is_taken_from_us = self.fence.held_until().is_some();
+        if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
+            return Ok(Tried::Anothers);
         }
         let transitions = spec.lease_transitions.unwrap_or_default();
         let mut renewed = self.renewed(spec, &now);
@@ -191,10 +205,10 @@ impl Lease {
 }
 
 /// Whoever wrote first has it.
-fn won<T>(outcome: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+fn won<T>(outcome: Result<T, kube::Error>) -> Result<Tried, kube::Error> {
     match outcome {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(_) => Ok(Tried::Held),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Tried::Unknown),
         Err(error) => Err(error),
     }
 }

@@ -13,6 +13,7 @@ mod events;
 mod lease;
 mod namespaces;
 mod reviews;
+mod serving_cert;
 mod webhooks;
 
 pub use authentication_config::{AuthenticationConfig, Data};
@@ -21,4 +22,45 @@ pub use events::HostEvents;
 pub use lease::{Fence, Lease, Terms};
 pub use namespaces::Namespaces;
 pub use reviews::Reviews;
+pub use serving_cert::{Pair, ServingCert};
 pub use webhooks::Webhooks;
+
+use std::time::Duration;
+
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::DefaultBackoff;
+
+/// When the host cluster is back it may have other CAs and webhooks than before: for no longer than this are they
+/// unknown here. Clients wait for up to half a minute otherwise.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Between two tries to follow something of the host cluster: ever longer, up to `PAUSE_MAX`.
+#[derive(Default)]
+struct Pauses(DefaultBackoff);
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(PAUSE_MAX))
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_cluster_that_is_back_is_noticed_soon_however_long_it_was_away() {
+        let pauses: Vec<Duration> = Pauses::default().take(1000).collect();
+        assert_eq!(pauses.len(), 1000, "it is never given up");
+        assert_eq!(pauses.iter().max(), Some(&PAUSE_MAX));
+        assert!(pauses[0] < PAUSE_MAX, "and soon at first");
+    }
+}

@@ -11,7 +11,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 
-use super::{Host, reviews};
+use super::{Host, Pauses, reviews};
 use crate::k8s::{Cause, Details, GroupResource, Status};
 
 /// For a namespace that the watch has not brought (yet).
@@ -39,7 +39,7 @@ impl Namespaces {
     /// Keeps up with the host cluster for as long as it is polled.
     pub async fn follow(self) {
         let mut listed: HashMap<String, Known> = HashMap::new();
-        let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).default_backoff());
+        let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).backoff(Pauses::default()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),

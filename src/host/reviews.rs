@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes, SubjectAccessReview,
+    SubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
@@ -19,6 +20,7 @@ use super::Host;
 use crate::auth::{AccessReviewer, Answer, Attributes, TokenReviewer, Unavailable};
 use crate::k8s::User;
 use crate::metrics::{self, Delegated};
+use crate::telemetry;
 
 /// For all tries of one review together.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
@@ -104,7 +106,11 @@ fn spec(user: &User, attributes: &Attributes<'_>) -> SubjectAccessReviewSpec {
                 resource: some(asked.resource),
                 subresource: some(asked.subresource),
                 name: some(asked.name),
-                ..ResourceAttributes::default()
+                // As they came: what is parsed twice should be parsed by the one who decides.
+                field_selector: some(asked.field_selector)
+                    .map(|raw| FieldSelectorAttributes { raw_selector: Some(raw), requirements: None }),
+                label_selector: some(asked.label_selector)
+                    .map(|raw| LabelSelectorAttributes { raw_selector: Some(raw), requirements: None }),
             }),
             ..spec
         },
@@ -154,11 +160,13 @@ fn may_pass(error: &kube::Error) -> bool {
 
 /// An error with what caused it.
 pub(super) fn sentence(error: &kube::Error) -> String {
-    let error: &dyn std::error::Error = error;
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut words: Vec<String> = causes.map(ToString::to_string).collect();
-    words.dedup();
-    words.join(": ")
+    // The client's own words for it are the answer three times over.
+    if let kube::Error::Api(status) = error
+        && !status.message.is_empty()
+    {
+        return status.message.clone();
+    }
+    telemetry::with_causes(error)
 }
 
 fn code<T>(outcome: &Result<T, kube::Error>) -> String {

@@ -14,6 +14,8 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
+use super::json_syntax;
+
 /// Nesting of a YAML body, far beyond any object of ours. The parser recurses, in unoptimised builds with
 /// 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
 const YAML_DEPTH_MAX: usize = 64;
@@ -40,8 +42,13 @@ pub enum Duplicate {
 
 /// A body that is no object. Displays what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Malformed(String);
+pub enum Malformed {
+    #[error("{0}")]
+    Unreadable(String),
+    /// It could be read, and is something else.
+    #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
+    NoObject(&'static str),
+}
 
 impl Body {
     /// A body that was not parsed from text, and so has no duplicates.
@@ -54,23 +61,24 @@ impl Body {
         let mut deserializer = serde_json::Deserializer::from_slice(text);
         let value = reading.tree(&Chain::Root).deserialize(&mut deserializer);
         let value = value.and_then(|value| deserializer.end().map(|()| value));
-        reading.body(value.map_err(|error| Malformed(json_words(&error)))?)
+        reading.body(value.map_err(|error| Malformed::Unreadable(json_words(&error, text)))?)
     }
 
-    /// JSON is YAML too, and is read as JSON.
+    /// JSON is YAML too, and is read as JSON, unless a key is there twice: that is told by its line.
     pub fn from_yaml(text: &[u8]) -> Result<Body, Malformed> {
         if text.trim_ascii_start().first() == Some(&b'{')
             && let Ok(body) = Body::from_json(text)
+            && body.duplicates.is_empty()
         {
             return Ok(body);
         }
-        let text = std::str::from_utf8(text).map_err(|_| Malformed("yaml: invalid UTF-8".to_owned()))?;
+        let text = std::str::from_utf8(text).map_err(|_| Malformed::Unreadable("yaml: invalid UTF-8".to_owned()))?;
         let reading = Reading::new(Source::Yaml);
         let seed = reading.tree(&Chain::Root);
         let value = serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |deserializer| {
             seed.deserialize(deserializer)
         });
-        reading.body(value.map_err(|error| Malformed(yaml_words(&error)))?)
+        reading.body(value.map_err(|error| Malformed::Unreadable(yaml_words(&error)))?)
     }
 
     /// The faults that strict validation lists: one for each key in JSON, one for all of YAML.
@@ -117,11 +125,23 @@ fn yaml_options() -> Options {
     }
 }
 
-fn json_words(error: &serde_json::Error) -> String {
-    match error.classify() {
-        // What Go says, and what people search for.
-        serde_json::error::Category::Eof => "unexpected end of JSON input".to_owned(),
-        _ => error.to_string(),
+/// Why a text is no JSON: as Go says it, and people search for it, where Go finds fault at all.
+pub(super) fn json_words(error: &serde_json::Error, text: &[u8]) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    json_syntax::fault(text).unwrap_or_else(|| error.to_string())
+}
+
+/// As Go's decoder calls it.
+pub fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -176,16 +196,13 @@ impl Reading {
         Tree { reading: self, at }
     }
 
+    /// Null is an object without members, as upstream reads it.
     fn body(self, value: Value) -> Result<Body, Malformed> {
-        let found = match value {
-            Value::Object(value) => return Ok(Body { value, duplicates: self.duplicates.into_inner() }),
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-        };
-        Err(Malformed(format!("json: cannot unmarshal {found} into an object")))
+        match value {
+            Value::Object(value) => Ok(Body { value, duplicates: self.duplicates.into_inner() }),
+            Value::Null => Ok(Body::default()),
+            other => Err(Malformed::NoObject(type_of(&other))),
+        }
     }
 
     fn note(&self, duplicate: Duplicate) {
@@ -379,11 +396,11 @@ mod tests {
         let reason = |text: &str| Body::from_json(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(reason(""), "unexpected end of JSON input");
         assert_eq!(reason("{\"a\":"), "unexpected end of JSON input");
-        assert_eq!(reason("[1]"), "json: cannot unmarshal array into an object");
-        assert_eq!(reason("null"), "json: cannot unmarshal null into an object");
-        assert!(reason("{} {}").starts_with("trailing characters"));
-        assert!(reason("{a: 1}").starts_with("key must be a string"));
-        let deep = format!("{}{}", "{\"a\":".repeat(200), "}".repeat(200));
+        assert_eq!(reason("[1]"), "json: cannot unmarshal array into Go value of type map[string]interface {}");
+        assert_eq!(reason("{} {}"), "invalid character '{' after top-level value");
+        assert_eq!(reason("{a: 1}"), "invalid character 'a' looking for beginning of object key string");
+        assert_eq!(Body::from_json(b"null").unwrap(), Body::default());
+        let deep = format!("{}1{}", "{\"a\":".repeat(200), "}".repeat(200));
         assert!(reason(&deep).starts_with("recursion limit exceeded"));
         assert!(Body::from_json(b"{\"a\":\"\xff\"}").is_err());
     }
@@ -429,8 +446,8 @@ mod tests {
         let reason = |text: &str| Body::from_yaml(text.as_bytes()).unwrap_err().to_string();
         assert!(reason("a: 1\n---\nb: 2\n").contains("multiple"), "{}", reason("a: 1\n---\nb: 2\n"));
         assert!(reason("a: [1\n").starts_with("error converting YAML to JSON: yaml: "));
-        assert_eq!(reason("- a\n"), "json: cannot unmarshal array into an object");
-        assert!(reason("").contains("null") || reason("").contains("empty") || reason("").contains("end"));
+        assert_eq!(reason("- a\n"), "json: cannot unmarshal array into Go value of type map[string]interface {}");
+        assert_eq!(Body::from_yaml(b"").unwrap(), Body::default());
         assert!(!reason("a: \"\n").contains('\n'), "one line");
         assert!(Body::from_yaml(b"a: .nan").is_err());
         assert!(Body::from_yaml(b"? [a]\n: 1\n").is_err(), "a key that is a list");

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{Object, Parts, Revision};
+use super::text::Record;
+use super::{Managers, Object, Parts, Revision, Text};
 
 /// An object serialized but for its `metadata.resourceVersion`. Filling it in copies bytes and parses
 /// nothing.
@@ -16,6 +17,8 @@ use super::{Object, Parts, Revision};
 pub struct Document {
     before: Bytes,
     after: Bytes,
+    /// Belongs into `before`.
+    record: Option<Record>,
     head: Head,
 }
 
@@ -29,9 +32,10 @@ pub(super) struct Head {
     pub deleting: bool,
 }
 
-/// Stands for the revision. Cannot occur by itself: the control character is written escaped, and the key
-/// makes it unique.
-const HOLE: &str = "\u{1}ballast:revision\u{1}";
+/// Stand for the revision and for the record of managers. Cannot occur by themselves: the control character is
+/// written escaped, and the key makes them unique.
+const REVISION_HOLE: &str = "\u{1}ballast:revision\u{1}";
+const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 
 /// By how much an edit usually makes an object longer.
 const EDITED_BYTES_MORE: usize = 512;
@@ -43,45 +47,60 @@ impl Document {
         if !metadata.is_object() {
             *metadata = Value::Object(Map::new());
         }
-        metadata["resourceVersion"] = Value::from(HOLE);
+        metadata["resourceVersion"] = Value::from(REVISION_HOLE);
+        let managers = metadata["managedFields"].as_array().map(|list| Managers::of(list));
+        if managers.is_some() {
+            metadata["managedFields"] = Value::from(RECORD_HOLE);
+        }
         let head = Head::of(metadata);
         let json = serde_json::to_vec(&object).expect("a tree of JSON values always serializes");
-        Document::with_hole(json, head)
+        Document::with_holes(json, managers, head)
     }
 
-    /// The object with `parts` for its text, which differ from it in no label, and with this generation.
-    pub fn edited(object: &Object, mut parts: Parts<'_>, generation: i64) -> Document {
+    /// The object with `parts` for its content, which differ from it in no label, with these managers and this
+    /// generation.
+    pub fn edited(object: &Object, mut parts: Parts<'_>, managers: Option<Managers>, generation: i64) -> Document {
         if generation != object.generation {
             parts.set(&["metadata", "generation"], Some(generation.to_string()));
         }
-        parts.set(&["metadata", "resourceVersion"], Some(Value::from(HOLE).to_string()));
-        let mut json = Vec::with_capacity(object.json.len() + EDITED_BYTES_MORE);
+        parts.set(&["metadata", "resourceVersion"], Some(Value::from(REVISION_HOLE).to_string()));
+        if managers.is_some() {
+            parts.set(&["metadata", "managedFields"], Some(Value::from(RECORD_HOLE).to_string()));
+        }
+        let mut json = Vec::with_capacity(object.text.content().len() + EDITED_BYTES_MORE);
         parts.write(&mut json);
         let Object { uid, labels, deleting, .. } = object;
         let (uid, labels) = (Arc::clone(uid), Arc::clone(labels));
-        Document::with_hole(json, Head { uid, labels, generation, deleting: *deleting })
+        Document::with_holes(json, managers, Head { uid, labels, generation, deleting: *deleting })
     }
 
-    /// Takes apart a text whose `metadata.resourceVersion` is `HOLE`.
-    fn with_hole(json: Vec<u8>, head: Head) -> Document {
-        const HOLE_JSON: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
+    /// Takes apart a text whose `metadata.resourceVersion` is a hole, and `metadata.managedFields` too where there
+    /// are managers.
+    fn with_holes(mut json: Vec<u8>, managers: Option<Managers>, head: Head) -> Document {
+        // The revision follows the record: members are sorted.
+        const RECORD: &[u8] = b"\"managedFields\":\"\\u0001ballast:record\\u0001\",";
+        const REVISION: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
         const PREFIX: &[u8] = b"\"resourceVersion\":\"";
+        let record = managers.map(|managers| {
+            let at = find(&json, RECORD, b"\"managedFields\":\"".len()).expect("the hole was just written");
+            json.drain(at..at + RECORD.len());
+            Record { at, managers }
+        });
+        let from = record.as_ref().map_or(0, |record| record.at);
+        let hole = from + find(&json[from..], REVISION, PREFIX.len()).expect("the hole was just written");
         let json = Bytes::from(json);
-        let hole = find(&json, HOLE_JSON, PREFIX.len()).expect("the hole was just written");
-        Document { before: json.slice(..hole + PREFIX.len()), after: json.slice(hole + HOLE_JSON.len() - 1..), head }
+        let (before, after) = (json.slice(..hole + PREFIX.len()), json.slice(hole + REVISION.len() - 1..));
+        Document { before, after, record, head }
     }
 
     /// The whole text with this revision filled in.
-    pub fn at(&self, revision: Revision) -> Bytes {
-        use std::fmt::Write;
-        let mut json = BytesMut::with_capacity(self.before.len() + self.after.len() + 20);
-        json.extend_from_slice(&self.before);
-        write!(json, "{revision}").expect("writing to memory cannot fail");
-        json.extend_from_slice(&self.after);
-        json.freeze()
+    pub fn at(&self, revision: Revision) -> Text {
+        let revision = revision.to_string();
+        let content = [&self.before[..], revision.as_bytes(), &self.after[..]].concat();
+        Text::new(content.into(), self.record.clone())
     }
 
-    /// Of the text, but for the digits of the revision.
+    /// Of the text, but for the digits of the revision and the record of managers.
     pub fn len(&self) -> usize {
         self.before.len() + self.after.len()
     }
@@ -137,7 +156,7 @@ mod tests {
     #[test]
     fn a_document_takes_its_revision_without_being_parsed_again() {
         let json = document(json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"a": "\u{1}"}}));
-        let value: Value = serde_json::from_slice(&json.at(Revision(42))).unwrap();
+        let value: Value = serde_json::from_slice(&json.at(Revision(42)).whole()).unwrap();
         assert_eq!(value, json!({"metadata": {"name": "web", "resourceVersion": "42"}, "spec": {"a": "\u{1}"}}));
     }
 
@@ -146,31 +165,38 @@ mod tests {
         for metadata in [
             json!({}),
             json!({"uid": "u", "generation": 3, "labels": {"b": "2", "a": "1"}, "deletionTimestamp": null}),
+            json!({"managedFields": [{"manager": "me", "time": "2024-01-01T00:00:00Z"}, {}], "name": "n"}),
             json!({"deletionTimestamp": "2024-01-01T00:00:00Z", "labels": {"a/b": "\"\u{e9}\""}}),
         ] {
             let document = document(json!({"metadata": metadata}));
             let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "m1");
-            let decoded = Object::decode(key.clone(), Revision(5), document.at(Revision(5))).unwrap();
+            let decoded = Object::decode(key.clone(), Revision(5), document.at(Revision(5)).whole()).unwrap();
             let made = Object::of(key, Revision(5), Revision(5), &document);
             assert_eq!((&made.uid, &made.labels), (&decoded.uid, &decoded.labels));
             assert_eq!((made.generation, made.deleting), (decoded.generation, decoded.deleting));
-            assert_eq!(made.json, decoded.json);
+            assert_eq!(made.text, decoded.text);
         }
     }
 
     #[test]
     fn an_edited_object_keeps_its_head_but_for_the_generation() {
-        let whole = document(json!({"metadata": {"generation": 3, "labels": {"a": "1"}, "uid": "u"}, "spec": {}}));
+        let whole = document(
+            json!({"metadata": {"generation": 3, "labels": {"a": "1"}, "managedFields": [{"manager": "me"}], "uid": "u"}, "spec": {}}),
+        );
         let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "m1");
         let object = Object::of(key.clone(), Revision(5), Revision(5), &whole);
-        let mut parts = Parts::read(&object.json).unwrap();
+        let mut parts = Parts::read(object.text.content()).unwrap();
         assert!(parts.edit(&Edit::set(&["spec", "x"], 1)));
-        let edited = Object::of(key.clone(), Revision(6), Revision(5), &Document::edited(&object, parts, 4));
-        let decoded = Object::decode(key, Revision(6), edited.json.clone()).unwrap();
+        let edited = Object::of(
+            key.clone(),
+            Revision(6),
+            Revision(5),
+            &Document::edited(&object, parts, object.text.managers().cloned(), 4),
+        );
+        let decoded = Object::decode(key, Revision(6), edited.text.whole()).unwrap();
         assert_eq!((edited.generation, &edited.uid, &edited.labels), (4, &decoded.uid, &decoded.labels));
         assert_eq!(decoded.generation, 4);
-        let expected =
-            r#"{"metadata":{"generation":4,"labels":{"a":"1"},"resourceVersion":"6","uid":"u"},"spec":{"x":1}}"#;
-        assert_eq!(std::str::from_utf8(&edited.json).unwrap(), expected);
+        let expected = r#"{"metadata":{"generation":4,"labels":{"a":"1"},"managedFields":[{"manager":"me"}],"resourceVersion":"6","uid":"u"},"spec":{"x":1}}"#;
+        assert_eq!(std::str::from_utf8(&edited.text.whole()).unwrap(), expected);
     }
 }

@@ -30,7 +30,10 @@ impl FieldQuery {
     /// The error is the sentence that the caller gets.
     pub fn parse(text: &str) -> Result<FieldQuery, String> {
         let mut requirements = Vec::new();
-        for term in terms(text) {
+        // Upstream sorts them, and then names the first that it does not understand.
+        let mut terms = terms(text);
+        terms.sort_unstable();
+        for term in terms {
             if term.is_empty() {
                 continue;
             }
@@ -85,7 +88,7 @@ impl FieldQuery {
         if !self.0.iter().any(|requirement| matches!(requirement.field, Field::Other(_))) {
             return true;
         }
-        let Ok(tree) = serde_json::from_slice::<Value>(&object.json) else { return false };
+        let Ok(tree) = serde_json::from_slice::<Value>(object.text.content()) else { return false };
         self.0.iter().all(|requirement| match &requirement.field {
             Field::Name | Field::Namespace => true,
             Field::Other(path) => {
@@ -159,7 +162,7 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(other) => return Err(format!("invalid field selector: invalid escape sequence: \\{other}")),
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
-            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c))),
             plain_char => plain.push(plain_char),
         }
     }
@@ -188,6 +191,7 @@ mod tests {
     fn se3_other_fields_are_refused() {
         let refused = |text: &str| FieldQuery::parse(text).unwrap().unsupported(&["spec.y"]);
         assert_eq!(refused("spec.x=1").unwrap(), "field label not supported: spec.x");
+        assert_eq!(refused("spec.z=1,spec.x=1").unwrap(), "field label not supported: spec.x");
         assert_eq!(refused("spec.y=1,metadata.name=a"), None);
         assert_eq!(FieldQuery::parse("foo").unwrap_err(), "invalid selector: 'foo'; can't understand 'foo'");
     }

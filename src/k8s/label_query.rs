@@ -78,8 +78,7 @@ impl<'a> Parser<'a> {
                 }
                 other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
             }
-            let requirement = self.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
-            requirements.push(requirement);
+            requirements.push(self.requirement()?);
             match self.take() {
                 Token::End => return Ok(Selector::new(requirements)),
                 Token::Symbol(",") => {}
@@ -89,15 +88,16 @@ impl<'a> Parser<'a> {
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
+        let unparsable = |why: String| format!("unable to parse requirement: {why}");
         let mut first = self.take();
         let negated = first == Token::Symbol("!");
         if negated {
             first = self.take();
         }
         let Token::Word(key) = first else {
-            return Err(format!("found '{}', expected: identifier", first.text()));
+            return Err(unparsable(format!("found '{}', expected: identifier", first.text())));
         };
-        refuse(&FieldPath::root(), key, &qualified_name_faults(key))?;
+        refuse(&FieldPath::root(), key, &qualified_name_faults(key)).map_err(unparsable)?;
         let at_end = matches!(self.peek(), Token::End | Token::Symbol(","));
         let (operator, values) = match (negated, at_end) {
             (true, true) => (Operator::DoesNotExist, Vec::new()),
@@ -106,9 +106,9 @@ impl<'a> Parser<'a> {
             (true, false) => {
                 return Err(format!("found '{}', expected: ',' or 'end of string'", self.peek().text()));
             }
-            (false, false) => self.comparison(key)?,
+            (false, false) => self.comparison(key).map_err(unparsable)?,
         };
-        Requirement::new(key, operator, &values).map_err(|malformed| malformed.to_string())
+        Requirement::new(key, operator, &values).map_err(|malformed| unparsable(malformed.to_string()))
     }
 
     fn comparison(&mut self, key: &str) -> Result<(Operator, Vec<&'a str>), String> {
@@ -239,6 +239,7 @@ mod tests {
             ("a=b c", "found 'c', expected: ',' or 'end of string'"),
             ("a,", "found '', expected: identifier after ','"),
             (",a", "found ',', expected: !, identifier, or 'end of string'"),
+            ("!a=b", "found '=', expected: ',' or 'end of string'"),
             ("!", "unable to parse requirement: found '', expected: identifier"),
             ("a==(b)", "unable to parse requirement: found '(', expected: identifier"),
             (
@@ -251,7 +252,7 @@ mod tests {
             assert_eq!(parse(text).unwrap_err(), sentence, "{text:?}");
         }
         let error = parse("a/b/c=x").unwrap_err();
-        assert!(error.starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a qualified name"));
+        assert!(error.starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key"));
         let error = parse("a=b%c").unwrap_err();
         assert!(error.contains("values[0][a]: Invalid value: \"b%c\": a valid label must be"), "{error}");
     }

@@ -1,10 +1,11 @@
 //! What a LIST or WATCH asks for (`metav1.ListOptions`), read from a query string and checked (RV10-RV15,
 //! CH4, CH8, WA13). The token that continues a list is here too.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 
+use super::body::json_words;
 use super::query::Query;
 use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
 
@@ -73,7 +74,9 @@ impl ListOptions {
 /// Reads a `resourceVersion`; the error is RV15's.
 pub fn parse_revision(text: &str) -> Result<Revision, Status> {
     Revision::parse(text).ok_or_else(|| {
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let fault = if is_number { "value out of range" } else { "invalid syntax" };
+        let why = format!("strconv.ParseUint: parsing {text:?}: {fault}");
         Status::bad_request(format!(
             "invalid resource version: resourceVersion: Invalid value: {}: {why}",
             serde_json::Value::from(text)
@@ -95,6 +98,10 @@ fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
     if watch {
         if initial && found != Some(RevisionMatch::NotOlderThan) {
             errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if query.text("continue").is_some() && matches!(query.text("resourceVersion"), None | Some("0")) {
+            // Upstream reads a watch that names no state as one that begins with the initial events.
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if let Some(text) = text {
             if !initial {
@@ -140,7 +147,8 @@ pub struct ContinueToken {
     pub name: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Wire {
     v: String,
     rv: i64,
@@ -163,16 +171,23 @@ impl ContinueToken {
 
     /// `namespaced` is the kind's scope: it decides how the key in the token reads.
     pub fn decode(text: &str, namespaced: bool) -> Result<ContinueToken, Status> {
-        let invalid = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
-        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid("illegal base64 data"))?;
-        let wire: Wire = serde_json::from_slice(&json).map_err(|_| invalid("not a token of this server"))?;
+        let invalid =
+            |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+            };
+            invalid(&format!("illegal base64 data at input byte {at}"))
+        })?;
+        let wire: Wire = serde_json::from_slice(&json).map_err(|error| invalid(&json_words(&error, &json)))?;
         if wire.v != TOKEN_VERSION {
-            return Err(invalid("server does not recognize this encoded version"));
+            return Err(invalid(&format!("server does not recognize this encoded version {}", wire.v)));
         }
         let revision = match wire.rv {
             INCONSISTENT => None,
             rv if rv > 0 => Some(Revision(rv)),
-            _ => return Err(invalid("incorrect encoded start resourceVersion")),
+            _ => return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),
         };
         let start = wire.start.strip_prefix('/').and_then(|start| start.strip_suffix('\0'));
         let start = start.ok_or_else(|| invalid("incorrect encoded start key"))?;
@@ -182,7 +197,7 @@ impl ContinueToken {
         };
         let suspicious = |part: &str| matches!(part, "." | "..") || part.contains('/');
         if suspicious(namespace) || suspicious(name) || name.is_empty() || (namespaced && namespace.is_empty()) {
-            return Err(invalid("incorrect encoded start key"));
+            return Err(invalid(&wire.start));
         }
         Ok(ContinueToken { revision, namespace: namespace.to_owned(), name: name.to_owned() })
     }
@@ -211,6 +226,7 @@ mod tests {
                 "watch=1&sendInitialEvents=false",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ),
+            ("watch=1&continue=x", "resourceVersionMatch is forbidden when continue is provided"),
             (
                 "watch=1&resourceVersionMatch=NotOlderThan",
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
@@ -235,6 +251,12 @@ mod tests {
                  \"abc\": invalid syntax"
             )
         );
+    }
+
+    #[test]
+    fn rv15_a_revision_beyond_all_numbers_is_named_as_such() {
+        let status = options("resourceVersion=99999999999999999999").unwrap_err();
+        assert!(status.message.ends_with("value out of range"), "{}", status.message);
     }
 
     #[test]
@@ -269,7 +291,8 @@ mod tests {
         ] {
             let status = forged(json);
             assert_eq!(status.code, 400, "{json}");
-            assert!(status.message.starts_with("continue key is not valid: "), "{}", status.message);
+            let expected = "invalid continue token: continue key is not valid: ";
+            assert!(status.message.starts_with(expected), "{}", status.message);
         }
         assert_eq!(ContinueToken::decode("%%%", true).unwrap_err().code, 400);
     }

@@ -21,7 +21,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 pub fn subdomain_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > NAME_LENGTH_MAX {
-        faults.push(too_long(NAME_LENGTH_MAX));
+        faults.push(format!("must be no more than {NAME_LENGTH_MAX} characters"));
     }
     if !text.split('.').all(is_dns_label) {
         faults.push(SUBDOMAIN.to_owned());
@@ -57,7 +57,7 @@ pub fn qualified_name_faults(text: &str) -> Vec<String> {
         }
         _ => {
             let hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-            return vec![format!("a qualified name {QUALIFIED} {hint}")];
+            return vec![format!("a valid label key {QUALIFIED} {hint}")];
         }
     };
     if name.is_empty() {
@@ -115,7 +115,7 @@ mod tests {
         for bad in ["", ".", "..", "A", "a_b", "-a", "a-", "a..b", "a/b", "a%b", "é"] {
             assert_eq!(subdomain_faults(bad), [SUBDOMAIN], "{bad}");
         }
-        assert_eq!(subdomain_faults(&"a".repeat(254)), ["must be no more than 253 bytes"]);
+        assert_eq!(subdomain_faults(&"a".repeat(254)), ["must be no more than 253 characters"]);
     }
 
     #[test]
@@ -123,6 +123,7 @@ mod tests {
         for good in ["app", "a.b/c", "karmada.io/x_Y.z", "A"] {
             assert!(qualified_name_faults(good).is_empty(), "{good}");
         }
+        assert!(qualified_name_faults("a/b/c")[0].starts_with("a valid label key must consist of alphanumeric"));
         assert!(qualified_name_faults("a/b/c")[0].ends_with("(e.g. 'example.com/MyName')"));
         assert_eq!(qualified_name_faults("/x"), ["prefix part must be non-empty"]);
         assert!(qualified_name_faults("A_/x")[0].starts_with("prefix part a lowercase RFC 1123 subdomain"));

@@ -7,16 +7,17 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::document::Head;
-use super::{Document, Key, Revision};
+use super::{Document, Key, Revision, Text};
 
 /// One immutable version of one object. Shared by the cache, its watchers and the workers.
 #[derive(Debug)]
 pub struct Object {
     pub key: Key,
-    /// Of the change that made this version; `metadata.resourceVersion` in `json`.
+    /// Of the change that made this version; `metadata.resourceVersion` in the text.
     pub revision: Revision,
     /// Of the change that this object began with.
     pub created: Revision,
@@ -26,8 +27,7 @@ pub struct Object {
     pub generation: i64,
     /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
     pub deleting: bool,
-    /// The whole object, serialized as it goes over the wire.
-    pub json: Bytes,
+    pub text: Text,
     typed: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -45,24 +45,25 @@ impl Object {
     /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at this
     /// revision until its owner says otherwise.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
-        let text: Text<'_> = match serde_json::from_slice(&json) {
-            Ok(text) => text,
+        let read: Read<'_> = match serde_json::from_slice(&json) {
+            Ok(read) => read,
             Err(source) => return Err(DecodeError { key, revision, source }),
         };
         let mut labels: Vec<(Box<str>, Box<str>)> =
-            text.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+            read.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         labels.sort_unstable();
-        let uid = text.metadata.uid.into();
-        let (generation, deleting) = (text.metadata.generation, text.metadata.deletion_timestamp.is_some());
+        let uid = read.metadata.uid.into();
+        let (generation, deleting) = (read.metadata.generation, read.metadata.deletion_timestamp.is_some());
         let labels = labels.into();
-        Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, json, typed: OnceLock::new() })
+        let text = Text::split(json.clone(), read.metadata.managed_fields);
+        Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() })
     }
 
     /// The document at this revision. Nothing is parsed: a document knows what `decode` would find.
     pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
         let Head { uid, labels, generation, deleting } = document.head().clone();
-        let json = document.at(revision);
-        Object { key, revision, created, uid, labels, generation, deleting, json, typed: OnceLock::new() }
+        let text = document.at(revision);
+        Object { key, revision, created, uid, labels, generation, deleting, text, typed: OnceLock::new() }
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
@@ -70,9 +71,10 @@ impl Object {
         Some(&self.labels[found].1)
     }
 
-    /// The object as a tree, parsed anew at each call: for the paths that change it.
+    /// The object as a tree but for the record of its managers, parsed anew at each call: for the paths that
+    /// change it.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
-        serde_json::from_slice(&self.json).map_err(|source| self.undecodable(source))
+        serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))
     }
 
     /// The typed form, decoded at the first call and shared after it. A kind has one typed form: asking
@@ -83,7 +85,8 @@ impl Object {
         {
             return Ok(typed);
         }
-        let typed: Arc<T> = Arc::new(serde_json::from_slice(&self.json).map_err(|source| self.undecodable(source))?);
+        let typed: Arc<T> =
+            Arc::new(serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))?);
         let kept = self.typed.get_or_init(|| typed.clone());
         Ok(Arc::clone(kept).downcast::<T>().unwrap_or(typed))
     }
@@ -94,14 +97,14 @@ impl Object {
 }
 
 #[derive(Deserialize)]
-struct Text<'a> {
+struct Read<'a> {
     #[serde(borrow)]
-    metadata: TextMetadata<'a>,
+    metadata: ReadMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TextMetadata<'a> {
+struct ReadMetadata<'a> {
     #[serde(default, borrow)]
     uid: std::borrow::Cow<'a, str>,
     #[serde(default)]
@@ -110,6 +113,8 @@ struct TextMetadata<'a> {
     deletion_timestamp: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     labels: Labels,
+    #[serde(default, borrow)]
+    managed_fields: Option<&'a RawValue>,
 }
 
 /// A JSON object of strings kept as pairs: labels are few, and a map would cost more than the text.

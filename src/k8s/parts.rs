@@ -74,15 +74,6 @@ impl<'a> Parts<'a> {
         serde_json::from_slice(json)
     }
 
-    /// Whether there is such a member.
-    pub fn contains(&mut self, member: &[&str]) -> bool {
-        match member {
-            [] => true,
-            [name] => self.members.contains_key(*name),
-            [name, rest @ ..] => self.open(name, false).is_some_and(|child| child.contains(rest)),
-        }
-    }
-
     /// What there is of these members, as a tree: each with its value, and in each object on the way one nameless
     /// member in place of all that are not asked for, so that an object that keeps something looks so.
     pub fn sketch(&self, members: &[&[&str]]) -> Map<String, Value> {
@@ -109,15 +100,6 @@ impl<'a> Parts<'a> {
             sketch.insert(name.to_owned(), value);
         }
         sketch
-    }
-
-    /// A member's value, if there is such a member.
-    pub fn value(&mut self, member: &[&str]) -> Option<Value> {
-        match member {
-            [] => None,
-            [name] => self.members.get(*name).map(Part::value),
-            [name, rest @ ..] => self.open(name, false)?.value(rest),
-        }
     }
 
     /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what is no
@@ -274,7 +256,6 @@ mod tests {
         assert_eq!(Value::Object(parts.sketch(&members)), expected);
         parts.edit(&Edit::remove(&["spec", "a"]));
         assert_eq!(parts.sketch(&[&["spec", "c"]]), *json!({"": null, "spec": {"c": [{"x": 2}]}}).as_object().unwrap());
-        assert_eq!(parts.value(&["metadata", "annotations"]), Some(json!({"a\"b": "1"})));
     }
 
     #[test]

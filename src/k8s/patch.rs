@@ -1,12 +1,16 @@
 //! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8), within bounds: a
 //! small patch must not be able to make a huge or a bottomless object. Server-side apply is not here.
 
+use std::fmt;
+
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::Status;
-use super::{Body, body::Duplicate};
+use super::body::{Duplicate, json_words, type_of};
+use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What `copy` operations may add to an object in all.
@@ -17,25 +21,42 @@ const DEPTH_MAX: usize = 128;
 /// A patch that was read but not applied.
 #[derive(Clone, Debug)]
 pub enum Patch {
-    Json(json_patch::Patch),
+    Json {
+        operations: json_patch::Patch,
+        /// What strict validation has to say about members of operations (FV8).
+        faulty: Vec<String>,
+    },
     Merge(Body),
 }
 
 impl Patch {
     pub fn json(text: &[u8]) -> Result<Patch, Status> {
-        let patch: json_patch::Patch = serde_json::from_slice(text).map_err(undecodable)?;
-        if patch.0.len() > OPERATIONS_MAX {
-            let count = patch.0.len();
+        let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+        let value: Value = serde_json::from_slice(text).map_err(|error| undecodable(json_words(&error, text)))?;
+        let list = match value {
+            Value::Array(list) => list,
+            Value::Null => Vec::new(),
+            other => return Err(undecodable(not_a("[]handlers.jsonPatchOp", &other))),
+        };
+        if let Some(other) = list.iter().find(|operation| !operation.is_object()) {
+            return Err(undecodable(not_a("handlers.jsonPatchOp", other)));
+        }
+        if list.len() > OPERATIONS_MAX {
+            let count = list.len();
             return Err(Status::failure(
                 413,
                 "RequestEntityTooLarge",
                 format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"),
             ));
         }
-        Ok(Patch::Json(patch))
+        let operations = list.into_iter().map(operation).collect::<Result<Vec<PatchOperation>, Status>>()?;
+        Ok(Patch::Json { operations: json_patch::Patch(operations), faulty: faulty_members(text) })
     }
 
     pub fn merge(text: &[u8]) -> Result<Patch, Status> {
+        if text.trim_ascii() == b"null" {
+            return Err(Status::bad_request("Invalid JSON Patch"));
+        }
         let body = Body::from_json(text);
         body.map(Patch::Merge).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
     }
@@ -43,9 +64,18 @@ impl Patch {
     /// Keys that the patch itself has twice.
     pub fn duplicates(&self) -> &[Duplicate] {
         match self {
-            Patch::Json(_) => &[],
+            Patch::Json { .. } => &[],
             Patch::Merge(body) => &body.duplicates,
         }
+    }
+
+    /// What strict validation has to say about the patch beside that.
+    pub fn faulty_members(&self) -> impl Iterator<Item = String> {
+        let faulty = match self {
+            Patch::Json { faulty, .. } => faulty.as_slice(),
+            Patch::Merge(_) => &[],
+        };
+        faulty.iter().cloned()
     }
 
     /// Applies it to a whole object. On an error `object` is gone: it was of no further use.
@@ -56,10 +86,10 @@ impl Patch {
                 merge(&mut object, &patch.value);
                 Ok(object)
             }
-            Patch::Json(patch) => {
+            Patch::Json { operations, .. } => {
                 let mut document = Value::Object(object);
                 let mut copied = 0;
-                for operation in &patch.0 {
+                for operation in &operations.0 {
                     check_bounds(&document, operation, &mut copied)?;
                     json_patch::patch_unsafe(&mut document, std::slice::from_ref(operation)).map_err(|_| refused())?;
                 }
@@ -69,6 +99,48 @@ impl Patch {
                 }
             }
         }
+    }
+}
+
+/// Members that no operation has, and members that one has twice (FV8).
+fn faulty_members(text: &[u8]) -> Vec<String> {
+    const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
+    let operations: Vec<Keys> = serde_json::from_slice(text).unwrap_or_default();
+    let mut faults = Vec::new();
+    for (at, Keys(keys)) in operations.iter().enumerate() {
+        for (place, key) in keys.iter().enumerate() {
+            if !KNOWN.contains(&key.as_str()) {
+                faults.push(format!("json patch unknown field \"[{at}].{key}\""));
+            } else if keys[..place].contains(key) {
+                faults.push(format!("json patch duplicate field \"[{at}].{key}\""));
+            }
+        }
+    }
+    faults
+}
+
+/// The keys of an object in the order of the text, each as often as it is there.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Keys, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, _)) = members.next_entry::<String, IgnoredAny>()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(Reader)
     }
 }
 
@@ -136,9 +208,36 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-fn undecodable(error: serde_json::Error) -> Status {
-    let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
-    Status::bad_request(format!("error decoding patch: {why}"))
+/// One operation; the refusal shows it and says what it lacks.
+fn operation(value: Value) -> Result<PatchOperation, Status> {
+    let member = |name: &str| value.get(name).filter(|member| !member.is_null());
+    if let Some((name, other)) = ["op", "path", "from"]
+        .into_iter()
+        .find_map(|name| member(name).filter(|it| !it.is_string()).map(|it| (name, it)))
+    {
+        let found = type_of(other);
+        return Err(Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go struct field jsonPatchOp.{name} of type string"
+        )));
+    }
+    let lacks = match member("op").and_then(Value::as_str) {
+        Some("add" | "replace" | "test") if value.get("value").is_none() => {
+            "failed to decode 'value': operation, missing value field: missing value"
+        }
+        Some("move" | "copy") if member("from").is_none() => {
+            "failed to decode 'from': operation, missing from field: missing value"
+        }
+        Some("add" | "replace" | "test" | "move" | "copy" | "remove") => {
+            "failed to decode 'path': operation missing path field: missing value"
+        }
+        _ => "unsupported operation",
+    };
+    let read = PatchOperation::deserialize(&value);
+    read.map_err(|_| Status::bad_request(format!("invalid operation {value}: {lacks}")))
+}
+
+fn not_a(expected: &str, value: &Value) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {expected}", type_of(value))
 }
 
 /// A `test` that fails or a path that leads nowhere (PA5).

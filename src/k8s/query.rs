@@ -33,7 +33,7 @@ impl<'a> Query<'a> {
     }
 
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
-        let Some(value) = self.text(name) else { return Ok(None) };
+        let Some(value) = self.first(name) else { return Ok(None) };
         let refused = |error: std::num::ParseIntError| {
             use std::num::IntErrorKind::{NegOverflow, PosOverflow};
             let why = match error.kind() {
@@ -69,8 +69,14 @@ mod tests {
     #[test]
     fn ch8_numbers_are_refused_in_gos_words() {
         assert_eq!(Query::parse("limit=-1").integer("limit").unwrap(), Some(-1));
-        let status = Query::parse("limit=x").integer("limit").unwrap_err();
-        assert_eq!((status.code, &*status.message), (400, "strconv.ParseInt: parsing \"x\": invalid syntax"));
+        for (text, why) in
+            [("x", "invalid syntax"), ("", "invalid syntax"), ("99999999999999999999", "value out of range")]
+        {
+            let query = format!("limit={text}");
+            let status = Query::parse(&query).integer("limit").unwrap_err();
+            let message = format!("strconv.ParseInt: parsing {text:?}: {why}");
+            assert_eq!((status.code, status.message), (400, message));
+        }
     }
 
     #[test]

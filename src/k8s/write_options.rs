@@ -48,8 +48,9 @@ impl WriteOptions {
             if manager.len() > FIELD_MANAGER_BYTES_MAX {
                 errors.too_long(&path, FIELD_MANAGER_BYTES_MAX);
             }
-            if manager.chars().any(char::is_control) {
-                errors.invalid(&path, manager, "should only contain printable characters");
+            let unprintable = |c: &char| c.is_control() || (c.is_whitespace() && *c != ' ');
+            for (at, c) in manager.char_indices().filter(|(_, c)| unprintable(c)) {
+                errors.invalid(&path, manager, format!("invalid character U+{:04X} (at position {at})", u32::from(c)));
             }
         }
         let options = WriteOptions {
@@ -102,6 +103,16 @@ pub enum Propagation {
     Foreground,
     Background,
     Orphan,
+}
+
+impl Propagation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Propagation::Foreground => "Foreground",
+            Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -177,6 +188,19 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
     if !matches!(text("kind"), "" | "DeleteOptions") {
         let (kind, version) = (text("kind"), text("apiVersion"));
         return Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}")));
+    }
+    for (name, expected, holds) in [
+        ("gracePeriodSeconds", "int64", Value::is_i64 as fn(&Value) -> bool),
+        ("dryRun", "[]string", Value::is_array),
+        ("propagationPolicy", "string", Value::is_string),
+        ("orphanDependents", "bool", Value::is_boolean),
+        ("preconditions", "v1.Preconditions", Value::is_object),
+    ] {
+        if let Some(value) = body.get(name).filter(|value| !value.is_null() && !holds(value)) {
+            let found = super::body::type_of(value);
+            let field = format!("Go struct field DeleteOptions.{name}");
+            return Err(Status::bad_request(format!("json: cannot unmarshal {found} into {field} of type {expected}")));
+        }
     }
     Body::deserialize(Value::Object(body)).map_err(|error| Status::bad_request(error.to_string()))
 }

@@ -35,8 +35,10 @@ pub struct Families {
     pub watch_events: IntCounterVec,
     pub watch_bytes: IntCounterVec,
     pub connections: IntGauge,
+    pub connections_closed: IntCounterVec,
     pub tls_errors: IntCounter,
     pub reloads: IntCounterVec,
+    pub certificate_expiry: IntGauge,
     pub authentications: IntCounterVec,
     pub authorizations: IntCounterVec,
     pub delegated_authn: IntCounterVec,
@@ -46,7 +48,11 @@ pub struct Families {
     pub audit_events: IntCounter,
     pub audit_errors: IntCounter,
     pub webhook_seconds: HistogramVec,
-    pub objects: IntGaugeVec,
+    pub admission_step_seconds: HistogramVec,
+    pub admission_controller_seconds: HistogramVec,
+    /// The older name of the next.
+    pub storage_objects: IntGaugeVec,
+    pub resource_objects: IntGaugeVec,
     pub store_commits: IntCounterVec,
     pub store_commit_seconds: Histogram,
     pub store_commit_changes: Histogram,
@@ -57,6 +63,7 @@ pub struct Families {
     pub work_seconds: HistogramVec,
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
+    pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub process: Process,
 }
@@ -104,21 +111,34 @@ impl Families {
                 &["group", "version", "resource"],
             ),
             connections: make.gauge("ballast_connections", "TLS connections that are open."),
+            connections_closed: make.outcomes(
+                "ballast_connections_closed_total",
+                "Connections that the server closed, by why.",
+                "reason",
+                &["evicted", "refused", "idle", "timeout", "protocol"],
+            ),
             tls_errors: make.counter("apiserver_tls_handshake_errors_total", "TLS handshakes that failed."),
-            reloads: make.counters(
+            reloads: make.outcomes(
                 "ballast_trust_reloads_total",
                 "Reloads of certificates, keys, CAs, tokens and policies.",
-                &["result"],
+                "result",
+                &["success", "failure"],
             ),
-            authentications: make.counters(
+            certificate_expiry: make.gauge(
+                "ballast_serving_certificate_expiry_timestamp_seconds",
+                "When the serving certificate expires, in seconds since 1970.",
+            ),
+            authentications: make.outcomes(
                 "authentication_attempts",
                 "Requests by how their user was found.",
-                &["result"],
+                "result",
+                &["success", "failure", "error", "none"],
             ),
-            authorizations: make.counters(
+            authorizations: make.outcomes(
                 "authorization_attempts_total",
                 "Decisions about what a user may do.",
-                &["result"],
+                "result",
+                &["allowed", "denied", "error"],
             ),
             delegated_authn: make.counters(
                 "apiserver_delegated_authn_request_total",
@@ -148,10 +168,28 @@ impl Families {
                 "apiserver_admission_webhook_admission_duration_seconds",
                 "How long admission webhooks took.",
                 REQUEST_SECONDS,
-                &["name", "type", "rejected"],
+                &["name", "operation", "rejected", "type"],
             ),
-            objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
-            store_commits: make.counters("ballast_store_commits_total", "Transactions of the store.", &["result"]),
+            admission_step_seconds: make.histograms(
+                "apiserver_admission_step_admission_duration_seconds",
+                "How long the webhooks of one step of admission took together.",
+                REQUEST_SECONDS,
+                &["operation", "rejected", "type"],
+            ),
+            admission_controller_seconds: make.histograms(
+                "apiserver_admission_controller_admission_duration_seconds",
+                "How long the checks of admission that are built in took.",
+                REQUEST_SECONDS,
+                &["name", "operation", "rejected", "type"],
+            ),
+            storage_objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
+            resource_objects: make.gauges("apiserver_resource_objects", "Objects stored.", &["group", "resource"]),
+            store_commits: make.outcomes(
+                "ballast_store_commits_total",
+                "Transactions of the store.",
+                "result",
+                &["success", "failure"],
+            ),
             store_commit_seconds: make.histogram(
                 "ballast_store_commit_duration_seconds",
                 "How long transactions took until they were durable.",
@@ -162,7 +200,12 @@ impl Families {
                 "Changes in one transaction.",
                 CHANGES,
             ),
-            store_compactions: make.counters("ballast_store_compactions_total", "Compactions of the log.", &["result"]),
+            store_compactions: make.outcomes(
+                "ballast_store_compactions_total",
+                "Compactions of the log.",
+                "result",
+                &["success", "failure"],
+            ),
             store_compaction_seconds: make.histogram(
                 "ballast_store_compaction_duration_seconds",
                 "How long compactions of the log took.",
@@ -176,15 +219,22 @@ impl Families {
                 WORK_SECONDS,
                 &["worker"],
             ),
-            scheduled: make.counters(
+            scheduled: make.outcomes(
                 "ballast_scheduler_bindings_total",
                 "Bindings that scheduling passes decided.",
-                &["result"],
+                "result",
+                &["scheduled", "unschedulable"],
             ),
             trigger_seconds: make.histogram(
                 "ballast_trigger_to_scheduled_seconds",
                 "From a trigger to the pass that answered it, in whole seconds as on the wire.",
                 TRIGGER_SECONDS,
+            ),
+            span_deliveries: make.outcomes(
+                "ballast_trace_exports_total",
+                "Batches of spans sent to the OpenTelemetry collector.",
+                "result",
+                &["success", "failure"],
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
             process: Process::new(&make.registry),
@@ -216,6 +266,16 @@ impl Make {
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    /// Counts by a label with these values, all of which are there from the start: to Prometheus, a counter that
+    /// first shows up with a 1 has not increased, and an alert would miss the first failure.
+    fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
+        let counters = self.counters(name, help, &[label]);
+        for value in values {
+            let _from_zero = counters.with_label_values(&[value]);
+        }
+        counters
     }
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {

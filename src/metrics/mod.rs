@@ -121,6 +121,11 @@ pub fn connection() -> Held {
     Held::of(FAMILIES.connections.clone())
 }
 
+/// The server closed a connection: `evicted`, `refused`, `idle`, `timeout` or `protocol`.
+pub fn connection_closed(reason: &'static str) {
+    FAMILIES.connections_closed.with_label_values(&[reason]).inc();
+}
+
 /// A request was sent away unserved, with this code.
 pub fn terminated(request: &Request<'_>, code: u16) {
     let [verb, _, group, version, resource, subresource, scope] = request.labels();
@@ -130,11 +135,23 @@ pub fn terminated(request: &Request<'_>, code: u16) {
     FAMILIES.terminations.with_label_values(&labels).inc();
 }
 
-/// Events left for a watcher.
-pub fn watch_events(group: &str, version: &str, resource: &str, events: u64, bytes: u64) {
-    let labels = [group, version, resource];
-    FAMILIES.watch_events.with_label_values(&labels).inc_by(events);
-    FAMILIES.watch_bytes.with_label_values(&labels).inc_by(bytes);
+/// What leaves for a watcher. Its counters are looked up once: there are many events.
+pub struct WatchEvents {
+    events: prometheus::IntCounter,
+    bytes: prometheus::IntCounter,
+}
+
+impl WatchEvents {
+    pub fn of(group: &str, version: &str, resource: &str) -> WatchEvents {
+        let labels = [group, version, resource];
+        let (events, bytes) = (&FAMILIES.watch_events, &FAMILIES.watch_bytes);
+        WatchEvents { events: events.with_label_values(&labels), bytes: bytes.with_label_values(&labels) }
+    }
+
+    pub fn left(&self, events: u64, bytes: u64) {
+        self.events.inc_by(events);
+        self.bytes.inc_by(bytes);
+    }
 }
 
 pub fn tls_handshake_failed() {
@@ -144,6 +161,11 @@ pub fn tls_handshake_failed() {
 /// Files or a ConfigMap that trust is made of were read again: `success` or `failure`.
 pub fn trust_reloaded(result: &'static str) {
     FAMILIES.reloads.with_label_values(&[result]).inc();
+}
+
+/// When the serving certificate expires, in seconds since 1970; zero if that is unknown.
+pub fn serving_certificate(not_after: i64) {
+    FAMILIES.certificate_expiry.set(not_after);
 }
 
 /// `success`, `failure`, `error` or `none`.
@@ -181,14 +203,30 @@ pub fn audit_event(outcome: &'static str) {
 }
 
 /// A webhook was called: `admit` or `validating`, and whether it said no.
-pub fn webhook(name: &str, step: &'static str, rejected: bool, took: Duration) {
+pub fn webhook(name: &str, operation: &'static str, step: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
-    FAMILIES.webhook_seconds.with_label_values(&[name, step, rejected]).observe(took.as_secs_f64());
+    FAMILIES.webhook_seconds.with_label_values(&[name, operation, rejected, step]).observe(took.as_secs_f64());
 }
 
-/// What is stored, by group and resource.
-pub fn objects(resource: &str, count: usize) {
-    FAMILIES.objects.with_label_values(&[resource]).set(i64::try_from(count).unwrap_or(i64::MAX));
+/// The webhooks of one step of admission let a write pass or refused it: `admit` or `validate`.
+pub fn admission_step(step: &'static str, operation: &'static str, rejected: bool, took: Duration) {
+    let rejected = if rejected { "true" } else { "false" };
+    FAMILIES.admission_step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
+}
+
+/// One of the checks built in was passed or refused.
+pub fn admission_controller(name: &'static str, operation: &'static str, rejected: bool, took: Duration) {
+    let rejected = if rejected { "true" } else { "false" };
+    let labels = [name, operation, rejected, "validate"];
+    FAMILIES.admission_controller_seconds.with_label_values(&labels).observe(took.as_secs_f64());
+}
+
+/// What is stored, under upstream's older name and its newer one.
+pub fn objects(group: &str, resource: &str, count: usize) {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+    FAMILIES.storage_objects.with_label_values(&[&qualified]).set(count);
+    FAMILIES.resource_objects.with_label_values(&[group, resource]).set(count);
 }
 
 /// A transaction with so many changes became durable, or did not.
@@ -225,6 +263,11 @@ pub fn scheduled(result: &'static str) {
 /// From a trigger to the pass that answers it, in the whole seconds that are on the wire.
 pub fn trigger_answered(seconds: i64) {
     FAMILIES.trigger_seconds.observe(seconds as f64);
+}
+
+/// A batch of spans reached the collector, or did not: `success` or `failure`.
+pub fn spans_delivered(result: &'static str) {
+    FAMILIES.span_deliveries.with_label_values(&[result]).inc();
 }
 
 /// Whether this process is the one whose workers run.

@@ -1,9 +1,10 @@
 //! What the system says about this process, read when somebody asks. Linux only; elsewhere it stays 0.
 
 use std::fs;
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{Gauge, IntGauge, Registry};
+use prometheus::{Counter, Gauge, IntGauge, Registry};
 
 /// The kernel's ticks in a second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -12,7 +13,7 @@ pub const NAMES: [&str; 4] =
     ["process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"];
 
 pub struct Process {
-    cpu_seconds: Gauge,
+    cpu_seconds: Mutex<Counter>,
     resident_bytes: IntGauge,
     open_files: IntGauge,
 }
@@ -22,13 +23,14 @@ impl Process {
         let sound = "names are valid, and each is registered once";
         let start = Gauge::new("process_start_time_seconds", "When the process started.").expect(sound);
         start.set(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
+        let cpu_seconds = Counter::new("process_cpu_seconds_total", "User and system time.").expect(sound);
+        registry.register(Box::new(cpu_seconds.clone())).expect(sound);
         let process = Process {
-            cpu_seconds: Gauge::new("process_cpu_seconds_total", "User and system time.").expect(sound),
+            cpu_seconds: Mutex::new(cpu_seconds),
             resident_bytes: IntGauge::new("process_resident_memory_bytes", "Resident memory.").expect(sound),
             open_files: IntGauge::new("process_open_fds", "Open file descriptors.").expect(sound),
         };
         registry.register(Box::new(start)).expect(sound);
-        registry.register(Box::new(process.cpu_seconds.clone())).expect(sound);
         registry.register(Box::new(process.resident_bytes.clone())).expect(sound);
         registry.register(Box::new(process.open_files.clone())).expect(sound);
         process
@@ -45,7 +47,9 @@ impl Process {
             let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             let ticks: f64 =
                 after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-            self.cpu_seconds.set(ticks / TICKS_PER_SECOND);
+            let counted = self.cpu_seconds.lock().expect("no panic while it is held");
+            // A counter only goes up, and what somebody else read a moment later may be counted already.
+            counted.inc_by((ticks / TICKS_PER_SECOND - counted.get()).max(0.0));
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             self.open_files.set(i64::try_from(files.count()).unwrap_or(i64::MAX));

@@ -79,10 +79,11 @@ impl Admission<'_> {
     /// Checks the types of the metadata, and takes the managed fields out of it: admission knows nothing of
     /// them, and what changes only them changes no object.
     pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
+        if object.get("metadata").is_some_and(Value::is_null) {
+            object.remove("metadata");
+        }
         let Some(metadata) = object.get_mut("metadata") else { return Ok(None) };
-        let Some(metadata) = metadata.as_object_mut() else {
-            return Err(self.undecodable("json: metadata is not an object"));
-        };
+        let metadata = metadata::expect_object(metadata).map_err(|why| self.undecodable(&why))?;
         let managed_fields = metadata.remove("managedFields");
         metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
         Ok(managed_fields)
@@ -97,11 +98,10 @@ impl Admission<'_> {
     fn check_type(&self, object: &Tree) -> Result<(), Status> {
         let kind = metadata::text(object, "kind");
         let api_version = metadata::text(object, "apiVersion");
-        if kind.is_empty() || api_version.is_empty() {
-            let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        if kind.is_empty() {
             let shown = shortened(object);
             return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{shown}'",
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}'",
                 self.row.kind
             )));
         }
@@ -114,7 +114,9 @@ impl Admission<'_> {
         if kind != self.row.kind {
             let mut errors = FieldErrors::default();
             errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", self.row.kind));
-            return Err(self.invalid(object, &errors));
+            // It is refused as what it says it is.
+            let name = metadata::text(metadata::of(object), "name");
+            return Err(Status::invalid(self.row.group, kind, name, &errors));
         }
         Ok(())
     }

@@ -5,7 +5,19 @@ use std::sync::Arc;
 use super::Core;
 use super::create::exists;
 use crate::k8s::{Key, Object, Status};
-use crate::watch::{Atomicity, Rejected, Write, WriteError};
+use crate::watch::{Atomicity, Draft, Rejected, Write, WriteError};
+
+/// What an object may grow to by the requests of clients: a body is bounded, but patches and the parts that workers
+/// write add up (MD13).
+const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// Refuses what a client has made too large to be handed around.
+pub(super) fn check_size(write: &Write) -> Result<(), Status> {
+    match &write.draft {
+        Draft::Put(document) if document.len() > OBJECT_BYTES_MAX => Err(Status::too_large(OBJECT_BYTES_MAX)),
+        Draft::Put(_) | Draft::Delete(_) => Ok(()),
+    }
+}
 
 /// Commits one write. The inner error says what stood in its way.
 pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
@@ -30,6 +42,6 @@ pub(super) fn not_tried(key: &Key) -> Status {
 pub(super) fn failure(error: WriteError) -> Status {
     match error {
         WriteError::Busy => Status::too_many_requests(1),
-        WriteError::Unavailable(_) | WriteError::Closed => Status::unavailable(error.to_string()),
+        WriteError::Unavailable(_) | WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
     }
 }

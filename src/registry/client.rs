@@ -12,7 +12,7 @@ use crate::k8s::{
     Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
 };
 use crate::resource::{Lifetime, ResourceKind};
-use crate::watch::{Atomicity, Cache, Draft, Expect, View, Write};
+use crate::watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write};
 
 /// Batches above this are admitted off the threads that serve.
 const ADMITTED_INLINE_MAX: usize = 16;
@@ -25,9 +25,6 @@ pub struct Client {
     manager: Arc<str>,
     fence: Option<Fence>,
 }
-
-/// Whether this process may write on its own account now.
-pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What of the object an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +97,8 @@ impl Client {
             let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, &manager, changes));
             work.await.map_err(|_| Status::internal("failed to admit a batch"))?
         };
-        // As late as can be: a batch that was decided before the lease was lost must not be committed after.
-        if self.fence.as_ref().is_some_and(|is_held| !is_held()) {
-            return Err(Status::unavailable("this replica does not hold the lease"));
-        }
-        commit(&self.core, decided, atomicity).await
+        // The writer asks the fence: a batch that was decided before the lease was lost must not be stored after.
+        commit(&self.core, self.fence.clone(), decided, atomicity).await
     }
 }
 
@@ -236,7 +230,12 @@ fn decided(stored: Stored, plan: Plan) -> Decided {
     }
 }
 
-async fn commit(core: &Core, decisions: Vec<Decision>, atomicity: Atomicity) -> Result<Vec<Outcome>, Status> {
+async fn commit(
+    core: &Core,
+    fence: Option<Fence>,
+    decisions: Vec<Decision>,
+    atomicity: Atomicity,
+) -> Result<Vec<Outcome>, Status> {
     let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
     let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
     let mut writes = Vec::with_capacity(decisions.len());
@@ -256,7 +255,7 @@ async fn commit(core: &Core, decisions: Vec<Decision>, atomicity: Atomicity) -> 
     }
     let mut outcomes = match writes.is_empty() {
         true => Vec::new(),
-        false => core.writer.commit(writes, atomicity).await.map_err(batch::failure)?,
+        false => core.writer.commit_behind(fence, writes, atomicity).await.map_err(batch::failure)?,
     }
     .into_iter();
     let answer_of_writer = |key: &Key, outcome| match outcome {

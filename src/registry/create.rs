@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
 use super::apply::Writing;
-use super::gate::{Operation, Passage};
+use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::{Core, Part, Registry, Target, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
-use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
+use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, WriteOptions};
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
@@ -21,25 +21,39 @@ const GENERATED_NAMES_MAX: usize = 8;
 impl Registry {
     pub async fn create(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         target.allow("create")?;
-        let row = &*target.row;
-        let (now, field_validation) = (self.core.clock.now(), options.field_validation);
-        let admission = Admission { row, author: Author::Client, field_validation, now };
-        let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
+        let (row, now) = (&*target.row, self.core.clock.now());
+        let admission = Admission { row, author: Author::Client, field_validation: options.field_validation, now };
+        let read = admission.read_strictly(body)?;
+        let said = read.warnings.clone();
+        let written = self.create_read(caller, target, &admission, read, options).await;
+        written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
+    }
+
+    /// What was said of the body is in its warnings, and counts even if the object is refused.
+    async fn create_read(
+        &self,
+        caller: Caller<'_>,
+        target: &Target,
+        admission: &Admission<'_>,
+        Read { mut object, record, mut warnings, .. }: Read,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let Admission { row, now, .. } = *admission;
         locate(target, &mut object)?;
         let operation = Operation::Create;
-        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
-        warnings.extend(passage.mutate(&mut object, None).await?);
+        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
+        passage.mutate(&mut object, None).await?;
         if row.lifetime == Lifetime::Action {
-            return self.act(&passage, &admission, object, warnings).await;
+            return self.act(&passage, admission, object, warnings).await;
         }
-        let generated = prepare(&self.core, &admission, &mut object, &mut warnings)?;
-        warnings.extend(passage.validate(&object, None).await?);
+        let generated = prepare(&self.core, admission, &mut object, &mut warnings)?;
+        passage.validate(&object, None).await?;
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
         let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
         writing.track(None, &object, &mut managed).map_err(Status::internal)?;
@@ -85,7 +99,7 @@ impl Registry {
         passage: &Passage<'_>,
         admission: &Admission<'_>,
         mut object: Tree,
-        mut warnings: Vec<String>,
+        warnings: Vec<String>,
     ) -> Result<Written, Status> {
         let row = admission.row;
         let Some(action) = self.actions.get(&row.resource) else {
@@ -93,8 +107,8 @@ impl Registry {
         };
         metadata::wipe(metadata::of_mut(&mut object));
         admission.finish(&mut object, None, FieldErrors::default())?;
-        warnings.extend(passage.validate(&object, None).await?);
-        action.create(passage.caller, &object, passage.dry_run).await?;
+        passage.validate(&object, None).await?;
+        action.create(passage.caller.user, &mut object, passage.dry_run()).await?;
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::gate::{Operation, Passage};
+use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
-use super::{Core, List, Registry, Target, batch, unstored};
-use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time, User};
+use super::{List, Registry, Target, batch, unstored};
+use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
 use crate::watch::{Atomicity, Rejected, Write};
 
 /// How often a delete without preconditions is decided anew because others wrote first.
@@ -29,22 +29,24 @@ pub enum Deleted {
 }
 
 impl Registry {
-    pub async fn delete(&self, caller: &User, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        caller: Caller<'_>,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
         target.allow("delete")?;
         let key = target.key()?;
-        if let Some(object) = self.core.cache.view().get(&key) {
-            let operation = Operation::Delete;
-            let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
-            passage.delete(object).await?;
-        }
-        delete(&self.core, target.row.kind, &key, options).await
+        let (operation, wish) = (Operation::Delete, Wish::Delete(options));
+        let passage = Passage { core: &self.core, caller, target, operation, wish };
+        delete(&passage, &key, options).await
     }
 
     /// Deletes what the options select, as many as the limit allows, and returns it as it was (DE11). Not
     /// atomic: what others delete meanwhile is passed over.
     pub async fn delete_collection(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         list: &ListOptions,
         options: &DeleteOptions,
@@ -52,9 +54,7 @@ impl Registry {
         target.allow("deletecollection")?;
         let found = self.list_collection(target, list).await?;
         for chunk in found.items.chunks(COLLECTION_CHUNK) {
-            if !options.dry_run {
-                self.delete_chunk(caller, target, chunk, options).await?;
-            }
+            self.delete_chunk(caller, target, chunk, options).await?;
             tokio::task::yield_now().await;
         }
         Ok(found)
@@ -62,20 +62,23 @@ impl Registry {
 
     async fn delete_chunk(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         chunk: &[Arc<Object>],
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let now = self.core.clock.now();
-        let operation = Operation::Delete;
-        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
+        let (operation, wish) = (Operation::Delete, Wish::Delete(options));
+        let passage = Passage { core: &self.core, caller, target, operation, wish };
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
         for object in chunk {
             check_preconditions(target.row.kind, object, options)?;
             passage.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
             writes.extend(update::write(&stored, plan(&stored, options.propagation, now)));
+        }
+        if options.dry_run {
+            return Ok(());
         }
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let outcomes = self.core.writer.commit(writes, Atomicity::Each).await.map_err(batch::failure)?;
@@ -93,10 +96,12 @@ impl Registry {
     }
 }
 
-async fn delete(core: &Core, kind: &str, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
+async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
+    let Passage { core, target, .. } = *passage;
     for _ in 0..ATTEMPTS_MAX {
         let stored = Stored::find(core, key)?;
-        check_preconditions(kind, &stored.object, options)?;
+        check_preconditions(target.row.kind, &stored.object, options)?;
+        passage.delete(&stored.object).await?;
         let uid = stored.object.uid.clone();
         let plan = plan(&stored, options.propagation, core.clock.now());
         let is_gone = matches!(plan, Plan::Remove(_));

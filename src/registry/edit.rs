@@ -19,9 +19,7 @@ use super::apply::{Record, Writing};
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
 use crate::k8s::fields::{Malformed, ManagedFields};
-use crate::k8s::{Body, Document, Edit, FieldErrors, Object, Parts, Status};
-
-const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
+use crate::k8s::{Body, Document, Edit, FieldErrors, Managers, Object, Parts, Status};
 
 /// Longer objects are admitted as a whole when their metadata is edited: all annotations together are
 /// bounded, which shorter objects cannot exceed.
@@ -34,9 +32,9 @@ pub(super) fn document(
     stored: &Arc<Object>,
     edits: &[Edit],
 ) -> Result<Option<Document>, Status> {
-    let mut parts = Parts::read(&stored.json).map_err(Status::internal)?;
+    let mut parts = Parts::read(stored.text.content()).map_err(Status::internal)?;
     let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
-    let may_exceed = touches_metadata && stored.json.len() > WITHIN_ALL_BOUNDS_BYTES;
+    let may_exceed = touches_metadata && stored.text.len() > WITHIN_ALL_BOUNDS_BYTES;
     if may_exceed {
         return Ok(updated(admission, manager, stored, edits)?.map(Document::new));
     }
@@ -47,9 +45,9 @@ pub(super) fn document(
     if !errors.is_empty() {
         return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
     }
-    let is_recorded = parts.contains(MANAGED_FIELDS);
     let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
-    let before = is_recorded.then(|| parts.sketch(&members));
+    let mut managers = stored.text.managers().cloned();
+    let before = managers.is_some().then(|| parts.sketch(&members));
     let (mut changes, mut generation) = (false, stored.generation);
     for edit in edits {
         let is_change = parts.edit(edit);
@@ -61,21 +59,24 @@ pub(super) fn document(
     if !changes {
         return Ok(None);
     }
-    if let Some(before) = before {
+    if let (Some(before), Some(known)) = (before, &managers) {
         let after = parts.sketch(&members);
         let writing = Writing { row: admission.row, part: Part::Whole, manager, now: admission.now };
-        record(&writing, &mut parts, &before, &after).map_err(Status::internal)?;
+        managers = record(&writing, known, &before, &after).map_err(Status::internal)?;
     }
-    Ok(Some(Document::edited(stored, parts, generation)))
+    Ok(Some(Document::edited(stored, parts, managers, generation)))
 }
 
 /// Makes the writer the manager of what changed.
-fn record(writing: &Writing<'_>, parts: &mut Parts<'_>, before: &Tree, after: &Tree) -> Result<(), Malformed> {
-    let Some(Value::Array(list)) = parts.value(MANAGED_FIELDS) else { return Ok(()) };
-    let mut managed = ManagedFields::decode(list, &writing.row.stored_api_version())?;
+fn record(
+    writing: &Writing<'_>,
+    managers: &Managers,
+    before: &Tree,
+    after: &Tree,
+) -> Result<Option<Managers>, Malformed> {
+    let mut managed = ManagedFields::decode(managers.values(), &writing.row.stored_api_version())?;
     writing.track(Some(before), after, &mut managed)?;
-    parts.edit(&Edit { member: MANAGED_FIELDS, value: managed.encode() });
-    Ok(())
+    Ok(managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list)))
 }
 
 /// Whether the generation counts it (MD2, ST8).
@@ -114,7 +115,7 @@ pub(super) fn is_what_an_update_does(
     document: Option<&Document>,
 ) -> bool {
     let text = document.map(|document| document.at(stored.revision));
-    let edited: Option<Tree> = text.map(|text| serde_json::from_slice(&text).expect("made of JSON"));
+    let edited: Option<Tree> = text.map(|text| serde_json::from_slice(&text.whole()).expect("made of JSON"));
     let same = |mut tree: Tree| {
         metadata::of_mut(&mut tree).insert("resourceVersion".to_owned(), stored.revision.to_string().into());
         tree

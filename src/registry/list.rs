@@ -40,6 +40,12 @@ impl Registry {
         view.get(&key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))
     }
 
+    /// Bytes of the object that the target names; zero if there is none.
+    pub fn stored_bytes(&self, target: &Target) -> usize {
+        let Ok(key) = target.key() else { return 0 };
+        self.core.cache.view().get(&key).map_or(0, |object| object.text.len())
+    }
+
     pub async fn list(&self, target: &Target, options: &ListOptions) -> Result<List, Status> {
         target.allow("list")?;
         self.list_collection(target, options).await
@@ -60,7 +66,9 @@ impl Registry {
     fn view_of(&self, token: &ContinueToken) -> Result<Arc<View>, Status> {
         let Some(revision) = token.revision else { return Ok(self.core.cache.view()) };
         if revision > self.core.cache.view().revision {
-            return Err(Status::bad_request("continue key is not valid: incorrect encoded start resourceVersion"));
+            return Err(Status::bad_request(
+                "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion",
+            ));
         }
         self.core.cache.view_at(revision).map_err(|_| {
             // The rest can still be had, only not of that moment any more (CH5).

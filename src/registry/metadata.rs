@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::k8s::names::{dns_label_faults, label_value_faults, qualified_name_faults, subdomain_faults};
-use crate::k8s::{FieldErrors, FieldPath, Time};
+use crate::k8s::{FieldErrors, FieldPath, Time, type_of};
 
 pub(super) type Tree = Map<String, Value>;
 
@@ -50,6 +50,14 @@ pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     metadata.as_object_mut().expect("just made sure of it")
 }
 
+/// `metadata` itself; the error says what it is instead.
+pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
+    let found = type_of(metadata);
+    metadata
+        .as_object_mut()
+        .ok_or_else(|| format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"))
+}
+
 /// Whether each known member has its type; the error says which does not (MD12). Nulls are removed, and
 /// so are maps and lists with nothing in them: Go's `ObjectMeta` does not keep the difference.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
@@ -65,32 +73,40 @@ pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
 fn check_all_types(metadata: &mut Tree) -> Result<(), String> {
     metadata.retain(|_, value| !value.is_null());
     for (name, value) in metadata {
+        let member = &format!("ObjectMeta.{name}");
         match name.as_str() {
-            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink" | "creationTimestamp"
-            | "deletionTimestamp" => check(value.is_string(), value, "string", || format!("metadata.{name}"))?,
-            "generation" | "deletionGracePeriodSeconds" => {
-                check(value.is_i64(), value, "int64", || format!("metadata.{name}"))?;
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink" => {
+                check(value.is_string(), value, "string", member)?;
             }
+            "creationTimestamp" | "deletionTimestamp" => {
+                check(value.is_string(), value, "string", member)?;
+                let text = value.as_str().unwrap_or_default();
+                if text.parse::<Time>().is_err() {
+                    let form = "2006-01-02T15:04:05Z07:00";
+                    return Err(format!("parsing time {text:?} as {form:?}: cannot parse {text:?} as \"2006\""));
+                }
+            }
+            "generation" | "deletionGracePeriodSeconds" => check(value.is_i64(), value, "int64", member)?,
             "labels" | "annotations" => {
                 let Value::Object(entries) = value else {
-                    return Err(mismatch(value, "map[string]string", &format!("metadata.{name}")));
+                    return Err(mismatch(value, "map[string]string", member));
                 };
                 entries.retain(|_, value| !value.is_null());
-                for (key, value) in entries {
-                    check(value.is_string(), value, "string", || format!("metadata.{name}.{key}"))?;
+                for value in entries.values() {
+                    check(value.is_string(), value, "string", member)?;
                 }
             }
             "finalizers" => {
                 let Value::Array(items) = value else {
-                    return Err(mismatch(value, "[]string", "metadata.finalizers"));
+                    return Err(mismatch(value, "[]string", member));
                 };
                 for item in items {
-                    check(item.is_string(), item, "string", || "metadata.finalizers".to_owned())?;
+                    check(item.is_string(), item, "string", member)?;
                 }
             }
             "ownerReferences" => {
                 let Value::Array(items) = value else {
-                    return Err(mismatch(value, "[]OwnerReference", "metadata.ownerReferences"));
+                    return Err(mismatch(value, "[]v1.OwnerReference", member));
                 };
                 items.iter_mut().try_for_each(check_owner_types)?;
             }
@@ -102,11 +118,11 @@ fn check_all_types(metadata: &mut Tree) -> Result<(), String> {
 
 fn check_owner_types(owner: &mut Value) -> Result<(), String> {
     let Value::Object(owner) = owner else {
-        return Err(mismatch(owner, "OwnerReference", "metadata.ownerReferences"));
+        return Err(mismatch(owner, "v1.OwnerReference", "ObjectMeta.ownerReferences"));
     };
     owner.retain(|_, value| !value.is_null());
     for (name, value) in owner {
-        let path = || format!("metadata.ownerReferences.{name}");
+        let path = &format!("OwnerReference.ownerReferences.{name}");
         match name.as_str() {
             "apiVersion" | "kind" | "name" | "uid" => check(value.is_string(), value, "string", path)?,
             "controller" | "blockOwnerDeletion" => check(value.is_boolean(), value, "bool", path)?,
@@ -116,20 +132,12 @@ fn check_owner_types(owner: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn check(holds: bool, value: &Value, expected: &str, path: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(mismatch(value, expected, &path())) }
+fn check(holds: bool, value: &Value, expected: &str, path: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(mismatch(value, expected, path)) }
 }
 
 fn mismatch(value: &Value, expected: &str, path: &str) -> String {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    format!("json: cannot unmarshal {found} into field {path} of type {expected}")
+    format!("json: cannot unmarshal {} into Go struct field {path} of type {expected}", type_of(value))
 }
 
 /// Drops what only the server sets.
@@ -178,6 +186,7 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
     if let Some(generation) = old.get("generation") {
         metadata.insert("generation".to_owned(), generation.clone());
     }
+    keep_spelling(metadata, old, "creationTimestamp");
     for field in IMMUTABLE_FIELDS {
         if metadata.get(field) != old.get(field) {
             let value = metadata.get(field).unwrap_or(&Value::Null);
@@ -192,6 +201,16 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
             let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
             errors.forbidden(&FieldPath::new("metadata.finalizers"), format!("{why} []string{{{list}}}"));
         }
+    }
+}
+
+/// A time that is only written otherwise, as languages do that read and write times, is the same time.
+fn keep_spelling(metadata: &mut Tree, old: &Tree, field: &str) {
+    let time = |tree: &Tree| text(tree, field).parse::<Time>().ok();
+    if let (Some(given), Some(kept)) = (time(metadata), time(old))
+        && given == kept
+    {
+        metadata.insert(field.to_owned(), old[field].clone());
     }
 }
 
@@ -242,24 +261,31 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
             errors.invalid(&path("finalizers"), finalizer, fault);
         }
     }
+    let names = |wanted: &str| finalizers(metadata).any(|finalizer| finalizer == wanted);
+    if names("orphan") && names("foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.invalid(&path("finalizers"), &metadata["finalizers"], why);
+    }
     validate_owners(metadata, errors);
 }
 
 fn validate_owners(metadata: &Tree, errors: &mut FieldErrors) {
     let path = || FieldPath::new("metadata.ownerReferences");
-    let mut controllers: Vec<&str> = Vec::new();
-    for (index, owner) in owners(metadata).enumerate() {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, field).is_empty() {
-                let subject = if field == "apiVersion" { "version" } else { field };
-                errors.invalid(&path().index(index).child(field), "", format!("{subject} must not be empty"));
-            }
+    let mut controllers: Vec<String> = Vec::new();
+    // Upstream names no index here.
+    for owner in owners(metadata) {
+        let api_version = text(owner, "apiVersion");
+        if api_version.is_empty() || api_version.matches('/').count() > 1 {
+            errors.invalid(&path().child("apiVersion"), api_version, "version must not be empty");
         }
-        if text(owner, "apiVersion") == "v1" && text(owner, "kind") == "Event" {
-            errors.invalid(&path().index(index), owner, "/v1, Kind=Event is disallowed from being an owner");
+        for field in ["kind", "name", "uid"].into_iter().filter(|field| text(owner, field).is_empty()) {
+            errors.invalid(&path().child(field), "", "must not be empty");
+        }
+        if api_version == "v1" && text(owner, "kind") == "Event" {
+            errors.invalid(&path(), owner, "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
-            controllers.push(text(owner, "name"));
+            controllers.push(format!("{}/{}", text(owner, "kind"), text(owner, "name")));
         }
     }
     if let [first, second, ..] = controllers.as_slice() {
@@ -297,10 +323,15 @@ pub(super) fn warn_of_finalizers(metadata: &Tree, old: Option<&Tree>, warnings: 
     for finalizer in finalizers(metadata) {
         let is_new = old.is_none_or(|old| !finalizers(old).any(|known| known == finalizer));
         if is_new && !finalizer.contains('/') && !WELL_KNOWN_FINALIZERS.contains(&finalizer) {
-            warnings.push(format!(
-                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name including a path (/) \
-                 to avoid accidental conflicts with other finalizer writers"
-            ));
+            // A domain is half of what is asked for.
+            let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            let warning = format!(
+                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name{path} to avoid \
+                 accidental conflicts with other finalizer writers"
+            );
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
         }
     }
 }
@@ -334,19 +365,33 @@ mod tests {
     #[test]
     fn md12_members_of_a_wrong_type_are_named() {
         let cases = [
-            (json!({"labels": {"a": 1}}), "cannot unmarshal number into field metadata.labels.a of type string"),
-            (json!({"labels": []}), "cannot unmarshal array into field metadata.labels of type map[string]string"),
-            (json!({"name": {}}), "cannot unmarshal object into field metadata.name of type string"),
-            (json!({"finalizers": [1]}), "cannot unmarshal number into field metadata.finalizers of type string"),
-            (json!({"generation": 1.5}), "cannot unmarshal number into field metadata.generation of type int64"),
+            (
+                json!({"labels": {"a": 1}}),
+                "cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+            ),
+            (
+                json!({"labels": []}),
+                "cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string",
+            ),
+            (json!({"name": {}}), "cannot unmarshal object into Go struct field ObjectMeta.name of type string"),
+            (
+                json!({"finalizers": [1]}),
+                "cannot unmarshal number into Go struct field ObjectMeta.finalizers of type string",
+            ),
+            (
+                json!({"generation": 1.5}),
+                "cannot unmarshal number into Go struct field ObjectMeta.generation of type int64",
+            ),
             (
                 json!({"ownerReferences": [{"controller": "yes"}]}),
-                "cannot unmarshal string into field metadata.ownerReferences.controller of type bool",
+                "cannot unmarshal string into Go struct field OwnerReference.ownerReferences.controller of type bool",
             ),
         ];
         for (metadata, sentence) in cases {
             assert_eq!(check_types(&mut tree(metadata)).unwrap_err(), format!("json: {sentence}"));
         }
+        let unreadable = check_types(&mut tree(json!({"creationTimestamp": "x"}))).unwrap_err();
+        assert_eq!(unreadable, r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#);
         let mut nulls = tree(json!({"name": null, "labels": {"a": null}}));
         check_types(&mut nulls).unwrap();
         assert_eq!(Value::from(nulls), json!({}));
@@ -387,8 +432,22 @@ mod tests {
     fn md9_owners_need_all_their_names_and_one_controller() {
         let owner = |name: &str| json!({"apiVersion": "v1", "kind": "A", "name": name, "uid": "u", "controller": true});
         let found = faults(json!({"namespace": "n", "ownerReferences": [owner("a"), owner("b"), {"kind": "A"}]}));
-        assert_eq!(found[0], "metadata.ownerReferences[2].apiVersion: Invalid value: \"\": version must not be empty");
-        assert!(found[3].ends_with("Found \"true\" in references for a and b"), "{found:?}");
+        assert_eq!(
+            found[..3],
+            [
+                "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
+                "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+            ]
+        );
+        assert!(found[3].ends_with("Found \"true\" in references for A/a and A/b"), "{found:?}");
+    }
+
+    #[test]
+    fn de6_the_finalizers_of_two_propagation_policies_exclude_each_other() {
+        let found = faults(json!({"namespace": "n", "finalizers": ["orphan", "foregroundDeletion"]}));
+        assert!(found[0].ends_with("finalizer orphan and foregroundDeletion cannot be both set"), "{found:?}");
+        assert!(faults(json!({"namespace": "n", "finalizers": ["a/b", "a/b"]})).is_empty());
     }
 
     #[test]

@@ -10,11 +10,11 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::admit::{Admission, Author, Read, strict_sentence};
 use super::apply::Record;
-use super::gate::{Operation, Passage};
+use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Stored};
 use super::{Part, Registry, Target, Written, batch};
-use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, User, WriteOptions};
+use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use crate::watch::Rejected;
 
 /// How often a patch is applied before the caller is told that others are quicker (PA4).
@@ -42,7 +42,7 @@ impl Turns {
 impl Registry {
     pub async fn patch(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         patch: Patch,
         options: &WriteOptions,
@@ -51,7 +51,7 @@ impl Registry {
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;
-        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
+        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = Stored::find(&self.core, &key)?;
@@ -62,10 +62,10 @@ impl Registry {
                 now: self.core.clock.now(),
             };
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
-            warnings.extend(passage.mutate(&mut object, Some(&stored.tree)).await?);
+            passage.mutate(&mut object, Some(&stored.tree)).await?;
             let change = update::Change::Update { manager: options.manager(), record };
             let plan = update::plan(&admission, part, &mut stored, object, change, &mut warnings)?;
-            warnings.extend(passage.validate_plan(&plan, &stored).await?);
+            passage.validate_plan(&plan, &stored).await?;
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // Had the patch named a version, it would have been refused above by now.
@@ -92,15 +92,52 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
     let value = patch.apply(tree)?;
     // The whole object is shown in the refusal, so its text is made before it is taken apart.
     let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
-    let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() })?;
+    let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() });
+    let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
+    match admission.field_validation {
+        FieldValidation::Strict => read.strict_faults.splice(..0, patch.faulty_members()).for_each(drop),
+        FieldValidation::Warn => read.warnings.splice(..0, patch.faulty_members()).for_each(drop),
+        FieldValidation::Ignore => {}
+    }
     if !read.strict_faults.is_empty() {
-        let shown = serde_json::to_string(&shown).unwrap_or_default();
-        let mut errors = FieldErrors::default();
-        errors.invalid(&FieldPath::new("patch"), shown, strict_sentence(&read.strict_faults));
-        return Err(Status::invalid("", "", "", &errors));
+        return Err(of_no_use(&shown, &strict_sentence(&read.strict_faults)));
     }
     let Read { mut object, record, warnings, .. } = read;
     update::check_place(key, metadata::of_mut(&mut object))?;
     update::check_version(stored, metadata::of(&object))?;
     Ok(Patched { object, record, warnings })
+}
+
+/// Refuses a patch for what it makes of the object, which is shown whole.
+fn of_no_use(shown: &impl serde::Serialize, why: &str) -> Status {
+    let mut errors = FieldErrors::default();
+    errors.invalid(&FieldPath::new("patch"), serde_json::to_string(shown).unwrap_or_default(), why);
+    Status::invalid("", "", "", &errors)
+}
+
+/// Of a body it is said what it is; of a patch, what it makes of the object (PA7). The patch is applied once more for
+/// that: nobody else has to keep what it came to.
+fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused: Status) -> Status {
+    let mut tree = stored.whole();
+    tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
+    let Ok(mut value) = patch.apply(tree) else { return refused };
+    let kind = metadata::text(&value, "kind").to_owned();
+    if kind.is_empty() {
+        let shown = serde_json::to_string(&value).unwrap_or_default();
+        return of_no_use(&value, &format!("Object 'Kind' is missing in '{shown}'"));
+    }
+    let (api_version, wanted) = (metadata::text(&value, "apiVersion"), admission.row.api_version());
+    if !api_version.is_empty() && api_version != wanted {
+        let mut errors = FieldErrors::default();
+        errors.invalid(&FieldPath::new("apiVersion"), api_version, format!("must be {wanted}"));
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        return Status::invalid(group, &kind, &stored.object.key.name, &errors);
+    }
+    let shown = value.clone();
+    let fault =
+        value.get_mut("metadata").map(|metadata| metadata::expect_object(metadata).and_then(metadata::check_types));
+    match fault {
+        Some(Err(why)) => of_no_use(&shown, &why),
+        _ => refused,
+    }
 }

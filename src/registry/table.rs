@@ -117,11 +117,15 @@ impl Printer {
             json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": priority});
         let definitions: Vec<Value> = std::iter::once(name)
             .chain(columns.iter().map(|column| {
+                let described = match column.description {
+                    "" => format!("Custom resource definition column (in JSONPath format): {}", column.path),
+                    described => described.to_owned(),
+                };
                 json!({
                     "name": column.name,
                     "type": column.kind,
                     "format": "",
-                    "description": column.description,
+                    "description": described,
                     "priority": column.priority,
                 })
             }))
@@ -154,7 +158,11 @@ impl Printer {
 
     /// One row.
     pub fn row(&self, form: &TableForm, object: &Object) -> Bytes {
-        let parts = parts(object);
+        let text = match form.include {
+            Include::Metadata => object.text.whole(),
+            Include::None | Include::Object => object.text.content().clone(),
+        };
+        let parts = parts(&text);
         let mut row = Vec::with_capacity(256);
         row.extend_from_slice(br#"{"cells":["#);
         write_json(&mut row, &object.key.name);
@@ -215,8 +223,9 @@ pub fn metadata_head(api_version: &str, page: &Page) -> Bytes {
 
 /// An object as `PartialObjectMetadata`: an item, a whole answer, or the object of a watch event (WA21).
 pub fn metadata(api_version: &str, object: &Object) -> Bytes {
-    let mut out = Vec::with_capacity(object.json.len() / 2);
-    write_metadata(&mut out, api_version, &parts(object));
+    let text = object.text.whole();
+    let mut out = Vec::with_capacity(text.len() / 2);
+    write_metadata(&mut out, api_version, &parts(&text));
     out.into()
 }
 
@@ -232,9 +241,9 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// Stored objects have been decoded when they were stored: bytes that cannot be are shown as nothing.
-fn parts(object: &Object) -> Parts<'_> {
-    serde_json::from_slice(&object.json).unwrap_or_default()
+/// Stored objects have been decoded when they were stored: a text that cannot be is shown as nothing.
+fn parts(text: &[u8]) -> Parts<'_> {
+    serde_json::from_slice(text).unwrap_or_default()
 }
 
 fn write_metadata(out: &mut Vec<u8>, api_version: &str, parts: &Parts<'_>) {
@@ -345,7 +354,7 @@ mod tests {
         let object = object(5, json!({"beds": 2}), json!({}));
         let row = |include| read(&printer().row(&form(include), &object))["object"].clone();
         assert_eq!(row(Include::None), Value::Null);
-        assert_eq!(row(Include::Object), read(&object.json));
+        assert_eq!(row(Include::Object), read(object.text.content()));
         assert_eq!(Include::parse(""), Some(Include::Metadata));
         assert_eq!(Include::parse("object"), None);
     }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
 use super::apply::{Record, Writing};
-use super::gate::{Operation, Passage};
+use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::{Core, Part, Registry, Target, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
-use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Object, Status, User, WriteOptions};
+use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Managers, Object, Status, WriteOptions};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
 /// The object as it is stored, parsed.
@@ -34,7 +34,7 @@ impl Stored {
         let mut tree = object.value().map_err(Status::internal)?;
         let managed = match metadata::of_mut(&mut tree).remove("managedFields") {
             Some(Value::Array(list)) => list,
-            _ => Vec::new(),
+            _ => object.text.managers().map(Managers::values).unwrap_or_default(),
         };
         Ok(Stored { object, tree, managed })
     }
@@ -61,7 +61,7 @@ pub(super) enum Plan {
 impl Registry {
     pub async fn update(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         body: Body,
         options: &WriteOptions,
@@ -74,21 +74,34 @@ impl Registry {
             field_validation: options.field_validation,
             now: self.core.clock.now(),
         };
-        let Read { mut object, record, mut warnings, .. } = admission.read_strictly(body)?;
-        check_place(&key, metadata::of_mut(&mut object))?;
-        let mut stored = Stored::find(&self.core, &key)?;
+        let read = admission.read_strictly(body)?;
+        let said = read.warnings.clone();
+        let written = self.update_read(caller, (target, &key), &admission, read, options).await;
+        written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
+    }
+
+    async fn update_read(
+        &self,
+        caller: Caller<'_>,
+        (target, key): (&Target, &Key),
+        admission: &Admission<'_>,
+        Read { mut object, record, mut warnings, .. }: Read,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        check_place(key, metadata::of_mut(&mut object))?;
+        let mut stored = Stored::find(&self.core, key)?;
         check_version(&stored, metadata::of(&object))?;
         check_uid(&stored, metadata::of(&object))?;
         let operation = Operation::Update;
-        let passage = Passage { core: &self.core, caller, target, operation, dry_run: options.dry_run };
-        warnings.extend(passage.mutate(&mut object, Some(&stored.tree)).await?);
+        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
+        passage.mutate(&mut object, Some(&stored.tree)).await?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
-        let plan = plan(&admission, part, &mut stored, object, Change::Update { manager, record }, &mut warnings)?;
-        warnings.extend(passage.validate_plan(&plan, &stored).await?);
+        let plan = plan(admission, part, &mut stored, object, Change::Update { manager, record }, &mut warnings)?;
+        passage.validate_plan(&plan, &stored).await?;
         match carry_out(&self.core, &stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
-            Err(rejected) => Err(batch::refusal(&key, rejected)),
+            Err(rejected) => Err(batch::refusal(key, rejected)),
         }
     }
 }
@@ -96,7 +109,11 @@ impl Registry {
 /// VB17 for an object that has a URL. What the body leaves out is filled in.
 pub(super) fn check_place(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
     match metadata::text(metadata, "name") {
-        "" => return Err(Status::bad_request("name must be provided")),
+        "" => {
+            let url = &key.name;
+            let why = format!("the name of the object ({url} based on URL) was undeterminable: name must be provided");
+            return Err(Status::bad_request(why));
+        }
         name if name != &*key.name => {
             let url = &key.name;
             let message = format!("the name of the object ({name}) does not match the name on the URL ({url})");
@@ -138,7 +155,7 @@ pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Stat
 }
 
 /// OC4.
-pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
+fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let Object { key, uid, .. } = &*stored.object;
     match metadata::text(metadata, "uid") {
         "" => Ok(()),
@@ -297,7 +314,10 @@ pub(super) async fn carry_out(
 
 async fn commit(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
     match write(stored, plan) {
-        Some(write) => batch::commit_one(core, write).await,
+        Some(write) => {
+            batch::check_size(&write)?;
+            batch::commit_one(core, write).await
+        }
         None => Ok(Ok(Arc::clone(&stored.object))),
     }
 }

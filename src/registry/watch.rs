@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::list::{await_revision, check_selectors, selected};
 use super::{Registry, Target};
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
-use crate::watch::{Backlog, Event, EventKind, Expired, Interest, Lost, Subscriber};
+use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
 
 /// How often a watch is told how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -50,6 +50,14 @@ impl WatchEvent {
             WatchEvent::Deleted(_) => "DELETED",
             WatchEvent::Bookmark { .. } => "BOOKMARK",
             WatchEvent::Error(_) => "ERROR",
+        }
+    }
+
+    /// Bytes of its object; zero where that is not known before it is written.
+    pub fn size(&self) -> usize {
+        match self {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => object.text.len(),
+            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => 0,
         }
     }
 }
@@ -108,8 +116,7 @@ impl Registry {
                 ready.push_back(WatchEvent::Bookmark { revision: after, initial_events_end: true });
             }
         }
-        let interest = Interest::Kinds(vec![target.row.resource]);
-        let source = match self.core.cache.subscribe(interest, after) {
+        let source = match self.core.cache.follow(target.row.resource, after) {
             Ok(subscriber) => Source::Live(subscriber),
             Err(_) => Source::Past(self.core.cache.backlog(target.row.resource, after)),
         };
@@ -249,8 +256,8 @@ impl Filter {
 /// The same content under another revision.
 fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
     // What is in the cache was read before, so it can be again.
-    let Ok(parts) = Parts::read(&object.json) else { return Arc::clone(object) };
-    let document = Document::edited(object, parts, object.generation);
+    let Ok(parts) = Parts::read(object.text.content()) else { return Arc::clone(object) };
+    let document = Document::edited(object, parts, object.text.managers().cloned(), object.generation);
     Arc::new(Object::of(object.key.clone(), revision, object.created, &document))
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::k8s::protobuf::Message;
 use crate::k8s::{FieldErrors, GroupResource, Object, Time};
 
 pub mod schema;
@@ -67,6 +68,9 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
 
+    /// How objects are read in Kubernetes' binary form, for kinds that stock clients send in no other.
+    const PROTOBUF: Option<&'static Message> = None;
+
     /// Puts right what people are known to get wrong, before unknown fields are looked for, and says so in
     /// one sentence for each change: a warning, or under strict field validation the reason to refuse the
     /// object (mission C15). Runs on what a client sent, never on what Ballast writes itself.
@@ -121,6 +125,7 @@ pub struct ResourceKind {
     pub name_is_shown: bool,
     pub selectable_fields: &'static [&'static str],
     pub openapi_package: &'static str,
+    pub protobuf: Option<&'static Message>,
     /// `<plural>.<group>`, without a dot in the core group.
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
@@ -149,6 +154,7 @@ impl ResourceKind {
             name_is_shown: T::NAME_IS_SHOWN,
             selectable_fields: T::SELECTABLE_FIELDS,
             openapi_package: T::OPENAPI_PACKAGE,
+            protobuf: T::PROTOBUF,
             resource: GroupResource::intern(format!("{}.{}", T::PLURAL, T::GROUP).trim_end_matches('.')),
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
@@ -215,16 +221,25 @@ impl Wording {
         self.stored.is_none()
     }
 
+    /// Adds the object.
+    pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
+        match self.is_verbatim() {
+            true => object.text.write(out),
+            false => out.extend_from_slice(&self.of(object)),
+        }
+    }
+
     pub fn of(&self, object: &Object) -> Bytes {
-        let Some(stored) = &self.stored else { return object.json.clone() };
+        let whole = object.text.whole();
+        let Some(stored) = &self.stored else { return whole };
         // Objects are written with their members in order, and `apiVersion` comes first.
         let head = |version: &str| format!(r#"{{"apiVersion":"{version}""#);
-        if let Some(rest) = object.json.strip_prefix(head(stored).as_bytes()) {
+        if let Some(rest) = whole.strip_prefix(head(stored).as_bytes()) {
             return [head(&self.wanted).as_bytes(), rest].concat().into();
         }
-        let Ok(mut tree) = object.value() else { return object.json.clone() };
+        let Ok(mut tree) = serde_json::from_slice::<Map<String, Value>>(&whole) else { return whole };
         tree.insert("apiVersion".to_owned(), Value::from(self.wanted.as_str()));
-        serde_json::to_vec(&tree).map_or_else(|_| object.json.clone(), Bytes::from)
+        serde_json::to_vec(&tree).map_or(whole, Bytes::from)
     }
 }
 

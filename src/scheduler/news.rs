@@ -1,8 +1,8 @@
 //! What people are told of a pass: one event on the binding, and one on what it binds, in upstream's words
-//! (R73).
+//! (R73). Where two entries specify replicas for one cluster, another says which of them counts (C22).
 
 use crate::api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
-use crate::engine::karmada::{Decision, Outcome, SUCCESS_MESSAGE, Target};
+use crate::engine::karmada::{Decision, Outcome, Overlap, SUCCESS_MESSAGE, Target};
 use crate::events::{Note, ObjectReference, Recorder, Severity};
 use crate::k8s::Key;
 
@@ -13,7 +13,12 @@ pub struct News {
     reason: &'static str,
     message: String,
     is_repeated: bool,
+    warning: Option<String>,
 }
+
+const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
+/// Clusters that a warning names; there may be thousands.
+const OVERLAPS_TOLD_MAX: usize = 3;
 
 /// A pass that changed nothing is news only if it failed: it is told that it still does. What went well
 /// is told where somebody `tells` it.
@@ -29,13 +34,30 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
         }
         Outcome::Failed(failed) => (Severity::Warning, "ScheduleBindingFailed", failed.message.clone()),
     };
-    Some(News { subjects: binding.subjects(key), severity, reason, message, is_repeated: !changed })
+    Some(News { subjects: binding.subjects(key), severity, reason, message, is_repeated: !changed, warning: None })
 }
 
 impl News {
+    /// With what is to be said of clusters that several entries specify replicas for.
+    pub fn warning_of(self, overlaps: &[Overlap]) -> News {
+        let told = overlaps.iter().take(OVERLAPS_TOLD_MAX).map(|Overlap { cluster, entries }| {
+            format!("cluster {cluster:?} is in entries {entries:?} of staticSpecifyList")
+        });
+        let told: Vec<String> = told.collect();
+        let more = match overlaps.len().saturating_sub(told.len()) {
+            0 => String::new(),
+            more => format!(", and {more} more are alike"),
+        };
+        let message = format!("{}{more}: the first entry alone counts", told.join(", "));
+        News { warning: (!overlaps.is_empty()).then_some(message), ..self }
+    }
+
     pub fn tell(self, recorder: &Recorder) {
-        let News { subjects, severity, reason, message, is_repeated } = self;
+        let News { subjects, severity, reason, message, is_repeated, warning } = self;
         for about in subjects {
+            if let Some(warning) = warning.clone() {
+                recorder.record(Note::new(recorder, about.clone(), Severity::Warning, OVERLAP_REASON, warning));
+            }
             recorder.record(Note { is_repeated, ..Note::new(recorder, about, severity, reason, message.clone()) });
         }
     }

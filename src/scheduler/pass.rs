@@ -14,7 +14,7 @@ use super::news::News;
 use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, Trigger};
 use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
@@ -82,6 +82,7 @@ impl Pass {
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
         let waited_seconds = trigger.waited_seconds(self.now).filter(|_| decision.is_success());
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
+        let news = news.map(|news| news.warning_of(&pass.overlaps(&request)));
         Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
     }
 
@@ -101,7 +102,7 @@ impl Pass {
     /// Differs from Karmada, where the cluster is out of the question until its task has ended.
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
-        !self.hostile.contains_key(cluster) && tasks.all(|task| task.reason == "TaintUntolerated")
+        !self.hostile.contains_key(cluster) && tasks.all(GracefulEvictionTask::is_by_taint)
     }
 }
 
@@ -114,7 +115,7 @@ fn next(decision: &Decision) -> Next {
 }
 
 fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Error> {
-    let binding: AnyBinding = serde_json::from_slice(&object.json)?;
+    let binding: AnyBinding = serde_json::from_slice(object.text.content())?;
     let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
     Ok((binding, request))
 }
@@ -131,6 +132,6 @@ fn placement(object: &Object) -> Option<&str> {
         #[serde(borrow)]
         placement: Option<&'a RawValue>,
     }
-    let placed: Placed<'_> = serde_json::from_slice(&object.json).ok()?;
+    let placed: Placed<'_> = serde_json::from_slice(object.text.content()).ok()?;
     placed.spec.placement.map(RawValue::get)
 }

@@ -44,7 +44,7 @@ pub struct Cluster {
 
 /// What cannot be read is left empty: whoever decides the binding will say what is wrong with it.
 pub fn head(binding: &Object) -> Head<'_> {
-    let Ok(Binding { spec }) = serde_json::from_slice(&binding.json) else { return Head::default() };
+    let Ok(Binding { spec }) = serde_json::from_slice(binding.text.content()) else { return Head::default() };
     let groups = spec.workload_affinity_groups.unwrap_or_default();
     Head {
         priority: spec.schedule_priority.and_then(|priority| priority.priority).unwrap_or_default(),

@@ -91,8 +91,18 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
             }
         }
     }
-    let names: Vec<&str> = served.iter().map(|(_, name)| *name).collect();
-    Err(Status::not_acceptable(&names))
+    if answer == Answer::List
+        && clauses.iter().any(|clause| matches!(clause.form(Answer::Object), Some(Form::Metadata(_))))
+    {
+        let message = "you requested PartialObjectMetadata, but the requested object is a list \
+                       (*unstructured.UnstructuredList)";
+        return Err(Status::failure(406, "NotAcceptable", message));
+    }
+    // Of YAML upstream says that it cannot be streamed, of anything else what it could have had.
+    if answer == Answer::Watch && clauses.iter().any(|clause| clause.names(YAML)) {
+        return Err(Status::not_acceptable(&["application/json;stream=watch"]));
+    }
+    Err(Status::not_acceptable(&[JSON, YAML]))
 }
 
 /// How an error is sent: never refused, JSON unless YAML was asked for (ER24).
@@ -122,6 +132,11 @@ pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str>
     clauses.iter().find_map(|clause| served.iter().copied().find(|name| clause.names(name)))
 }
 
+/// A clause of `Accept` asks for indented text.
+pub fn wants_pretty(headers: &HeaderMap) -> bool {
+    clauses(headers).iter().any(|clause| clause.names(JSON) && matches!(clause.param("pretty"), Some("1" | "true")))
+}
+
 /// gzip was offered and not excluded with `q=0` (CT7).
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
     unranked_clauses(headers, &ACCEPT_ENCODING).any(|clause| clause.kind.eq_ignore_ascii_case("gzip") && clause.q > 0.0)
@@ -135,6 +150,7 @@ pub enum Media {
     JsonPatch,
     MergePatch,
     ApplyYaml,
+    Protobuf,
     Other,
 }
 
@@ -149,6 +165,7 @@ pub fn media(headers: &HeaderMap) -> Media {
         "application/json-patch+json" => Media::JsonPatch,
         "application/merge-patch+json" => Media::MergePatch,
         "application/apply-patch+yaml" => Media::ApplyYaml,
+        "application/vnd.kubernetes.protobuf" => Media::Protobuf,
         _ => Media::Other,
     }
 }
@@ -191,7 +208,7 @@ impl<'a> Clause<'a> {
 
     /// The form that this clause asks for, if this answer can take it.
     fn form(&self, answer: Answer) -> Option<Form> {
-        if self.param("stream").is_some_and(|stream| answer != Answer::Watch || stream != "watch") {
+        if self.param("stream").is_some_and(|stream| stream != "watch") {
             return None;
         }
         let Some(kind) = self.param("as") else { return Some(Form::Whole) };
@@ -256,7 +273,8 @@ mod tests {
             ("application/vnd.kubernetes.protobuf", None),
             ("application/cbor", None),
             ("text/html", None),
-            ("application/json;stream=watch", None),
+            ("application/json;stream=watch", Some(Json)),
+            ("application/json;stream=other", None),
         ] {
             assert_eq!(chosen(accept, Answer::Object).map(|it| it.0), expected, "{accept}");
         }
@@ -287,6 +305,15 @@ mod tests {
     }
 
     #[test]
+    fn pm2_wa22_er13_a_refusal_says_what_could_be_had() {
+        let refusal = |accept: &str, answer| negotiate(&headers(accept), answer).unwrap_err().message;
+        let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert!(refusal(single, Answer::List).starts_with("you requested PartialObjectMetadata, but the requested"));
+        assert!(refusal("application/yaml", Answer::Watch).ends_with("are accepted: application/json;stream=watch"));
+        assert!(refusal("text/html", Answer::Watch).ends_with("are accepted: application/json, application/yaml"));
+    }
+
+    #[test]
     fn er24_errors_are_json_unless_yaml_comes_first() {
         assert_eq!(negotiate_error(&headers("application/json;as=Table;v=v1;g=meta.k8s.io")), Encoding::Json);
         assert_eq!(negotiate_error(&headers("text/html")), Encoding::Json);
@@ -301,7 +328,7 @@ mod tests {
             (Some("Application/YAML"), Media::Yaml),
             (Some("application/merge-patch+json"), Media::MergePatch),
             (Some("application/strategic-merge-patch+json"), Media::Other),
-            (Some("application/vnd.kubernetes.protobuf"), Media::Other),
+            (Some("application/vnd.kubernetes.protobuf"), Media::Protobuf),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {

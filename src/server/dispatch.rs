@@ -14,13 +14,13 @@ use super::respond::{self, Response};
 use super::verbs::Call;
 use super::{App, documents, health, measure};
 use crate::k8s::{Details, Status, User};
-use crate::registry;
+use crate::registry::{self, Remarks};
 use crate::resource::{Lifetime, ResourceKind};
 
 /// Answers a request whose sender may make it.
 pub async fn dispatch(
     app: &App,
-    user: &User,
+    (user, remarks): (&User, &Remarks),
     parts: &Parts,
     info: &RequestInfo<'_>,
     body: Body,
@@ -31,7 +31,7 @@ pub async fn dispatch(
             let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
                 return Ok(respond::page_not_found());
             };
-            resource(app, user, parts, info, path, row, body).await
+            resource(app, (user, remarks), parts, info, path, row, body).await
         }
     }
 }
@@ -55,7 +55,7 @@ fn health(app: &App, probe: &str, check: Option<&str>, info: &RequestInfo<'_>) -
 
 async fn resource(
     app: &App,
-    user: &User,
+    (user, remarks): (&User, &Remarks),
     parts: &Parts,
     info: &RequestInfo<'_>,
     path: &ResourcePath,
@@ -75,6 +75,9 @@ async fn resource(
         "status" if row.status_subresource => true,
         _ => return Err(Status::not_found(row.resource, &path.name)),
     };
+    if let Some(why) = unusable(&path.name) {
+        return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {why}", path.name)));
+    }
     if row.lifetime == Lifetime::Action && (path.verb != Verb::Create || !path.name.is_empty()) {
         return Err(no_such_verb_of_an_action(path));
     }
@@ -84,7 +87,7 @@ async fn resource(
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let target =
         registry::Target { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
-    let call = Call { app, user, headers: &parts.headers, query: &info.query, target };
+    let call = Call { app, user, remarks, headers: &parts.headers, query: &info.query, target };
     match path.verb {
         Verb::Get => call.get().await,
         Verb::Update => call.update(body).await,
@@ -96,6 +99,16 @@ async fn resource(
         Verb::Delete => call.delete(body).await,
         Verb::DeleteCollection => call.delete_collection(body).await,
         Verb::Unknown => Err(Status::method_not_allowed(row.resource, "")),
+    }
+}
+
+/// Why no object can have this name, where a URL with it may mean something else (VB20).
+fn unusable(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        _ if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
     }
 }
 

@@ -14,8 +14,8 @@ use crate::registry::List;
 use crate::registry::table::{self, Columns, Include, Page, Printer, TableForm};
 use crate::resource::ResourceKind;
 
-/// Makes one item of a list.
-type Piece = Box<dyn FnMut(&Object) -> Bytes + Send>;
+/// Adds one item of a list.
+type Piece = Box<dyn FnMut(&Object, &mut Vec<u8>) + Send>;
 
 /// An answer of one object.
 pub fn object(
@@ -50,19 +50,25 @@ pub fn list(
     let (head, piece): (Bytes, Piece) = match accepted.form {
         Form::Whole => {
             let wording = row.wording();
-            (whole_head(row, &page), Box::new(move |object| wording.of(object)))
+            (whole_head(row, &page), Box::new(move |object, out| wording.write(object, out)))
         }
         Form::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
             let printer = Printer::of(row);
-            (printer.head(&form, &page, Columns::Named), Box::new(move |object| printer.row(&form, object)))
+            (
+                printer.head(&form, &page, Columns::Named),
+                Box::new(move |object, out| out.extend_from_slice(&printer.row(&form, object))),
+            )
         }
         Form::Metadata(version) => {
             let version = version.api_version();
-            (table::metadata_head(version, &page), Box::new(move |object| table::metadata(version, object)))
+            (
+                table::metadata_head(version, &page),
+                Box::new(move |object, out| out.extend_from_slice(&table::metadata(version, object))),
+            )
         }
     };
-    let stored_bytes = items.iter().map(|item| item.json.len()).sum::<usize>();
+    let stored_bytes = items.iter().map(|item| item.text.len()).sum::<usize>();
     let size = match accepted.form {
         Form::Whole if row.is_stored_version() => {
             let commas = items.len().saturating_sub(1);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderValue, header};
@@ -23,6 +23,8 @@ use crate::k8s::Object;
 const COMPRESS_BYTES_MIN: usize = 128 * 1024;
 /// About the size of one piece.
 const FRAME_BYTES: usize = 64 * 1024;
+/// By how much the last item may exceed that without the piece being copied to a larger place.
+const BEYOND_BYTES: usize = 16 * 1024;
 
 /// How long a body is going to be.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +59,7 @@ pub fn send(
 pub fn joined(
     head: Bytes,
     items: Vec<Arc<Object>>,
-    mut piece: impl FnMut(&Object) -> Bytes + Send,
+    mut add: impl FnMut(&Object, &mut Vec<u8>) + Send,
     tail: Bytes,
 ) -> impl Iterator<Item = Bytes> + Send {
     let mut head = Some(head);
@@ -65,19 +67,19 @@ pub fn joined(
     let mut items = items.into_iter().enumerate();
     std::iter::from_fn(move || {
         tail.as_ref()?;
-        let mut frame = BytesMut::with_capacity(FRAME_BYTES);
-        frame.put(head.take().unwrap_or_default());
+        let mut frame = Vec::with_capacity(FRAME_BYTES + BEYOND_BYTES);
+        frame.extend_from_slice(&head.take().unwrap_or_default());
         while frame.len() < FRAME_BYTES {
             let Some((i, item)) = items.next() else {
-                frame.put(tail.take().unwrap_or_default());
+                frame.extend_from_slice(&tail.take().unwrap_or_default());
                 break;
             };
             if i > 0 {
-                frame.put_u8(b',');
+                frame.push(b',');
             }
-            frame.put(piece(&item));
+            add(&item, &mut frame);
         }
-        Some(frame.freeze())
+        Some(Bytes::from(frame))
     })
 }
 

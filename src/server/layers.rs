@@ -16,18 +16,21 @@ use axum::extract::State;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::audit::{self, Stage};
+use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
-use super::{App, Peer, codec, dispatch, measure, unread};
+use super::{App, Peer, codec, dispatch, measure, pretty, unread};
 use crate::auth::{Attributes, Impersonation, Refused, Verdict};
 use crate::k8s::{Query, Status, User, duration};
-use crate::metrics;
+use crate::registry::Remarks;
+use crate::{metrics, telemetry};
 
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
@@ -36,9 +39,6 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const TIMED_OUT: &str = "request did not complete within the allotted timeout";
 /// LI3: 3 MiB, as kube-apiserver.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// What is read and thrown away behind a body that is too large, so that a client that sends it to the
-/// end before it listens finds its 413 and not a broken connection.
-const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How many requests may be worked on at a time (LI4).
 #[derive(Debug)]
@@ -72,6 +72,10 @@ pub struct Trail {
     /// What of it is audited.
     pub audited: OnceLock<audit::Scope>,
     pub body: OnceLock<Bytes>,
+    /// Set where the work on it panicked.
+    pub panicked: OnceLock<()>,
+    /// What webhooks had to say.
+    pub remarks: Remarks,
 }
 
 /// Answers any request; the one handler of the router.
@@ -80,20 +84,29 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let (mut parts, body) = request.into_parts();
     let (body, rest) = unread::lend(&parts, body);
     let audit_id = audit_id(&app, &parts);
-    if app.audit.as_ref().is_some_and(|audit| audit.wants_answers()) {
-        // What is written down is not packed.
+    let is_pretty = pretty::is_wanted(&parts);
+    if is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers()) {
+        // What is written down or indented is not packed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
     let parts = parts;
     let received_ms = app.clock.now_ms();
-    let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, ?audit_id);
+    let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, ?audit_id,
+        otel.name = Empty, otel.kind = Empty, http.response.status_code = Empty);
     let trail = Trail::default();
-    let info = RequestInfo::read(&parts.method, &parts.uri);
+    let info = check_headers(&parts.headers).and_then(|()| RequestInfo::read(&parts.method, &parts.uri));
+    if telemetry::is_exporting() {
+        trace(&app, &span, &parts, info.as_ref().ok());
+    }
     let outcome = match &info {
         Ok(info) => {
-            let seen = Seen { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
-            let guarded = AssertUnwindSafe(within_deadline(&seen, body)).catch_unwind();
-            guarded.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+            let context =
+                RequestContext { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+            let guarded = AssertUnwindSafe(within_deadline(&context, body)).catch_unwind();
+            guarded.instrument(span.clone()).await.unwrap_or_else(|panic| {
+                let _ = trail.panicked.set(());
+                Err(panicked(&*panic))
+            })
         }
         Err(status) => {
             drop(body);
@@ -108,9 +121,17 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
+    respond::warn(&mut response, &trail.remarks.warnings());
     if let Ok(info) = &info {
-        let seen = Seen { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
-        response = seen.written_down(response, started).await;
+        let context =
+            RequestContext { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+        response = context.record(response, started).await;
+    }
+    if is_pretty && !info.as_ref().is_ok_and(RequestInfo::is_watch) {
+        response = pretty::indented(response);
+    }
+    if telemetry::is_exporting() {
+        span.record("http.response.status_code", response.status().as_u16());
     }
     span.in_scope(|| access_log(&parts, response.status(), started));
     if parts.method == Method::HEAD {
@@ -120,6 +141,23 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// The server below ends HTTP/2 streams with more; over HTTP/1.1 it bounds what it reads at once, not their sum (LI5).
+fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    match bytes <= HEADER_LIST_BYTES_MAX as usize {
+        true => Ok(()),
+        false => Err(Status::failure(431, "RequestHeaderFieldsTooLarge", "the request's headers are too large")),
+    }
+}
+
+/// Puts the request into its caller's trace, under a name of which there are few (LG2).
+fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestInfo<'_>>) {
+    telemetry::follow(span, &parts.headers);
+    span.record("otel.kind", "server");
+    let asked = info.map(|info| measure::request(app, info, &parts.headers)).unwrap_or_default();
+    span.record("otel.name", format!("{} {}", asked.verb, asked.resource).trim());
 }
 
 /// The line for each request (LG1); method, URI and audit id are those of its span.
@@ -132,7 +170,7 @@ fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
 }
 
 /// A request while it is answered, with everything that is known of it.
-struct Seen<'a> {
+struct RequestContext<'a> {
     app: &'a App,
     parts: &'a Parts,
     info: &'a RequestInfo<'a>,
@@ -141,10 +179,10 @@ struct Seen<'a> {
     received_ms: i64,
 }
 
-impl Seen<'_> {
+impl RequestContext<'_> {
     /// Counts the answer, and audits it.
-    async fn written_down(&self, mut response: Response, started: Instant) -> Response {
-        let asked = measure::request(self.app, self.info);
+    async fn record(&self, mut response: Response, started: Instant) -> Response {
+        let asked = measure::request(self.app, self.info, &self.parts.headers);
         let code = response.status().as_u16();
         metrics::request(&asked, code, started.elapsed(), http_body::Body::size_hint(response.body()).exact());
         if matches!(code, 429 | 504) {
@@ -153,9 +191,13 @@ impl Seen<'_> {
         let is_open_watch = self.info.is_watch() && code == 200;
         let held = is_open_watch.then(|| metrics::long_running(&asked));
         let Some((audit, scope)) = self.audited(code) else {
-            return if is_open_watch { until_the_end(response, held) } else { response };
+            return if is_open_watch { hold_until_end(response, held) } else { response };
         };
-        let stage = if is_open_watch { Stage::ResponseStarted } else { Stage::ResponseComplete };
+        let stage = match (is_open_watch, self.trail.panicked.get()) {
+            (true, _) => Stage::ResponseStarted,
+            (false, Some(())) => Stage::Panic,
+            (false, None) => Stage::ResponseComplete,
+        };
         let mut answer = None;
         if (scope.wants_answer() || code >= 400) && !is_open_watch {
             let (head, body) = response.into_parts();
@@ -173,7 +215,7 @@ impl Seen<'_> {
         }
         let mut last = self.entry(Stage::ResponseComplete);
         last.code = Some(code);
-        until_the_end(response, (held, Some(audit::AtTheEnd::new(audit, scope, last, Arc::clone(&self.app.clock)))))
+        hold_until_end(response, (held, Some(audit::AtTheEnd::new(audit, scope, last, Arc::clone(&self.app.clock)))))
     }
 
     /// Where and how much is audited. Whoever was not let in is nobody to the policy.
@@ -218,7 +260,7 @@ impl Seen<'_> {
 }
 
 /// Keeps something until the last piece of an answer has left, or nobody wants it any more.
-fn until_the_end<T: Send + 'static>(response: Response, kept: T) -> Response {
+fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
     let (head, body) = response.into_parts();
     // The closure owns what is kept; the body owns the closure.
     let body = body.map_frame(move |frame| {
@@ -257,19 +299,19 @@ fn panicked(panic: &(dyn Any + Send)) -> Status {
     Status::failure(500, "InternalError", shown)
 }
 
-async fn within_deadline(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
-    if seen.info.is_watch() {
-        return admitted(seen, body).await;
+async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
+    if context.info.is_watch() {
+        return admitted(context, body).await;
     }
-    let deadline = deadline(&seen.info.query)?;
-    match tokio::time::timeout(deadline, admitted(seen, body)).await {
+    let deadline = deadline(&context.info.query)?;
+    match tokio::time::timeout(deadline, admitted(context, body)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Status::timeout(TIMED_OUT, 0)),
     }
 }
 
-async fn admitted(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
-    let Seen { app, parts, info, trail, .. } = *seen;
+async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
+    let RequestContext { app, parts, info, trail, .. } = *context;
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes = info.attributes(&method);
     let is_open = app.authorizer.is_open(&attributes);
@@ -279,7 +321,7 @@ async fn admitted(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
         None => return Err(unauthorized(parts)),
     };
     let _ = trail.user.set(Arc::clone(&user));
-    let body = seen.begin_audit(&user, &attributes, body).await?;
+    let body = context.begin_audit(&user, &attributes, body).await?;
     let user = match Impersonation::read(&parts.headers)? {
         Some(wish) => {
             let user = impersonate(app, info, &user, wish).await?;
@@ -302,7 +344,7 @@ async fn admitted(seen: &Seen<'_>, body: Body) -> Result<Response, Status> {
             Some((place, metrics::in_flight(if info.is_read_only() { "readOnly" } else { "mutating" })))
         }
     };
-    dispatch::dispatch(app, &user, parts, info, body).await
+    dispatch::dispatch(app, (&user, &trail.remarks), parts, info, body).await
 }
 
 /// None: nobody.
@@ -358,11 +400,10 @@ fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
 }
 
-/// Reads a body to its end, within the bound.
+/// Reads a body to its end, within the bound. What is left of one that is too large, `unread` throws away.
 pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > BODY_BYTES_MAX as u64 {
-        discard(&mut body, DISCARD_BYTES_MAX).await;
         return Err(Status::too_large(BODY_BYTES_MAX));
     }
     let mut whole = BytesMut::new();
@@ -371,7 +412,6 @@ pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
         let frame = frame.map_err(|error| Status::bad_request(format!("failed to read the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + data.len() > BODY_BYTES_MAX {
-            discard(&mut body, DISCARD_BYTES_MAX).await;
             return Err(Status::too_large(BODY_BYTES_MAX));
         }
         // Most bodies are one frame, which need not be copied.
@@ -385,14 +425,6 @@ pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
         }
     }
     Ok(first.unwrap_or_else(|| whole.freeze()))
-}
-
-pub(super) async fn discard(body: &mut Body, mut bytes_max: usize) {
-    while let Some(Ok(frame)) = body.frame().await {
-        let size = frame.data_ref().map_or(0, Bytes::len);
-        let Some(left) = bytes_max.checked_sub(size) else { return };
-        bytes_max = left;
-    }
 }
 
 #[cfg(test)]

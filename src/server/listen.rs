@@ -1,37 +1,36 @@
-//! Connections: accepted up to a bound, shaken hands with inside a deadline, served over HTTP/1.1 or
+//! Connections: accepted up to a bound (`connections`), shaken hands with inside a deadline, served over HTTP/1.1 or
 //! HTTP/2 as ALPN says, and drained at the end (SH1).
 
-use std::convert::Infallible;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustls::ServerConnection;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::Tls;
+use super::connections::{Answer, ConnectionLimits, Connections, Reason, Seat};
+use super::cork::Cork;
+use super::linger::{self, Lent};
 use crate::auth::Certificate;
-use crate::metrics;
+use crate::{metrics, telemetry};
 
-/// Further clients wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 4096;
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// For the head of a request over HTTP/1.1, counted from the end of the request before (LI5).
-const HEADER_READ_MAX: Duration = Duration::from_secs(32);
 /// Watches of one client share one connection: a fleet's agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// Upstream's (LI5): a front proxy sends one header for each group of a user, and some have thousands.
-const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
+/// Upstream's (LI5). Over HTTP/1.1 a little more is read before `layers` counts. A front proxy sends one header for each group of a user, and some have thousands.
+pub(super) const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// What a client may send ahead on one request, and on all requests of a connection together.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -43,6 +42,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long requests in flight may take to end once the server shuts down.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How long a connection without requests is kept once its peer was asked to leave.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// Pause after the system refused a connection, which it does again at once when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,8 +53,17 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Its key is the peer's; what it proves is looked at with each request.
     pub certificate: Option<Certificate>,
+    is_http2: bool,
     /// Cancelled when the connection should end after the requests that are running.
     pub(super) leave: CancellationToken,
+}
+
+impl Peer {
+    fn of(address: SocketAddr, session: &ServerConnection) -> Peer {
+        let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
+        let is_http2 = session.alpn_protocol() == Some(b"h2");
+        Peer { address, certificate: chain.map(Certificate::new), is_http2, leave: CancellationToken::new() }
+    }
 }
 
 /// The two steps of shutting down: from `begin` on the server is not ready any more; after the delay it
@@ -79,99 +89,175 @@ impl Shutdown {
     }
 }
 
-/// Serves until `shutdown` begins, and returns when the last request has ended or `DRAIN_MAX` is over.
-/// `delay` is the time for which requests are still taken after that, so that load balancers notice.
-pub async fn run(listener: TcpListener, tls: Tls, router: Router, shutdown: Shutdown, delay: Duration) {
-    let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// How and when connections are served.
+pub struct Terms {
+    pub limits: ConnectionLimits,
+    pub shutdown: Shutdown,
+    /// For which requests are still taken after the shutdown has begun, so that load balancers notice.
+    pub delay: Duration,
+}
+
+/// Serves until the shutdown begins, and returns when the last request has ended or `DRAIN_MAX` is over.
+pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) {
+    let Terms { limits, shutdown, delay } = terms;
+    let tasks = TaskTracker::new();
+    let connections = Connections::new(limits.connections_max);
+    let closing = shutdown.closing.clone();
+    let front = Arc::new(Front { tls, router, limits, closing, connections: Arc::clone(&connections) });
     let last_accept = async {
         shutdown.begun.cancelled().await;
         tokio::time::sleep(delay).await;
     };
     tokio::pin!(last_accept);
     loop {
-        let place = tokio::select! {
-            place = places.clone().acquire_owned() => place.expect("the semaphore is never closed"),
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = &mut last_accept => break,
         };
-        let (stream, address) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "failed to accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
-            () = &mut last_accept => break,
-        };
-        let (tls, router, closing) = (tls.clone(), router.clone(), shutdown.closing.clone());
-        connections.spawn(async move {
-            serve_connection(stream, address, tls, router, closing).await;
-            drop(place);
-        });
+        match accepted {
+            Ok((stream, address)) => {
+                // Who finds no place is told by the end of the connection, at once.
+                let Some(place) = connections.admit() else { continue };
+                let front = Arc::clone(&front);
+                tasks.spawn(async move {
+                    front.serve(stream, address, &place.seat).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                connections.make_room();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
     drop(listener);
     shutdown.closing.cancel();
-    connections.close();
-    if tokio::time::timeout(DRAIN_MAX, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "requests were still running after {DRAIN_MAX:?}: cut off");
+    tasks.close();
+    if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "requests were still running after {DRAIN_MAX:?}: cut off");
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    address: SocketAddr,
+/// What all connections of a listener share.
+struct Front {
     tls: Tls,
     router: Router,
+    limits: ConnectionLimits,
     closing: CancellationToken,
-) {
-    // Small writes (a watch event, a created object) must not wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(HANDSHAKE_MAX, TlsAcceptor::from(tls.current()).accept(stream));
-    let stream = tokio::select! {
-        shaken = handshake => match shaken {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                metrics::tls_handshake_failed();
-                return tracing::debug!(%address, %error, "the TLS handshake failed");
+    connections: Arc<Connections>,
+}
+
+/// A request came on a connection that is being closed for others: it was not begun.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is closed")]
+struct Evicted;
+
+impl Front {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: &Arc<Seat>) {
+        // Small writes (a watch event, a created object) must not wait for the acknowledgement of the one before.
+        let _ = stream.set_nodelay(true);
+        let served = async {
+            if let Some(stream) = self.shake_hands(stream, address).await {
+                let peer = Arc::new(Peer::of(address, stream.get_ref().1));
+                let (stream, mut returned) = linger::lend(stream);
+                self.answer(stream, &peer, seat).await;
+                if let Ok(stream) = returned.try_recv() {
+                    linger::end(stream).await;
+                }
             }
-            Err(_) => {
-                metrics::tls_handshake_failed();
-                return tracing::debug!(%address, "the TLS handshake took too long");
-            }
-        },
-        () = closing.cancelled() => return,
-    };
-    let (_, session) = stream.get_ref();
-    let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
-    let leave = CancellationToken::new();
-    let _held = metrics::connection();
-    let builder = connection_builder(session.alpn_protocol() == Some(b"h2"));
-    let peer = Arc::new(Peer { address, certificate: chain.map(Certificate::new), leave: leave.clone() });
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        let response = router.clone().oneshot(request.map(Body::new));
-        async move { response.await as Result<Response<Body>, Infallible> }
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = async { tokio::select! { () = closing.cancelled() => {}, () = leave.cancelled() => {} } } => {
-            connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(DRAIN_MAX, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
-            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = seat.evicted() => tracing::debug!(%address, "an idle connection was closed: others want in"),
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%address, %error, "the connection broke off");
+    }
+
+    async fn shake_hands(&self, stream: TcpStream, address: SocketAddr) -> Option<TlsStream<TcpStream>> {
+        let handshake = TlsAcceptor::from(self.tls.current()).accept(stream);
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.limits.handshake_max, handshake) => shaken,
+            () = self.closing.cancelled() => return None,
+        };
+        match shaken {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => tracing::debug!(%address, %error, "the TLS handshake failed"),
+            Err(_) => self.connections.closed(Reason::Timeout, "the TLS handshake took too long"),
+        }
+        metrics::tls_handshake_failed();
+        None
+    }
+
+    async fn answer(&self, stream: Lent<TlsStream<TcpStream>>, peer: &Arc<Peer>, seat: &Arc<Seat>) {
+        let _held = metrics::connection();
+        let (address, is_http2) = (peer.address, peer.is_http2);
+        let builder = connection_builder(is_http2, &self.limits);
+        let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Arc::clone(peer));
+            let response = self.router.clone().oneshot(request.map(Body::new));
+            let busy = seat.begin();
+            async move {
+                let busy = busy.ok_or(Evicted)?;
+                let response = response.await.unwrap_or_else(|never| match never {});
+                Ok::<_, Evicted>(response.map(|body| Answer { body, _busy: busy }))
+            }
+        });
+        let mut connection =
+            std::pin::pin!(builder.serve_connection(TokioIo::new(Cork::new(stream, is_http2)), service));
+        let why = tokio::select! {
+            ended = connection.as_mut() => return self.ended(address, ended),
+            () = self.closing.cancelled() => None,
+            () = peer.leave.cancelled() => None,
+            () = seat.idle_for(self.limits.idle_max) => Some(Reason::Idle),
+        };
+        if let Some(reason) = why {
+            metrics::connection_closed(reason.as_str());
+        }
+        connection.as_mut().graceful_shutdown();
+        // A peer that has not begun to speak, or does not listen, is not waited for.
+        let farewell = async {
+            tokio::time::sleep(FAREWELL_MAX).await;
+            seat.idle_for(FAREWELL_MAX).await;
+        };
+        tokio::select! {
+            ended = connection => self.ended(address, ended),
+            () = farewell => {}
+            () = tokio::time::sleep(DRAIN_MAX) => {}
+        }
+    }
+
+    fn ended(&self, address: SocketAddr, ended: Result<(), Box<dyn Error + Send + Sync>>) {
+        let Err(error) = ended else { return };
+        let why = telemetry::with_causes(&*error);
+        tracing::debug!(%address, why, "the connection broke off");
+        let Some(error) = error.downcast_ref::<hyper::Error>() else { return };
+        if error.is_timeout() {
+            self.connections.closed(Reason::Timeout, &why);
+        } else if !is_broken(error) {
+            self.connections.closed(Reason::Protocol, &why);
+        }
     }
 }
 
-fn connection_builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
+/// Whether the peer just went away, which peers may do.
+fn is_broken(error: &hyper::Error) -> bool {
+    let is_io = causes(error).any(|cause| cause.is::<std::io::Error>());
+    is_io
+        || error.is_incomplete_message()
+        || error.is_closed()
+        || error.is_canceled()
+        || error.is_user()
+        || error.is_shutdown()
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        let error: &'a (dyn Error + 'static) = *error;
+        error.source()
+    })
+}
+
+fn connection_builder(is_http2: bool, limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
     let builder = auto::Builder::new(TokioExecutor::new());
     if is_http2 {
         let mut builder = builder.http2_only();
@@ -188,7 +274,7 @@ fn connection_builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
         builder
     } else {
         let mut builder = builder.http1_only();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_READ_MAX);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read_max);
         builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_LIST_BYTES_MAX as usize);
         builder
     }

@@ -2,15 +2,16 @@
 //!
 //! *Invariant:* a client cannot make new series: what is not served is counted without its names (ME5).
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header};
 
 use super::App;
 use super::request_info::{RequestInfo, Target, Verb};
 use super::respond::{self, Response};
 use crate::metrics;
+use crate::resource::Lifetime;
 
 /// Labels of a request.
-pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>) -> metrics::Request<'a> {
+pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
     let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
     let Target::Resource(path) = &info.target else {
         return metrics::Request { verb: method(info.method), dry_run, ..metrics::Request::default() };
@@ -21,7 +22,9 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>) -> metrics::Request<'a>
         Verb::Watch => "WATCH",
         Verb::Create => "POST",
         Verb::Update => "PUT",
+        Verb::Patch if is_apply(headers) => "APPLY",
         Verb::Patch => "PATCH",
+        // Not DELETECOLLECTION: kube-apiserver goes by the method, too, and tells them apart by scope (ME4).
         Verb::Delete | Verb::DeleteCollection => "DELETE",
         Verb::Unknown => "OTHER",
     };
@@ -30,12 +33,18 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>) -> metrics::Request<'a>
     };
     let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
         (false, _) => "resource",
+        // What is created has a name, be it only in the body.
+        _ if path.verb == Verb::Create => "resource",
         (true, false) => "namespace",
         (true, true) => "cluster",
     };
     let subresource = if path.subresource == "status" { "status" } else { "" };
     let (group, resource) = (row.resource.group(), row.resource.resource());
     metrics::Request { verb, dry_run, group, version: row.version, resource, subresource, scope }
+}
+
+fn is_apply(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"application/apply-patch"))
 }
 
 fn method(method: &Method) -> &'static str {
@@ -52,8 +61,8 @@ fn method(method: &Method) -> &'static str {
 /// All metrics, those that are read off the state among them (ME1).
 pub fn answer(app: &App) -> Response {
     let view = app.registry.cache().view();
-    for row in app.registry.kinds().rows() {
-        metrics::objects(&row.resource.to_string(), view.count(row.resource, None));
+    for row in app.registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
+        metrics::objects(row.resource.group(), row.resource.resource(), view.count(row.resource, None));
     }
     respond::with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::text())
 }

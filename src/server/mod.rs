@@ -5,27 +5,33 @@
 
 pub mod audit;
 pub mod codec;
+mod cork;
+mod connections;
 mod dispatch;
 mod documents;
 mod forms;
 mod frames;
 mod health;
 mod layers;
+mod linger;
 mod listen;
 mod measure;
+mod pretty;
 pub mod request_info;
 mod respond;
 mod tls;
 mod unread;
 mod verbs;
 mod watch_stream;
+mod write;
 
 use std::sync::Arc;
 
+pub use connections::ConnectionLimits;
 pub use documents::Documents;
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
-pub use listen::{Peer, Shutdown, run};
+pub use listen::{Peer, Shutdown, Terms, run};
 pub use tls::{Tls, TlsError, signature_algorithms};
 
 use crate::auth::{Authenticator, Authorizer};

@@ -108,6 +108,8 @@ impl<'a> RequestInfo<'a> {
         let Target::Resource(path) = &self.target else {
             return Attributes::Path { verb: lower_method, path: self.path };
         };
+        let selects = matches!(path.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let selector = |name| self.query.text(name).filter(|_| selects).unwrap_or_default();
         Attributes::Resource(ResourceAttributes {
             verb: path.verb.as_str(),
             group: &path.group,
@@ -116,6 +118,8 @@ impl<'a> RequestInfo<'a> {
             subresource: &path.subresource,
             namespace: &path.namespace,
             name: if path.name.is_empty() { &path.selected_name } else { &path.name },
+            field_selector: selector("fieldSelector"),
+            label_selector: selector("labelSelector"),
         })
     }
 }

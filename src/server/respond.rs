@@ -26,7 +26,9 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
 
 /// For a path that leads nowhere (VB9).
 pub fn page_not_found() -> Response {
-    text(StatusCode::NOT_FOUND, "404 page not found\n")
+    let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 pub fn with_type(code: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {

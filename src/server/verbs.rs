@@ -4,23 +4,24 @@
 //! options, then the media type, then the body.
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 
 use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
+use super::write::{Form as BodyForm, Verb, Write};
 use super::{App, forms, layers, watch_stream};
 use crate::auth::{Attributes, ResourceAttributes, Verdict};
 use crate::clock::Clock;
-use crate::k8s::{self, DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
-use crate::registry::{Deleted, MayCreate, Target, Written};
+use crate::k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
+use crate::registry::{Caller, Deleted, MayCreate, Remarks, Target, Written};
 use crate::resource::Lifetime;
 
 /// One request for a kind.
 pub struct Call<'a> {
     pub app: &'a App,
     pub user: &'a User,
+    pub remarks: &'a Remarks,
     pub headers: &'a HeaderMap,
     pub query: &'a Query<'a>,
     pub target: Target,
@@ -29,8 +30,6 @@ pub struct Call<'a> {
 const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
 const PATCH_MEDIA: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-/// How much of a body that cannot be read is shown to its sender (VB18).
-const SHOWN_CHARS_MAX: usize = 64;
 
 impl Call<'_> {
     pub async fn get(&self) -> Result<Response, Status> {
@@ -61,17 +60,15 @@ impl Call<'_> {
         };
         let accepted = self.negotiate(answer)?;
         let options = self.write_options("CreateOptions")?;
-        let body = self.object(body).await?;
-        let written = self.app.registry.create(self.user, &self.target, body, &options).await?;
-        self.written(&written, accepted)
+        let form = self.body_form()?;
+        self.write(Verb::Create(form), body, options, accepted).await
     }
 
     pub async fn update(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.write_options("UpdateOptions")?;
-        let body = self.object(body).await?;
-        let written = self.app.registry.update(self.user, &self.target, body, &options).await?;
-        self.written(&written, accepted)
+        let form = self.body_form()?;
+        self.write(Verb::Update(form), body, options, accepted).await
     }
 
     pub async fn patch(&self, body: Body) -> Result<Response, Status> {
@@ -86,9 +83,7 @@ impl Call<'_> {
             Media::MergePatch => Patch::merge,
             _ => return Err(Status::unsupported_media_type(&PATCH_MEDIA)),
         };
-        let patch = read(&layers::read_body(body).await?)?;
-        let written = self.app.registry.patch(self.user, &self.target, patch, &options).await?;
-        self.written(&written, accepted)
+        self.write(Verb::Patch(read), body, options, accepted).await
     }
 
     /// Server-side apply. Whoever applies what is not there creates it, and must be allowed to (PA14).
@@ -97,17 +92,32 @@ impl Call<'_> {
         let options = WriteOptions::from_query("PatchOptions", self.query)?;
         options.require_manager()?;
         let text = layers::read_body(body).await?;
-        let body = k8s::Body::from_yaml(&text)
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-        let apply = |body, may| self.app.registry.apply(self.user, &self.target, body, &options, may);
-        let written = match apply(body.clone(), MayCreate::Unknown).await? {
+        let apply = async |may| {
+            let write = Write { verb: Verb::Apply(may), text: text.clone(), options: options.clone() };
+            write.carry_out(&self.app.registry, self.caller(), &self.target).await
+        };
+        let written = match apply(MayCreate::Unknown).await? {
             Some(written) => Some(written),
             None => {
                 self.authorize_create().await?;
-                apply(body, MayCreate::Yes).await?
+                apply(MayCreate::Yes).await?
             }
         };
         let written = written.ok_or_else(|| Status::internal("an apply was neither made nor refused"))?;
+        self.written(&written, accepted)
+    }
+
+    async fn write(
+        &self,
+        verb: Verb,
+        body: Body,
+        options: WriteOptions,
+        accepted: Accepted,
+    ) -> Result<Response, Status> {
+        let text = layers::read_body(body).await?;
+        let write = Write { verb, text, options };
+        let written = write.carry_out(&self.app.registry, self.caller(), &self.target).await?;
+        let written = written.ok_or_else(|| Status::internal("a write was neither made nor refused"))?;
         self.written(&written, accepted)
     }
 
@@ -121,6 +131,7 @@ impl Call<'_> {
             subresource: "",
             namespace: self.target.namespace.as_deref().unwrap_or_default(),
             name: self.target.name.as_deref().unwrap_or_default(),
+            ..ResourceAttributes::default()
         });
         match self.app.authorizer.decide(self.user, &attributes).await {
             Verdict::Allow(_) => Ok(()),
@@ -138,7 +149,7 @@ impl Call<'_> {
     pub async fn delete(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.delete_options(body).await?;
-        match self.app.registry.delete(self.user, &self.target, &options).await? {
+        match self.app.registry.delete(self.caller(), &self.target, &options).await? {
             Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
             Deleted::Pending(object) => {
                 let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -151,8 +162,12 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::List)?;
         let which = ListOptions::from_query(self.query)?;
         let options = self.delete_options(body).await?;
-        let list = self.app.registry.delete_collection(self.user, &self.target, &which, &options).await?;
+        let list = self.app.registry.delete_collection(self.caller(), &self.target, &which, &options).await?;
         forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        Caller { user: self.user, remarks: self.remarks }
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -170,54 +185,24 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// The object in a body.
-    async fn object(&self, body: Body) -> Result<k8s::Body, Status> {
-        let media = self.body_media()?;
-        let text = layers::read_body(body).await?;
-        let (format, read) = match media {
-            BodyMedia::Json => ("json", k8s::Body::from_json(&text)),
-            BodyMedia::Yaml => ("yaml", k8s::Body::from_yaml(&text)),
-        };
-        read.map_err(|error| {
-            let (kind, shown) = (self.target.row.kind, shown(&text));
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; \
-                 {format} parse error: {error} ({shown})"
-            ))
-        })
-    }
-
     async fn delete_options(&self, body: Body) -> Result<DeleteOptions, Status> {
         let text = layers::read_body(body).await?;
         if text.is_empty() {
             return DeleteOptions::from_query_and_body(self.query, None);
         }
-        let read = match self.body_media()? {
-            BodyMedia::Json => k8s::Body::from_json(&text),
-            BodyMedia::Yaml => k8s::Body::from_yaml(&text),
-        };
-        let body = read.map_err(|error| Status::bad_request(error.to_string()))?;
+        let body = self
+            .body_form()?
+            .read(&text)
+            .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?;
         DeleteOptions::from_query_and_body(self.query, Some(body.value))
     }
 
-    fn body_media(&self) -> Result<BodyMedia, Status> {
+    fn body_form(&self) -> Result<BodyForm, Status> {
         match codec::media(self.headers) {
-            Media::Json => Ok(BodyMedia::Json),
-            Media::Yaml => Ok(BodyMedia::Yaml),
+            Media::Json => Ok(BodyForm::Json),
+            Media::Yaml => Ok(BodyForm::Yaml),
+            Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyForm::Protobuf(shape)),
             _ => Err(Status::unsupported_media_type(&BODY_MEDIA)),
         }
     }
-}
-
-enum BodyMedia {
-    Json,
-    Yaml,
-}
-
-/// The start of a body, as upstream shows it.
-fn shown(text: &Bytes) -> String {
-    if text.is_empty() {
-        return "<empty>".to_owned();
-    }
-    String::from_utf8_lossy(text).chars().take(SHOWN_CHARS_MAX).collect()
 }

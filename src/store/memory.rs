@@ -105,6 +105,10 @@ impl Store for MemoryStore {
         Ok(log.swept < log.compacted)
     }
 
+    async fn probe(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn bounds(&self) -> Result<Bounds, Error> {
         let log = self.log();
         Ok(Bounds { last: log.heads.last, compacted: log.compacted })

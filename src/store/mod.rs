@@ -15,7 +15,7 @@ mod sqlite;
 mod table;
 
 pub use memory::MemoryStore;
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteStore, backup};
 pub use table::{Column, Table};
 
 /// What a change did to its key.
@@ -127,6 +127,9 @@ pub trait Store: Send + Sync + 'static {
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
     async fn bounds(&self) -> Result<Bounds, Error>;
+
+    /// Whether changes could be stored now: found out by making something durable that is no change.
+    async fn probe(&self) -> Result<(), Error>;
 
     /// The newest revision whose change is older than `time_ms`; zero if there is none.
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;

@@ -15,7 +15,7 @@ use crate::store::{self, Replacement, Span};
 
 use super::load;
 use super::window::{Event, Expired};
-use super::{Cache, Interest, Subscriber};
+use super::{Cache, Subscriber};
 
 pub struct Backlog {
     cache: Cache,
@@ -57,7 +57,7 @@ impl Backlog {
 
     /// A subscriber that goes on from here, once a window reaches back to here.
     pub fn join(&self) -> Option<Subscriber> {
-        self.cache.subscribe(Interest::Kinds(vec![self.resource]), self.position).ok()
+        self.cache.follow(self.resource, self.position).ok()
     }
 
     /// The events of the next page, oldest first. None of them may be of the kind.

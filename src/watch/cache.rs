@@ -43,8 +43,10 @@ pub(super) struct Past {
 
 struct Kind {
     window: Window,
-    /// The revision of the newest event.
+    /// The revision of the newest event,
     moved: watch::Sender<Revision>,
+    /// and of the newest at the last beat.
+    beaten: Arc<watch::Sender<Revision>>,
 }
 
 impl Cache {
@@ -98,7 +100,8 @@ impl Cache {
         let _ = tip.wait_for(|&tip| tip >= revision).await;
     }
 
-    /// A cursor that gives everything of interest after a revision, which may also be still to come.
+    /// A cursor that gives everything of interest after a revision, which may also be still to come. It is woken by
+    /// every commit of interest.
     pub fn subscribe(&self, interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
         let feeds = match &interest {
             Interest::All => vec![self.shared.tip.subscribe()],
@@ -108,6 +111,15 @@ impl Cache {
             }
         };
         let subscriber = Subscriber::new(self.clone(), interest, after, feeds);
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+
+    /// As `subscribe`, for one kind of which there may be thousands of watchers: all are woken together, for several
+    /// commits where these follow soon (`beat`).
+    pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
+        let feed = self.write().kind(resource).beaten.subscribe();
+        let subscriber = Subscriber::new(self.clone(), Interest::Kinds(vec![resource]), after, vec![feed]);
         subscriber.check()?;
         Ok(subscriber)
     }
@@ -136,6 +148,26 @@ impl Cache {
         }
         drop(past);
         self.shared.tip.send_replace(revision);
+    }
+
+    /// Wakes those who follow a kind of which there is news since the last beat; how many.
+    pub(super) fn wake_followers(&self) -> usize {
+        // Told outside the lock, for which the writer would have to wait.
+        let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
+            self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), *kind.moved.borrow())).collect();
+        let mut woken = 0;
+        for (beaten, newest) in kinds {
+            if *beaten.borrow() < newest {
+                beaten.send_replace(newest);
+                woken += beaten.receiver_count();
+            }
+        }
+        woken
+    }
+
+    /// The newest view's revision, whenever it moves.
+    pub(super) fn tip(&self) -> watch::Receiver<Revision> {
+        self.shared.tip.subscribe()
     }
 
     /// Fills the windows at start-up, with events up to the view's revision.
@@ -200,9 +232,11 @@ impl Past {
 
     fn kind(&mut self, resource: GroupResource) -> &mut Kind {
         let (start, revision) = (self.start, self.revision);
-        self.kinds
-            .entry(resource)
-            .or_insert_with(|| Kind { window: Window::new(start), moved: watch::channel(revision).0 })
+        self.kinds.entry(resource).or_insert_with(|| Kind {
+            window: Window::new(start),
+            moved: watch::Sender::new(revision),
+            beaten: Arc::new(watch::Sender::new(revision)),
+        })
     }
 
     fn remember(&mut self, events: &[Arc<Event>]) {

@@ -28,6 +28,10 @@ pub struct Limits {
     pub backlog_rows_max: usize,
     /// found among this many revisions: a quiet kind must not have the whole log walked at once.
     pub backlog_revisions_max: usize,
+    /// Between two beats of `Cache::follow`: for each follower that was woken,
+    pub beat_per_follower: Duration,
+    /// and at the most.
+    pub beat_max: Duration,
     /// Exact past states kept ready; others in the window are made when asked for.
     pub past_views_max: usize,
     /// The log forgets superseded rows older than this,
@@ -54,6 +58,8 @@ impl Default for Limits {
             backlog_page_bytes: 256 << 10,
             backlog_rows_max: 1024,
             backlog_revisions_max: 10_000,
+            beat_per_follower: Duration::from_micros(100),
+            beat_max: Duration::from_millis(100),
             past_views_max: 64,
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,

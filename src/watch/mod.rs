@@ -12,6 +12,7 @@
 //! knowledge of kinds, selectors or HTTP.
 
 mod backlog;
+mod beat;
 mod cache;
 mod compaction;
 mod limits;
@@ -33,7 +34,7 @@ pub use limits::Limits;
 pub use subscriber::{Interest, Subscriber};
 pub use view::View;
 pub use window::{Event, EventKind, Expired};
-pub use writer::{Atomicity, Draft, Expect, Rejected, Write, WriteError, Writer};
+pub use writer::{Atomicity, Draft, Expect, Fence, Rejected, Write, WriteError, Writer};
 
 /// The writer's loop. Ends well when the last `Writer` is gone and what was queued is written; an error
 /// or a panic in it means that nothing can be written any more, and the process should stop.

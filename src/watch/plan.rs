@@ -61,7 +61,7 @@ impl Group {
             created,
             previous: previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision),
             time_ms: self.time_ms,
-            object: object.json.clone(),
+            object: object.text.whole(),
         });
         let event = Event { revision, kind, object: object.clone(), previous, time_ms: self.time_ms };
         self.view.apply(&event);

@@ -24,6 +24,8 @@ pub struct Subscriber {
     interest: Interest,
     /// Everything of interest up to here was given.
     cursor: Revision,
+    /// Nothing waited when it last looked. What has come since, it is told.
+    caught_up: bool,
     /// One of these moves with every event of interest.
     feeds: Vec<watch::Receiver<Revision>>,
 }
@@ -35,7 +37,7 @@ impl Subscriber {
         after: Revision,
         feeds: Vec<watch::Receiver<Revision>>,
     ) -> Subscriber {
-        Subscriber { cache, interest, cursor: after, feeds }
+        Subscriber { cache, interest, cursor: after, caught_up: false, feeds }
     }
 
     /// All events after the last one given, oldest first and never none; a long backlog comes in parts.
@@ -43,13 +45,15 @@ impl Subscriber {
     /// event.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
+            if self.caught_up {
+                self.moved().await;
+            }
             // Marked as seen before looking, so that what comes in between wakes at once.
             self.feeds.iter_mut().for_each(|feed| drop(feed.borrow_and_update()));
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            self.moved().await;
         }
     }
 
@@ -80,23 +84,25 @@ impl Subscriber {
         for window in past.windows(&self.interest) {
             events.extend(window.after(self.cursor).take(limit).cloned());
         }
-        let caught_up = past.revision();
+        let revision = past.revision();
         drop(past);
         // The first `limit` of all kinds are among the first `limit` of each.
         events.sort_unstable_by_key(|event| event.revision);
         events.truncate(limit);
+        self.caught_up = events.len() < limit;
         self.cursor = match events.last() {
-            Some(last) if events.len() == limit => last.revision,
-            _ => self.cursor.max(caught_up),
+            Some(last) if !self.caught_up => last.revision,
+            _ => self.cursor.max(revision),
         };
         Ok(events)
     }
 
     async fn moved(&mut self) {
-        if self.feeds.is_empty() {
-            return std::future::pending().await;
-        }
         // The senders live in the cache that this holds, so a feed never ends.
-        let _ = select_all(self.feeds.iter_mut().map(|feed| Box::pin(feed.changed()))).await;
+        match self.feeds.as_mut_slice() {
+            [] => std::future::pending().await,
+            [feed] => drop(feed.changed().await),
+            feeds => drop(select_all(feeds.iter_mut().map(|feed| Box::pin(feed.changed()))).await),
+        }
     }
 }

@@ -86,5 +86,5 @@ impl Window {
 /// What an event holds on to: its object with what surrounds the text.
 fn weight(event: &Event) -> usize {
     const BESIDE_THE_TEXT: usize = 512;
-    event.object.json.len() + BESIDE_THE_TEXT
+    event.object.text.content().len() + BESIDE_THE_TEXT
 }

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::Instrument;
 
 use crate::clock::Clock;
 use crate::k8s::{Document, Key, Object, Revision};
 use crate::metrics;
 use crate::store::{self, Store};
 
-use super::compaction;
 use super::plan::{Group, Outcome};
 use super::{Cache, Limits};
+use super::{beat, compaction};
 
 /// What becomes of the other writes of a call when one is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,9 @@ impl Draft {
     }
 }
 
+/// Whether a write may still be stored; asked last thing before it is.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Why a write was not done, with the state that stood in its way.
 #[derive(Debug)]
 pub enum Rejected {
@@ -77,6 +81,9 @@ pub enum WriteError {
     /// the write appears later all the same.
     #[error("nothing can be written now")]
     Unavailable(#[source] Arc<store::Error>),
+    /// The fence that the call came with does not hold any more. Nothing of it was stored.
+    #[error("this replica does not hold the lease")]
+    Fenced,
     /// The writer has stopped.
     #[error("the writer has stopped")]
     Closed,
@@ -97,6 +104,7 @@ const QUEUE_UNIT: usize = 1024;
 struct Call {
     writes: Vec<Write>,
     atomicity: Atomicity,
+    fence: Option<Fence>,
     bytes: usize,
     caller: Caller,
 }
@@ -114,16 +122,27 @@ impl Writer {
     /// the newest view. Outcomes are in the order of `writes`; a later write of the call sees the earlier
     /// ones. Dropping the future does not take the writes back.
     pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Outcome>, WriteError> {
+        self.commit_behind(None, writes, atomicity).await
+    }
+
+    /// As `commit`, but nothing is stored unless the fence holds when it is the call's turn.
+    pub async fn commit_behind(
+        &self,
+        fence: Option<Fence>,
+        writes: Vec<Write>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Outcome>, WriteError> {
         let bytes = writes.iter().map(|write| write.draft.document().len()).sum();
         let units = u32::try_from(bytes / QUEUE_UNIT).unwrap_or(u32::MAX).min(self.room_max);
         let room = self.room.clone().try_acquire_many_owned(units).map_err(|_| WriteError::Busy)?;
         let (answer, answered) = oneshot::channel();
-        let call = Call { writes, atomicity, bytes, caller: Caller { answer, _room: room } };
+        let call = Call { writes, atomicity, fence, bytes, caller: Caller { answer, _room: room } };
         self.queue.try_send(call).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => WriteError::Busy,
             mpsc::error::TrySendError::Closed(_) => WriteError::Closed,
         })?;
-        answered.await.unwrap_or(Err(WriteError::Closed))
+        let span = tracing::debug_span!("write", bytes);
+        answered.instrument(span).await.unwrap_or(Err(WriteError::Closed))
     }
 }
 
@@ -138,12 +157,14 @@ pub(super) fn start(
     let (queue, calls) = mpsc::channel(limits.queue_calls_max);
     let room_max = u32::try_from(limits.queue_bytes_max / QUEUE_UNIT).unwrap_or(u32::MAX);
     let room = Arc::new(Semaphore::new(room_max as usize));
+    let beat = beat::run(cache.clone(), limits.clone());
     let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), limits.clone());
     let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms };
     let run = async move {
         tokio::select! {
             ended = turn.run() => ended,
             never = compaction => match never {},
+            never = beat => match never {},
         }
     };
     (Writer { queue, room, room_max }, run)
@@ -205,6 +226,10 @@ impl Turn {
         let mut group = Group::after(&self.cache.view(), self.time_ms);
         let mut answers = Vec::with_capacity(calls.len());
         for call in calls {
+            if call.fence.is_some_and(|is_held| !is_held()) {
+                let _ = call.caller.answer.send(Err(WriteError::Fenced));
+                continue;
+            }
             answers.push((call.caller, group.add(call.writes, call.atomicity)));
         }
         if !group.changes.is_empty()
@@ -223,7 +248,8 @@ impl Turn {
     /// The inner error costs this group, the outer one ends the writer.
     async fn commit(&mut self, group: Group) -> Result<Option<store::Error>, store::Error> {
         let started = Instant::now();
-        let committed = self.store.commit(&group.changes).await;
+        let span = tracing::debug_span!("store_commit", changes = group.changes.len());
+        let committed = self.store.commit(&group.changes).instrument(span).await;
         metrics::store_commit(group.changes.len(), started.elapsed(), committed.is_ok());
         let Err(error) = committed else {
             self.publish(group);

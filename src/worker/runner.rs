@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::queue::{Next, Queue};
 use super::{Work, Worked};
+
 use crate::clock::Clock;
 use crate::k8s::Key;
 use crate::metrics;
@@ -106,7 +108,8 @@ impl Runner {
             let name = self.work.name();
             let timed = async move {
                 let started = Instant::now();
-                let worked = work.await;
+                let span = tracing::debug_span!("work", worker = name, keys = keys.len());
+                let worked = work.instrument(span).await;
                 metrics::worked(name, keys.len(), started.elapsed());
                 (keys, worked)
             };

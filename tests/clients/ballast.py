@@ -111,4 +111,5 @@ class Ballast:
             return self.stop()
         self.process.kill()
         self.process.wait()
-        print(f"the server's files are kept in {self.folder}")
+        lines = self.log.read_text(errors="replace").splitlines()
+        print("the server's last lines:", *lines[-20:], f"its files are kept in {self.folder}", sep="\n")

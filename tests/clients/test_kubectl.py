@@ -122,6 +122,18 @@ def test_every_field_of_every_kind_is_explained(kubectl):
     assert "field \"nothing\" does not exist" in kubectl.fail("explain", "rb.spec.nothing")
 
 
+def test_users_ask_who_they_are_and_what_they_may(kubectl):
+    assert "ballast-admin" in kubectl.run("auth", "whoami")
+    assert kubectl.run("auth", "can-i", "create", "resourcebindings.work.karmada.io") == "yes\n"
+    assert kubectl.run("auth", "can-i", "get", "/metrics") == "yes\n"
+    as_jane = ("--as=jane", "--as-group=system:authenticated")
+    assert "*.*" in kubectl.run("auth", "can-i", "--list")
+    # Without a policy file nobody but the administrator may do anything, but ask.
+    assert "jane" in kubectl.run("auth", "whoami", *as_jane)
+    assert kubectl.ends("auth", "can-i", "list", "resourcebindings.work.karmada.io", *as_jane, code=1)[0] == "no\n"
+    assert "cannot list resource" in kubectl.fail("get", "rb", *as_jane)
+
+
 # -- reading
 
 

@@ -1,10 +1,14 @@
 //! `cargo sim -- --seed N --steps M [--seeds K]`: the seeded simulation of the tests, with other seeds and
-//! longer lives. Exit status 1, and the whole life on standard error, where something is wrong at its end.
+//! longer lives. Exit status 1, and each life in which something is wrong on standard error.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 #[path = "../suite/stories/fleet.rs"]
 mod fleet;
+#[path = "../suite/stories/fleet_sight.rs"]
+mod fleet_sight;
+#[path = "../suite/stories/fleet_simulation.rs"]
+mod fleet_simulation;
 #[path = "../suite/stories/simulation.rs"]
 mod simulation;
 #[path = "../suite/stories/world.rs"]
@@ -32,12 +36,18 @@ struct Args {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let args = Args::parse();
+    let mut outcome = ExitCode::SUCCESS;
     for seed in args.seed..args.seed.saturating_add(args.seeds) {
-        if let Err(fault) = simulation::live(seed, args.steps).await {
-            eprintln!("{fault}");
-            return ExitCode::FAILURE;
+        let karmada = simulation::live(seed, args.steps, simulation::Faults::All).await;
+        let fleet = fleet_simulation::live(seed, args.steps).await;
+        if karmada.is_ok() && fleet.is_ok() {
+            println!("seed {seed}: {} steps, and everything settled", args.steps);
+            continue;
         }
-        println!("seed {seed}: {} steps, and everything settled", args.steps);
+        for fault in [karmada, fleet].into_iter().filter_map(Result::err) {
+            eprintln!("{fault}");
+        }
+        outcome = ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    outcome
 }

@@ -32,6 +32,28 @@ fn every_row_has_its_test_or_its_reason() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// docs/security.md names the test of each claim: `room::its_name`, and `…` where the name is cut.
+#[test]
+fn every_claim_of_security_names_a_test_that_there_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let tests = test_names(root);
+    let cells = document.lines().skip_while(|line| *line != "## Where it is tested");
+    let named: Vec<&str> = cells.flat_map(|line| line.split('`').skip(1).step_by(2)).filter_map(last_part).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named {
+        let known = match name.strip_suffix('…') {
+            Some(start) => tests.iter().any(|test| test.starts_with(start)),
+            None => tests.contains(name),
+        };
+        assert!(known, "there is no test {name}");
+    }
+}
+
+fn last_part(path: &str) -> Option<&str> {
+    path.rsplit_once("::").map(|(_, name)| name)
+}
+
 /// The ids at the beginning of a name: `st1_and_st2_status_is_kept` carries st1 and st2.
 fn rows_of(name: &str) -> Vec<String> {
     let is_row = |word: &str| {

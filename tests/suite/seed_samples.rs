@@ -118,10 +118,18 @@ async fn c3_r114_r117_r118_the_samples_name_of_the_observed_group_is_an_unknown_
     let sample = sample!("scheduling-groups-status");
     let api = Api::start().await;
     api.create(sample.clone(), FieldValidation::Ignore).await.unwrap();
-    let written = api.put_status(sample).await.unwrap();
+    // What a workload reports is its own: any field, known to nobody here.
+    let mut sample = sample;
+    sample["status"]["aggregatedStatus"][0]["status"]["phase"] = json!({"deeply": [{"nested": true}]});
+    let written = api.put_status(sample.clone()).await.unwrap();
     assert_eq!(written.warnings, ["unknown field \"status.SchedulerObservedAffinityName\""]);
     let status = &tree(&written)["status"];
+    assert_eq!(status["aggregatedStatus"], sample["status"]["aggregatedStatus"]);
+    for field in ["clusterName", "applied", "health", "status"] {
+        assert!(!status["aggregatedStatus"][0][field].is_null(), "{field} in {status}");
+    }
     assert_eq!(status["aggregatedStatus"][0]["status"]["updatedReplicas"], 2);
+    assert_contains(&status["conditions"], &sample["status"]["conditions"]);
     assert_eq!(status["conditions"][1]["reason"], "BindingScheduled", "old reasons are kept (C4)");
 }
 

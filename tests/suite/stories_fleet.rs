@@ -56,10 +56,10 @@ impl World {
     async fn task(&self, spec: Value) {
         let object = json!({"apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
                             "metadata": {"name": "again"}, "spec": spec});
-        let Value::Object(object) = object else { unreachable!() };
+        let Value::Object(mut object) = object else { unreachable!() };
         let clock: Arc<dyn Clock> = self.clock.clone();
         let action = RescheduleTasks::new(self.client.clone(), clock);
-        action.create(&User::component("story"), &object, false).await.unwrap();
+        action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 
     /// Runs the workers and the agents on the clusters until nothing happens any more.
@@ -133,13 +133,14 @@ impl World {
     }
 
     fn get(&self, key: &Key) -> Option<Value> {
-        self.client.view().get(key).map(|object| serde_json::from_slice(&object.json).unwrap())
+        self.client.view().get(key).map(|object| serde_json::from_slice(object.text.content()).unwrap())
     }
 
     fn all(&self, resource: GroupResource) -> Vec<(Key, Value)> {
         let view = self.client.view();
-        let read =
-            |object: &Arc<ballast::k8s::Object>| (object.key.clone(), serde_json::from_slice(&object.json).unwrap());
+        let read = |object: &Arc<ballast::k8s::Object>| {
+            (object.key.clone(), serde_json::from_slice(object.text.content()).unwrap())
+        };
         view.list(resource, None).map(read).collect()
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("k8s", &[]),
     ("clock", &["k8s"]),
-    ("telemetry", &[]),
+    ("telemetry", &["metrics"]),
     ("metrics", &[]),
     ("engine", &["k8s"]),
     ("resource", &["k8s"]),
@@ -19,25 +19,27 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("watch", &["k8s", "store", "clock", "metrics"]),
     ("registry", &["k8s", "resource", "store", "watch", "clock"]),
     ("auth", &["k8s", "clock", "metrics"]),
-    ("actions", &["k8s", "api", "registry", "watch", "clock"]),
+    // A review is answered by whoever decides about requests.
+    ("actions", &["k8s", "api", "auth", "registry", "resource", "watch", "clock"]),
     ("worker", &["k8s", "watch", "clock", "metrics"]),
     ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
     ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "events", "clock", "metrics"]),
     ("controllers", &["k8s", "api", "registry", "watch", "worker", "events", "clock"]),
-    ("host", &["k8s", "auth", "events", "registry", "worker", "clock", "metrics"]),
+    ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
 ];
 
 /// A crate that only these rooms may use.
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["server", "cli"]),
-    ("hyper", &["server", "cli"]),
+    ("hyper", &["server", "telemetry", "cli"]),
+    ("opentelemetry", &["telemetry"]),
     ("sqlx", &["store"]),
     ("clap", &["cli"]),
     ("prometheus", &["metrics"]),
     ("kube", &["host"]),
     ("k8s_openapi", &["host"]),
-    ("rustls", &["server", "auth", "cli"]),
+    ("rustls", &["server", "auth", "telemetry", "cli"]),
 ];
 
 /// No async, no clock, no log in here.

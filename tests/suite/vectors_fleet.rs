@@ -1,5 +1,5 @@
 //! The recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`): every case of every group, through
-//! lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten.
+//! lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten; none is decided otherwise.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,12 +7,6 @@ use std::path::Path;
 use ballast::cli::simulate_fleet::simulate_fleet;
 use flate2::read::GzDecoder;
 use serde_json::Value;
-
-/// Cases that differ on purpose, with the upstream defect that each avoids.
-pub const DIFFERENCES: &[(&str, &str)] = &[(
-    "preferred-affinity-a-056",
-    "-3 * (1 - 5/6) is -0.5 and rounds away from zero to -1; upstream's float64 comes out at -0.4999… and rounds to 0",
-)];
 
 #[test]
 fn every_recorded_cycle_ends_as_it_did_upstream() {
@@ -75,13 +69,8 @@ fn check(prepare: impl Fn(&mut Value)) {
             seen += 1;
             let differences = compare(&case["expect"], &simulate_fleet(&case).unwrap());
             let id = case["id"].as_str().unwrap();
-            let is_known = DIFFERENCES.iter().any(|(known, _)| *known == id);
-            match (differences.is_empty(), is_known) {
-                (true, false) | (false, true) => {}
-                (true, true) => failures.push(format!("{group}/{id}: listed as different, but it is not")),
-                (false, false) => {
-                    failures.push(format!("{group}/{id} ({}):\n{}", case["note"], differences.join("\n")));
-                }
+            if !differences.is_empty() {
+                failures.push(format!("{group}/{id} ({}):\n{}", case["note"], differences.join("\n")));
             }
         }
     }

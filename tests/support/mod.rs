@@ -25,3 +25,9 @@ pub async fn wait_for<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) ->
     });
     asked.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
+
+/// What a series of `/metrics` stands at; 0 where it is not there.
+pub fn metric(text: &str, series: &str) -> f64 {
+    let values = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse::<f64>().ok());
+    values.sum()
+}

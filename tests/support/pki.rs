@@ -44,10 +44,19 @@ impl Ca {
 
     /// Signs a serving certificate for these names.
     pub fn server(&self, folder: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
+        self.server_with(folder, names, |_| {})
+    }
+
+    pub fn server_with(
+        &self,
+        folder: &Path,
+        names: &[&str],
+        shape: impl FnOnce(&mut CertificateParams),
+    ) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.sign(folder, params, |_| {})
+        self.sign(folder, params, shape)
     }
 
     fn sign(

@@ -8,6 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use ballast::cli::client::{Client, Credentials};
+use serde_json::Value;
+
+/// Generous: the machine may be busy with other things.
+pub const WITHIN: Duration = Duration::from_secs(60);
 
 pub struct ServerProcess {
     process: Child,
@@ -68,6 +72,11 @@ impl ServerProcess {
         self.process.wait().expect("it is our child")
     }
 
+    /// Waits for an end that it came to by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        self.process.wait().expect("it is our child")
+    }
+
     /// Resident set, in bytes.
     pub fn resident_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
@@ -75,14 +84,18 @@ impl ServerProcess {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("a number") * 1024
     }
 
-    /// User and system time so far, in the kernel's ticks of 10 ms.
+    /// User and system time so far.
     pub fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("Linux");
-        let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
-        let ticks: u64 =
-            after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
-        Duration::from_millis(ticks * 10)
+        cpu_of(&self.process.id().to_string())
     }
+}
+
+/// User and system time of a process, or of `thread-self`, in the kernel's ticks of 10 ms.
+pub fn cpu_of(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("Linux");
+    let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
+    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 impl Drop for ServerProcess {
@@ -91,4 +104,16 @@ impl Drop for ServerProcess {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Waits until an object at `path` is as wanted, and returns it.
+pub async fn wait(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let mut found = Value::Null;
+    let watch = client.watch(path, |event| {
+        found = event["object"].clone();
+        wanted(&found)
+    });
+    let seen = tokio::time::timeout(WITHIN, watch).await;
+    assert!(matches!(seen, Ok(Ok(true))), "{path}: {seen:?}");
+    found
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballast::clock::ManualClock;
 use ballast::k8s::{Body, FieldValidation, GetOptions, Status, User, WriteOptions};
-use ballast::registry::{Registry, Target, Written};
+use ballast::registry::{Caller, Registry, Remarks, Target, Written};
 use ballast::store::MemoryStore;
 use ballast::{api, watch};
 use serde_json::{Map, Value};
@@ -29,7 +29,8 @@ impl Api {
     pub async fn create(&self, object: Value, validation: FieldValidation) -> Result<Written, Status> {
         let target = self.target(&object, None);
         let options = WriteOptions { field_validation: validation, ..WriteOptions::default() };
-        self.registry.create(&User::default(), &target, body(object), &options).await
+        let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+        self.registry.create(caller, &target, body(object), &options).await
     }
 
     /// PUT to `/status`, onto whatever version is stored.
@@ -38,14 +39,15 @@ impl Api {
         let target = Target { status: true, ..self.target(&object, Some(name)) };
         let stored = self.get(&object).await;
         object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
-        self.registry.update(&User::default(), &target, body(object), &WriteOptions::default()).await
+        let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+        self.registry.update(caller, &target, body(object), &WriteOptions::default()).await
     }
 
     pub async fn get(&self, object: &Value) -> Value {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let target = self.target(object, Some(name));
         let found = self.registry.get(&target, &GetOptions::default()).await.expect("it is there");
-        serde_json::from_slice(&found.json).expect("JSON")
+        serde_json::from_slice(&found.text.whole()).expect("JSON")
     }
 
     fn target(&self, object: &Value, name: Option<String>) -> Target {
@@ -59,7 +61,7 @@ impl Api {
 }
 
 pub fn tree(written: &Written) -> Value {
-    serde_json::from_slice(&written.object.json).expect("JSON")
+    serde_json::from_slice(&written.object.text.whole()).expect("JSON")
 }
 
 fn body(object: Value) -> Body {

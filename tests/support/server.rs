@@ -1,4 +1,4 @@
-//! The real composition in this process: real TLS on a free port, certificates in a temporary folder.
+//! The real composition in this process, but for the workers: real TLS on a free port, certificates in a temporary folder.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::auth::{Authenticator, Authorizer, ClientCa, Trust};
+use ballast::actions::RescheduleTasks;
+use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
+use ballast::k8s::{GroupResource, User};
 use ballast::registry::Registry;
-use ballast::server::{self, App, Check, Documents, InFlight, Shutdown, Tls};
+use ballast::server::audit::Audit;
+use ballast::server::{self, App, Check, ConnectionLimits, Documents, InFlight, Shutdown, Terms, Tls};
 use ballast::store::{MemoryStore, SqliteStore, Store};
 use ballast::watch::{Limits, Task};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -21,6 +24,8 @@ use tokio::task::JoinHandle;
 
 use super::raw::Raw;
 
+const TASKS: GroupResource = GroupResource::new("rescheduletasks.task.karmada.io");
+
 /// What a test wants different.
 #[derive(Default)]
 pub struct Options {
@@ -29,6 +34,10 @@ pub struct Options {
     pub delay: Duration,
     pub database: Database,
     pub limits: Limits,
+    pub connections: ConnectionLimits,
+    pub audit: Option<Arc<Audit>>,
+    /// Who decides about users other than the administrator; without it they may do nothing.
+    pub policy: Option<Policy>,
     /// Certificates and databases of an earlier server, to go on from.
     pub folder: Option<TempDir>,
 }
@@ -44,6 +53,8 @@ pub struct TestServer {
     pub address: SocketAddr,
     pub files: Files,
     pub shutdown: Shutdown,
+    /// For workers that a test runs turn by turn.
+    pub registry: Arc<Registry>,
     running: JoinHandle<()>,
     writer: Task,
     folder: TempDir,
@@ -67,14 +78,26 @@ impl TestServer {
             Database::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("ballast.db"), &[]).await.unwrap()),
         };
         let (cache, writer, task) = ballast::watch::open(store, clock.clone(), options.limits).await.unwrap();
-        let kinds = Arc::new(ballast::api::kinds());
+        let kinds = Arc::new(ballast::api::standalone_kinds());
+        let authorizer = Arc::new(match options.policy {
+            Some(policy) => Authorizer::new(policy.into(), Vec::new()),
+            None => Authorizer::default(),
+        });
         let shutdown = Shutdown::default();
+        let documents = Documents::of(&kinds);
+        let registry = Registry::new(kinds, cache, writer, clock.clone());
+        let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), clock.clone());
+        let mut registry = registry.with_action(TASKS, Arc::new(tasks));
+        for (kind, action) in ballast::actions::reviews(&authorizer) {
+            registry = registry.with_action(kind, action);
+        }
+        let registry = Arc::new(registry);
         let app = App {
-            documents: Documents::of(&kinds),
-            registry: Arc::new(Registry::new(kinds, cache, writer, clock.clone())),
+            documents,
+            registry: Arc::clone(&registry),
             authenticator: Arc::new(Authenticator::new(trust, clock.clone())),
-            authorizer: Arc::new(Authorizer::default()),
-            audit: None,
+            authorizer,
+            audit: options.audit,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
             checks: options.checks,
@@ -83,8 +106,9 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
-        let serving = server::run(listener, tls, server::router(app), shutdown.clone(), options.delay);
-        TestServer { address, files, shutdown, running: tokio::spawn(serving), writer: task, folder }
+        let terms = Terms { limits: options.connections, shutdown: shutdown.clone(), delay: options.delay };
+        let serving = server::run(listener, tls, server::router(app), terms);
+        TestServer { address, files, shutdown, registry, running: tokio::spawn(serving), writer: task, folder }
     }
 
     /// A kube-rs client with the kubeconfig that the server wrote.
@@ -137,12 +161,15 @@ impl TestServer {
 
     /// Shuts down, waits until everything has ended and written, and returns what is left on disk.
     pub async fn stop(self) -> TempDir {
-        self.shutdown.begin();
+        let TestServer { shutdown, registry, running, writer, folder, .. } = self;
+        shutdown.begin();
+        // The writer ends when nobody is left who could write.
+        drop(registry);
         let drained = async {
-            self.running.await.unwrap();
-            self.writer.await.unwrap().unwrap();
+            running.await.unwrap();
+            writer.await.unwrap().unwrap();
         };
         tokio::time::timeout(Duration::from_secs(30), drained).await.expect("drains in time");
-        self.folder
+        folder
     }
 }

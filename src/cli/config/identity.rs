@@ -61,7 +61,8 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_ANONYMOUS_AUTH", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub anonymous_auth: Option<bool>,
 
-    /// Who may do what (YAML) on a server on its own; without it only members of system:masters may
+    /// Who may do what (YAML) on a server on its own. Without it members of system:masters may do everything, and others
+    /// read what is served and ask about themselves
     #[arg(long, env = "BALLAST_AUTHORIZATION_POLICY_FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 //! A server on its own knows its development CA, a token file and a policy file. Behind a host cluster it
 //! knows whom that cluster knows, and asks it; the development CA lets nobody in then.
 
+mod expiry;
 mod sources;
 
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use self::sources::Sources;
+use self::sources::{Followed, Sources};
 use super::config::{HostArgs, ServeArgs};
 use super::{UsageError, certs};
-use crate::auth::{AccessReviews, Authenticator, Authorizer, Policy, Rule, TokenReviews};
+use crate::auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
 use crate::clock::Clock;
 use crate::events::Sink;
 use crate::host::{AuthenticationConfig, Host, HostEvents, Lease, Namespaces, Place, Reviews, Terms, Webhooks};
@@ -29,7 +30,8 @@ pub struct Identity {
     /// The host cluster, if there is one.
     pub host: Option<Host>,
     pub background: JoinSet<()>,
-    is_config_read: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    /// What readiness depends on here: behind a host cluster, knowing whom it lets in and whom it has asked.
+    pub checks: Vec<Check>,
 }
 
 impl HostArgs {
@@ -67,17 +69,21 @@ impl Identity {
             }
         };
         let development_ca = development.as_ref().filter(|_| is_alone).map(|files| files.ca_cert.clone());
-        let is_config_read = config_map
-            .clone()
-            .map(|data| Arc::new(move || !data.borrow().is_empty()) as Arc<dyn Fn() -> bool + Send + Sync>);
+        let is_config_read = config_map.clone().map(|data| {
+            let why = "the host cluster has not said whom it lets in";
+            check("authentication-config", move || !data.borrow().is_empty(), why)
+        });
         let sources = Sources { certificate, key, development_ca, args: args.identity.clone(), config_map };
         let material = sources.read()?;
         let trust = material.trust()?;
         let tls = material.tls(&trust)?;
         let authenticator = Arc::new(authenticator(args, trust, authentication, clock));
         let authorizer = Arc::new(authorizer(args, material.policy()?, authorization));
-        background.spawn(sources.follow(material, tls.clone(), authenticator.clone(), authorizer.clone()));
-        Ok(Identity { tls, authenticator, authorizer, development, host: main, background, is_config_read })
+        let followed =
+            Followed { tls: tls.clone(), authenticator: authenticator.clone(), authorizer: authorizer.clone() };
+        background.spawn(sources.follow(material, followed, Arc::clone(clock)));
+        let checks = is_config_read.into_iter().collect();
+        Ok(Identity { tls, authenticator, authorizer, development, host: main, background, checks })
     }
 
     /// Who else has a say in what clients write.
@@ -85,9 +91,16 @@ impl Identity {
         let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
         let namespaces = Namespaces::new(host);
         self.background.spawn(namespaces.clone().follow());
-        let webhooks = Arc::new(Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle));
-        if args.admission_webhooks {
+        let calls = args.admission_webhooks;
+        let webhooks = Arc::new(Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle, calls));
+        if calls {
             self.background.spawn(Arc::clone(&webhooks).follow());
+            let known = Arc::clone(&webhooks);
+            self.checks.push(check(
+                "admission-webhooks",
+                move || known.is_ready(),
+                "the webhook configurations were not read yet",
+            ));
         }
         Some(webhooks)
     }
@@ -124,16 +137,10 @@ impl Identity {
         };
         Ok(Some(Lease::new(host, terms)))
     }
+}
 
-    /// What readiness depends on here: behind a host cluster, knowing whom it lets in.
-    pub fn checks(&self) -> Vec<Check> {
-        let Some(is_read) = self.is_config_read.clone() else { return Vec::new() };
-        let probe = move || match is_read() {
-            true => Ok(()),
-            false => Err("the host cluster has not said whom it lets in".to_owned()),
-        };
-        vec![Check::new("authentication-config", Counts::Ready, probe)]
-    }
+fn check(name: &'static str, is_so: impl Fn() -> bool + Send + Sync + 'static, otherwise: &'static str) -> Check {
+    Check::new(name, Counts::Ready, move || if is_so() { Ok(()) } else { Err(otherwise.to_owned()) })
 }
 
 /// Whom to ask what.
@@ -150,18 +157,22 @@ impl Hosts {
             let _already_there = rustls::crypto::ring::default_provider().install_default();
         }
         let main = match args.place() {
-            Some(place) => Some(Host::connect(&place).await?),
+            Some(place) => Some(connect(&place).await?),
             None => None,
         };
         let mut own = [&args.authentication_kubeconfig, &args.authorization_kubeconfig].map(|_| main.clone());
         for (host, path) in own.iter_mut().zip([&args.authentication_kubeconfig, &args.authorization_kubeconfig]) {
             if let Some(path) = path {
-                *host = Some(Host::connect(&Place::Kubeconfig(path.clone())).await?);
+                *host = Some(connect(&Place::Kubeconfig(path.clone())).await?);
             }
         }
         let [authentication, authorization] = own;
         Ok(Hosts { main, authentication, authorization })
     }
+}
+
+async fn connect(place: &Place) -> Result<Host, UsageError> {
+    Host::connect(place).await.map_err(UsageError::because)
 }
 
 async fn authentication_config(args: &HostArgs, host: &Host) -> anyhow::Result<AuthenticationConfig> {
@@ -195,14 +206,14 @@ fn authenticator(
 
 /// A policy file was asked for in so many words, so it decides even where a host cluster could.
 fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
-    let rule = match (policy, host) {
-        (Some(policy), _) => Rule::Policy(Arc::new(policy).into()),
+    let mode = match (policy, host) {
+        (Some(policy), _) => policy.into(),
+        (None, None) => Policy::default().into(),
         (None, Some(host)) => {
             let yes = args.host.authorization_webhook_cache_authorized_ttl.0;
             let no = args.host.authorization_webhook_cache_unauthorized_ttl.0;
-            Rule::Reviews(AccessReviews::new(Arc::new(Reviews::new(host)), yes, no))
+            Mode::Reviews(AccessReviews::new(Arc::new(Reviews::new(host)), yes, no))
         }
-        (None, None) => Rule::Masters,
     };
-    Authorizer::new(rule, args.identity.authorization_always_allow_paths.clone())
+    Authorizer::new(mode, args.identity.authorization_always_allow_paths.clone())
 }

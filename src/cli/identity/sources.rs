@@ -13,8 +13,11 @@ use anyhow::{Context, bail};
 use http::HeaderName;
 use tokio::sync::watch;
 
+use super::expiry::Expiry;
 use crate::auth::{Authenticator, Authorizer, ClientCa, FrontProxy, HeaderNames, Policy, TokenFile, Trust};
+use crate::cli::UsageError;
 use crate::cli::config::IdentityArgs;
+use crate::clock::Clock;
 use crate::host::Data;
 use crate::metrics;
 use crate::server::{Tls, signature_algorithms};
@@ -30,6 +33,13 @@ pub struct Sources {
     pub development_ca: Option<PathBuf>,
     pub args: IdentityArgs,
     pub config_map: Option<watch::Receiver<Data>>,
+}
+
+/// Who is told what changed.
+pub struct Followed {
+    pub tls: Tls,
+    pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<Authorizer>,
 }
 
 /// What was read, not yet understood.
@@ -55,14 +65,14 @@ impl Sources {
         let args = &self.args;
         let data = self.config_map.as_ref().map(|data| data.borrow().clone()).unwrap_or_default();
         let client_ca = match (&args.client_ca_file, data.get("client-ca-file"), &self.development_ca) {
-            (Some(path), _, _) => Some(read(path)?),
+            (Some(path), _, _) => Some(read_cas(path)?),
             (None, Some(pem), _) => Some(pem.clone().into_bytes()),
             (None, None, Some(path)) => Some(read(path)?),
             (None, None, None) => None,
         };
         let proxy = match &args.requestheader_client_ca_file {
             Some(path) => Some(Proxy {
-                ca: read(path)?,
+                ca: read_cas(path)?,
                 allowed_names: args.requestheader_allowed_names.clone(),
                 headers: headers_of_flags(args)?,
             }),
@@ -80,27 +90,26 @@ impl Sources {
     }
 
     /// Follows all of it for as long as it is polled.
-    pub async fn follow(
-        mut self,
-        mut known: Material,
-        tls: Tls,
-        authenticator: Arc<Authenticator>,
-        authorizer: Arc<Authorizer>,
-    ) {
+    pub async fn follow(mut self, mut known: Material, followed: Followed, clock: Arc<dyn Clock>) {
         let mut last_fault = None;
+        let mut expiry = Expiry::of(&known.certificate);
         loop {
+            expiry.look(clock.now());
             self.wait().await;
             let renewed = self.read().and_then(|material| {
                 if material == known {
                     return Ok(None);
                 }
-                material.apply(&tls, &authenticator, &authorizer).map(|()| Some(material))
+                material.apply(&followed).map(|()| Some(material))
             });
             match renewed {
                 Ok(None) => last_fault = None,
                 Ok(Some(material)) => {
                     tracing::info!("certificates, CAs, tokens or rules changed, and count from now on");
                     metrics::trust_reloaded("success");
+                    if material.certificate != known.certificate {
+                        expiry = Expiry::of(&material.certificate);
+                    }
                     (known, last_fault) = (material, None);
                 }
                 Err(error) => {
@@ -143,25 +152,27 @@ impl Material {
                 headers,
             })
         });
-        let tokens =
-            self.tokens.as_deref().map(TokenFile::parse).transpose().context("failed to use the token file")?;
+        let tokens = self.tokens.as_deref().map(TokenFile::parse).transpose();
+        let tokens = tokens.context("failed to use the token file").map_err(UsageError::because)?;
         Ok(Trust { client_ca, front_proxy: proxy.transpose()?, tokens: tokens.unwrap_or_default() })
     }
 
     pub fn tls(&self, trust: &Trust) -> anyhow::Result<Tls> {
-        Tls::new(&self.certificate, &self.key, &trust.subjects()).context(BELONG)
+        let tls = Tls::new(&self.certificate, &self.key, &trust.subjects()).context(BELONG);
+        Ok(tls.map_err(UsageError::because)?)
     }
 
     pub fn policy(&self) -> anyhow::Result<Option<Policy>> {
-        self.policy.as_deref().map(Policy::parse).transpose().context("failed to use the authorization policy")
+        let policy = self.policy.as_deref().map(Policy::parse).transpose();
+        Ok(policy.context("failed to use the authorization policy").map_err(UsageError::because)?)
     }
 
-    fn apply(&self, tls: &Tls, authenticator: &Authenticator, authorizer: &Authorizer) -> anyhow::Result<()> {
+    fn apply(&self, to: &Followed) -> anyhow::Result<()> {
         let (trust, policy) = (self.trust()?, self.policy()?);
-        tls.renew(&self.certificate, &self.key, &trust.subjects()).context(BELONG)?;
-        authenticator.replace(trust);
+        to.tls.renew(&self.certificate, &self.key, &trust.subjects()).context(BELONG)?;
+        to.authenticator.replace(trust);
         if let Some(policy) = policy {
-            authorizer.replace(policy);
+            to.authorizer.replace(policy);
         }
         Ok(())
     }
@@ -226,10 +237,17 @@ fn header_names(
     })
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("failed to read {}", path.display()))
+fn read(path: &Path) -> Result<Vec<u8>, UsageError> {
+    fs::read(path).with_context(|| format!("failed to read {}", path.display())).map_err(UsageError::because)
 }
 
-fn read_text(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+fn read_text(path: &Path) -> Result<String, UsageError> {
+    fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display())).map_err(UsageError::because)
+}
+
+/// Looked at here too, where the name of the file is known.
+fn read_cas(path: &Path) -> Result<Vec<u8>, UsageError> {
+    let pem = read(path)?;
+    ca(&pem).with_context(|| format!("failed to use {} as CAs", path.display())).map_err(UsageError::because)?;
+    Ok(pem)
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use self::plan::{Plan, Unhealthy};
 use super::commit_each;
-use super::eviction_task::{APPLICATION_FAILURE, evict, preserved, suppresses_deletion};
+use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, suppresses_deletion};
 use super::noted::Noted;
 use crate::api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, GracefulEvictionTask, RESOURCE_BINDINGS};
@@ -100,7 +100,7 @@ fn judge(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now
     let known = unhealthy.remove(key).unwrap_or_default();
     let object = view.get(key).filter(|object| !object.deleting);
     let Some((object, binding)) =
-        object.and_then(|object| Some((object, serde_json::from_slice::<AnyBinding>(&object.json).ok()?)))
+        object.and_then(|object| Some((object, serde_json::from_slice::<AnyBinding>(object.text.content()).ok()?)))
     else {
         return (Next::Done, None, None);
     };
@@ -145,21 +145,18 @@ fn evicted(
         RESOURCE_BINDINGS => "resource-binding-application-failover-controller",
         _ => "cluster-resource-binding-application-failover-controller",
     };
-    let before = || binding.spec.clusters.iter().map(|target| target.name.clone()).collect();
     for cluster in &plan.leave {
-        let state = preserved(behavior.state_preservation.as_ref(), cluster, &binding.status.aggregated_status)?;
-        let task = GracefulEvictionTask {
+        let mut task = GracefulEvictionTask {
             from_cluster: cluster.clone(),
             purge_mode: Some(mode),
             reason: APPLICATION_FAILURE.to_owned(),
             producer: producer.to_owned(),
             grace_period_seconds: behavior.grace_period_seconds.filter(|_| mode == PurgeMode::Gracefully),
             suppress_deletion: suppresses_deletion(mode),
-            clusters_before_failover: if state.is_empty() { Vec::new() } else { before() },
-            preserved_label_state: state,
             creation_timestamp: Some(now),
             ..GracefulEvictionTask::default()
         };
+        preserve(behavior.state_preservation.as_ref(), binding, &mut task)?;
         evict(&mut tree, task).ok_or("it is not there any more")?;
     }
     tracing::info!(key = %object.key, leaves = ?plan.leave, "evicted: the application does not run well there");

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub use self::pace::EvictionRate;
 use self::pace::Pace;
 use self::plan::{Host, Plan, Why};
-use super::eviction_task::{TAINT_MANAGER, TAINT_UNTOLERATED, evict, preserved};
+use super::eviction_task::{evict, preserve};
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use crate::api::core::Toleration;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
@@ -223,7 +223,7 @@ impl Eviction<'_> {
     /// The binding without the clusters that it leaves.
     fn without(&self, object: &Object, plan: &Plan) -> Result<Map<String, Value>, String> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
-        let binding: AnyBinding = serde_json::from_slice(&object.json).map_err(|error| error.to_string())?;
+        let binding: AnyBinding = serde_json::from_slice(object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
         let purge_mode = match (behavior, self.taints) {
             (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,
@@ -238,15 +238,13 @@ impl Eviction<'_> {
                 continue;
             }
             let rules = behavior.and_then(|behavior| behavior.state_preservation.as_ref());
-            let task = GracefulEvictionTask {
+            let mut task = GracefulEvictionTask {
                 from_cluster: cluster.clone(),
                 purge_mode: Some(purge_mode),
-                reason: TAINT_UNTOLERATED.to_owned(),
-                producer: TAINT_MANAGER.to_owned(),
-                preserved_label_state: preserved(rules, cluster, &binding.status.aggregated_status)?,
                 creation_timestamp: Some(self.now),
-                ..GracefulEvictionTask::default()
+                ..GracefulEvictionTask::by_taint()
             };
+            preserve(rules, &binding, &mut task)?;
             evict(&mut tree, task).ok_or("it is not there any more")?;
         }
         Ok(tree)
@@ -292,5 +290,5 @@ struct PlacedPlacement {
 }
 
 fn placed(object: &Object) -> Option<Placed> {
-    serde_json::from_slice(&object.json).ok()
+    serde_json::from_slice(object.text.content()).ok()
 }

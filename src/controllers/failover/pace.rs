@@ -3,7 +3,7 @@
 //! When most of a fleet is not ready, the fault is more likely here than there: a large fleet is then
 //! evicted from slowly, a small one not at all (upstream's rules and numbers).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use crate::k8s::Key;
 
@@ -42,29 +42,36 @@ impl EvictionRate {
 pub struct Pace {
     /// When the next turn may be.
     next_ms: i64,
-    /// Those who were told to come back, and go first when they do.
-    promised: HashSet<Key>,
+    /// Those who were told to come back, and when.
+    promised: HashMap<Key, i64>,
 }
 
 impl Pace {
-    /// Whether it may leave now; otherwise when to ask again. Clocks may step: nobody waits longer than all
-    /// who were promised a turn would take.
+    /// Whether it may leave now; otherwise when to ask again. Who asks too early, as all do when the taints of their
+    /// cluster change again, keeps the turn that was promised. Clocks may step: nobody waits longer than all who were
+    /// promised a turn would take.
     pub fn ask(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
         if per_second <= 0.0 {
+            // Turns that pass meanwhile must not all be taken at once when it goes on.
+            self.forget(key);
             return Err(HALTED_LOOK_AGAIN_MS);
         }
         let interval_ms = (1_000.0 / per_second) as i64;
-        if self.promised.remove(key) {
+        let longest_ms = interval_ms.saturating_mul(i64::try_from(self.promised.len()).unwrap_or(i64::MAX) + 1);
+        let turn_ms = match self.promised.get(key) {
+            Some(turn_ms) => (*turn_ms).min(now_ms + longest_ms),
+            None => {
+                let turn_ms = self.next_ms.clamp(now_ms, now_ms + longest_ms);
+                self.next_ms = turn_ms + interval_ms;
+                turn_ms
+            }
+        };
+        if turn_ms <= now_ms {
+            self.forget(key);
             return Ok(());
         }
-        let longest = interval_ms.saturating_mul(i64::try_from(self.promised.len()).unwrap_or(i64::MAX) + 1);
-        let wait_ms = self.next_ms.saturating_sub(now_ms).clamp(0, longest);
-        self.next_ms = now_ms + wait_ms + interval_ms;
-        if wait_ms == 0 {
-            return Ok(());
-        }
-        self.promised.insert(key.clone());
-        Err(wait_ms)
+        self.promised.insert(key.clone(), turn_ms);
+        Err(turn_ms - now_ms)
     }
 
     /// It need not leave any more.
@@ -105,11 +112,27 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_too_early_waits_for_the_turn_that_was_promised() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.ask(&key(0), 1_000, 0.5), Ok(()));
+        assert_eq!(pace.ask(&key(1), 1_000, 0.5), Err(2_000));
+        assert_eq!(pace.ask(&key(2), 1_000, 0.5), Err(4_000));
+        assert_eq!(pace.ask(&key(2), 2_000, 0.5), Err(3_000));
+        assert_eq!(pace.ask(&key(1), 2_500, 0.5), Err(500));
+        assert_eq!(pace.ask(&key(1), 3_000, 0.5), Ok(()));
+        // Turns that pass while all is halted are over.
+        assert_eq!(pace.ask(&key(2), 5_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
+        assert_eq!(pace.ask(&key(3), 9_000, 0.5), Ok(()));
+        assert_eq!(pace.ask(&key(2), 9_000, 0.5), Err(2_000));
+    }
+
+    #[test]
     fn a_clock_that_steps_back_delays_nobody_for_long() {
         let mut pace = Pace::default();
         assert_eq!(pace.ask(&key(0), 7_200_000, 0.5), Ok(()));
         assert_eq!(pace.ask(&key(1), 1_000, 0.5), Err(2_000));
         assert_eq!(pace.ask(&key(2), 1_000, 0.5), Err(4_000));
+        assert_eq!(pace.ask(&key(2), -9_000_000, 0.5), Err(6_000));
     }
 
     #[test]

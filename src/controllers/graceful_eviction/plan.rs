@@ -79,8 +79,7 @@ pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> O
 
 fn end(leaving: Leaving<'_>, task: &GracefulEvictionTask, origin: Origin, due: Time, now: Time) -> Option<End> {
     let is_target = leaving.targets.iter().any(|target| target.name == task.from_cluster);
-    let is_by_taint = task.producer == super::super::eviction_task::TAINT_MANAGER;
-    if is_target || (is_by_taint && origin == Origin::Friendly && !leaving.is_replaced) {
+    if is_target || (task.is_by_taint() && origin == Origin::Friendly && !leaving.is_replaced) {
         return Some(End::Cancelled);
     }
     if origin == Origin::Gone {
@@ -102,7 +101,7 @@ fn is_healthy(reports: &[AggregatedStatusItem], target: &TargetCluster) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::eviction_task::{APPLICATION_FAILURE, TAINT_MANAGER};
+    use super::super::super::eviction_task::APPLICATION_FAILURE;
     use super::*;
 
     fn at(seconds: i64) -> Time {
@@ -112,9 +111,8 @@ mod tests {
     fn task() -> GracefulEvictionTask {
         GracefulEvictionTask {
             from_cluster: "member1".to_owned(),
-            producer: TAINT_MANAGER.to_owned(),
             creation_timestamp: Some(at(100)),
-            ..GracefulEvictionTask::default()
+            ..GracefulEvictionTask::by_taint()
         }
     }
 

@@ -20,7 +20,9 @@ pub(super) fn look(scene: &Scene<'_>, now: Time) -> Option<(Changes, Next)> {
     let placement = read::<AnyPlacement>(scene.object)?;
     let policies: Vec<AnyPolicySnapshot> = scene.all(scene.kinds.policy_snapshots);
     let resources: Vec<AnyResourceSnapshot> = scene.all(scene.kinds.resource_snapshots);
-    let observed = plan::Observed { placement: &placement, policies: &policies, resources: &resources };
+    let is_taken = |name: &str| scene.view.get(&scene.key(scene.kinds.policy_snapshots, name)).is_some();
+    let observed =
+        plan::Observed { placement: &placement, policies: &policies, resources: &resources, is_taken: &is_taken };
     match snapshots(scene, &placement, plan::plan(&observed)) {
         changes if !changes.is_empty() => Some((changes, Next::Again)),
         _ if scene.object.deleting => None,

@@ -25,11 +25,13 @@ const RESOURCE_HASH: &str = "kubernetes-fleet.io/resource-hash";
 const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resource-snapshots";
 
 /// A placement and its snapshots, in any order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Observed<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
+    /// Whether there is a policy snapshot of that name, whosever it is: somebody may have taken the label off one.
+    pub is_taken: &'a dyn Fn(&str) -> bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +58,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         return clear_away(observed, is_held);
     }
     let mut plan = Plan {
-        policies: policies(placement, observed.policies),
+        policies: policies(placement, observed.policies, observed.is_taken),
         resources: resources(placement, observed.resources),
         ..Plan::default()
     };
@@ -79,7 +81,11 @@ fn clear_away(observed: &Observed<'_>, is_held: bool) -> Plan {
     plan
 }
 
-fn policies(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<Write<AnyPolicySnapshot>> {
+fn policies(
+    placement: &AnyPlacement,
+    known: &[AnyPolicySnapshot],
+    is_taken: &dyn Fn(&str) -> bool,
+) -> Vec<Write<AnyPolicySnapshot>> {
     let policy = placement.spec.policy.as_ref();
     let hash = policy_hash(policy);
     let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
@@ -114,8 +120,10 @@ fn policies(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<Write<
         writes.push(Write::Delete(name));
     }
     let next = by_index.last().map_or(0, |snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL) + 1);
+    let named = |index: u64| format!("{}-{index}", name(&placement.metadata));
+    let next = (next..).find(|index| !is_taken(&named(*index))).unwrap_or(next);
     let mut created = AnyPolicySnapshot {
-        metadata: child(placement, format!("{}-{next}", name(&placement.metadata)), POLICY_INDEX_LABEL, next),
+        metadata: child(placement, named(next), POLICY_INDEX_LABEL, next),
         spec: SchedulingPolicySnapshotSpec { policy: policy.cloned(), policy_hash: hash },
         ..AnyPolicySnapshot::default()
     };
@@ -149,17 +157,20 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Wri
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         return vec![Write::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
-    // Parts of one snapshot share its index, and only the first claims to be the latest.
+    // Parts of one snapshot share its index, and only the first claims to be the latest. It may come after the others;
+    // once it is there, a hand that took its claim away does not stop the rollout.
     let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
-    let is_stale = |snapshot: &&&AnyResourceSnapshot| {
-        is_latest(&snapshot.metadata) && index(&snapshot.metadata, RESOURCE_INDEX_LABEL) != newest
-    };
-    let stale = by_index.iter().filter(is_stale).map(|snapshot| {
+    let first = format!("{}-{newest}-snapshot", name(&placement.metadata));
+    let is_newest = |metadata: &ObjectMeta| index(metadata, RESOURCE_INDEX_LABEL) == newest;
+    let is_claimed = by_index.iter().any(|each| is_newest(&each.metadata) && is_latest(&each.metadata));
+    let mended = by_index.iter().filter_map(|snapshot| {
+        let metadata = &snapshot.metadata;
+        let should_be = is_newest(metadata) && (is_latest(metadata) || (!is_claimed && name(metadata) == first));
         let mut mended = AnyResourceSnapshot::clone(snapshot);
-        mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
-        Write::Update(mended)
+        mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), should_be.to_string());
+        (should_be != is_latest(metadata)).then_some(Write::Update(mended))
     });
-    stale.collect()
+    mended.collect()
 }
 
 fn child(placement: &AnyPlacement, name: String, index_label: &str, index: u64) -> ObjectMeta {
@@ -218,7 +229,7 @@ mod tests {
     /// The policy snapshots after the plan was carried out.
     fn run(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<AnyPolicySnapshot> {
         let mut snapshots = known.to_vec();
-        let plan = plan(&Observed { placement, policies: known, resources: &[] });
+        let plan = plan(&Observed { placement, policies: known, resources: &[], is_taken: &|_| false });
         for write in plan.policies {
             match write {
                 Write::Create(snapshot) => snapshots.push(snapshot),
@@ -283,11 +294,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_taken_is_passed_over() {
+        let (placement, is_taken) = (placement(1, pick_n(1, "a")), |name: &str| ["crp-0", "crp-1"].contains(&name));
+        let plan = plan(&Observed { placement: &placement, policies: &[], resources: &[], is_taken: &is_taken });
+        let [Write::Create(made)] = plan.policies.as_slice() else { panic!("{:?}", plan.policies) };
+        assert_eq!((name(&made.metadata), index(&made.metadata, POLICY_INDEX_LABEL)), ("crp-2".to_owned(), 2));
+    }
+
+    #[test]
     fn a_placement_lets_go_when_its_snapshots_are_gone() {
         let mut placement = placement(1, Value::Null);
         let policies = run(&placement, &[]);
         placement.metadata.deletion_timestamp = Some("2026-03-01T12:00:00Z".parse().unwrap());
-        let plan_with = |policies: &[_]| plan(&Observed { placement: &placement, policies, resources: &[] });
+        let plan_with =
+            |policies: &[_]| plan(&Observed { placement: &placement, policies, resources: &[], is_taken: &|_| false });
         let first = plan_with(&policies);
         assert_eq!((first.policies, first.finalizers), (vec![Write::Delete("crp-0".to_owned())], None));
         assert_eq!(plan_with(&[]), Plan { finalizers: Some(Vec::new()), ..Plan::default() });
@@ -296,13 +316,33 @@ mod tests {
     #[test]
     fn resources_stand_in_until_somebody_gives_them() {
         let placement = placement(1, Value::Null);
-        let first = plan(&Observed { placement: &placement, policies: &[], resources: &[] }).resources;
+        let resources_with = |resources: &[_]| {
+            plan(&Observed { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
+        };
+        let first = resources_with(&[]);
         let [Write::Create(empty)] = first.as_slice() else { panic!("{first:?}") };
         let mut given = empty.clone();
         given.metadata.labels.insert(RESOURCE_INDEX_LABEL.to_owned(), "1".to_owned());
         let known = [empty.clone(), given];
-        let then = plan(&Observed { placement: &placement, policies: &[], resources: &known }).resources;
+        let then = resources_with(&known);
         let [Write::Update(stale)] = then.as_slice() else { panic!("{then:?}") };
         assert!(!is_latest(&stale.metadata) && index(&stale.metadata, RESOURCE_INDEX_LABEL) == 0);
+    }
+
+    #[test]
+    fn the_first_part_of_the_newest_resources_claims_to_be_the_latest() {
+        let placement = placement(1, Value::Null);
+        let look = |resources: &[AnyResourceSnapshot]| {
+            plan(&Observed { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
+        };
+        let Some(Write::Create(first)) = look(&[]).pop() else { panic!("it is made") };
+        let mut part = first.clone();
+        part.metadata.name = Some("crp-0-1".to_owned());
+        part.metadata.labels.remove(IS_LATEST_LABEL);
+        let mut silenced = first.clone();
+        silenced.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
+        assert_eq!(look(&[silenced, part.clone()]), [Write::Update(first.clone())]);
+        assert_eq!(look(&[first, part.clone()]), []);
+        assert_eq!(look(&[part]), []);
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Bindings say by labels and annotations who manages them (`PolicyIds`). A policy reaches them when it is
 //! created or its spec changes, and at start; what is changed on a binding by hand stays until then, as
-//! with Karmada. Which policy claims which template first is for whoever makes the bindings; a binding
-//! whose policy is gone, or is preempted, goes to the next in upstream's order (`plan`).
+//! with Karmada. A binding that is made without a placement gets its policy's at once. Which policy claims
+//! which template first is for whoever makes the bindings; a binding whose policy is gone, no longer selects
+//! it, or is preempted, goes to the next in upstream's order (`plan`). Where there is no next, it is nobody's:
+//! it keeps its placement, what named its policy is taken away, and the next policy that selects it gets it.
+//! Only a change seen here does that: policies that were never here may well be served elsewhere.
 //!
 //! One look into all bindings serves as many policies as have changed: their number must not multiply.
 
@@ -14,11 +17,11 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
-use self::plan::Policy;
-use crate::api::karmada::policy::v1alpha1::{POLICIES, PolicyIds};
-use crate::api::karmada::work::v1alpha2::BINDINGS;
+use self::plan::{Policy, Template};
+use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference};
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
@@ -45,7 +48,7 @@ impl Work for Policies {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        POLICIES.to_vec()
+        POLICIES.into_iter().chain(BINDINGS).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
@@ -55,6 +58,12 @@ impl Work for Policies {
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if BINDINGS.contains(&event.object.key.resource) {
+            if event.previous.is_none() && event.kind != EventKind::Deleted && may_lack_placement(&event.object) {
+                queue.mark(event.object.key.clone(), 0);
+            }
+            return;
+        }
         let before = event.previous.as_ref().map(|object| (object.generation, &object.labels));
         if event.kind == EventKind::Deleted || before != Some((event.object.generation, &event.object.labels)) {
             queue.mark(event.object.key.clone(), 0);
@@ -76,10 +85,10 @@ impl Work for Policies {
     }
 }
 
-/// Renews the bindings of these policies, and says what is next for the policies.
-async fn renew(client: &Client, policies: &[Key]) -> Next {
-    let (view, policies) = (client.view(), policies.iter().cloned().collect());
-    let stale = tokio::task::spawn_blocking(move || stale(&view, &policies)).await;
+/// Renews the bindings of these policies, and these bindings, and says what is next for all of them.
+async fn renew(client: &Client, keys: &[Key]) -> Next {
+    let (view, changed) = (client.view(), keys.iter().cloned().collect());
+    let stale = tokio::task::spawn_blocking(move || stale(&view, &changed)).await;
     let Ok(stale) = stale else { return Next::Retry };
     if !stale.is_empty() {
         tracing::info!(bindings = stale.len(), "policies changed");
@@ -103,47 +112,65 @@ async fn renew(client: &Client, policies: &[Key]) -> Next {
     next
 }
 
-/// The bindings that do not say what these policies, or those that come after or before them, want.
+/// The bindings that do not say what the policies that have changed, or those that come after or before them, want; and
+/// of the bindings that have, those without a placement.
 fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
     let living = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
-    let trees: BTreeMap<&Key, plan::Tree> =
-        living().filter_map(|policy| Some((&policy.key, policy.value().ok()?))).collect();
-    let policies: Vec<Policy<'_>> = trees.iter().map(|(key, tree)| Policy { key, tree }).collect();
+    let known: BTreeMap<&Key, (plan::Tree, Vec<LoweredSelector>)> = living()
+        .filter_map(|policy| {
+            let tree = policy.value().ok()?;
+            let selectors = plan::selectors(&tree);
+            Some((&policy.key, (tree, selectors)))
+        })
+        .collect();
+    let policy = |key: &Key| {
+        let (key, (tree, selectors)) = known.get_key_value(key)?;
+        Some(Policy { key, tree, selectors })
+    };
     let ids = PolicyIds::of(living().map(|policy| &**policy));
     let mut of_kind: HashMap<(&str, &str), Vec<Policy<'_>>> = HashMap::new();
-    for policy in &policies {
-        for kind in kinds(policy.tree) {
-            of_kind.entry(kind).or_default().push(*policy);
+    for policy in known.keys().filter_map(|key| policy(key)) {
+        let kinds: BTreeSet<_> = policy.selectors.iter().map(|wanted| (wanted.api_version(), wanted.kind())).collect();
+        for kind in kinds {
+            of_kind.entry(kind).or_default().push(policy);
         }
     }
-    let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
+    let bindings: Vec<&Arc<Object>> = match changed.iter().all(|key| BINDINGS.contains(&key.resource)) {
+        true => changed.iter().filter_map(|key| view.get(key)).collect(),
+        false => BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect(),
+    };
     let renewed = |binding: &Arc<Object>| {
-        let Head { metadata, spec } = serde_json::from_slice(&binding.json).ok()?;
+        let Head { metadata, spec } = serde_json::from_slice(binding.text.content()).ok()?;
         let named = ids.managers(binding, &metadata.annotations);
-        if named.is_empty() {
+        if named.is_empty() && !PolicyIds::is_released(&metadata.annotations) {
             return None;
         }
-        let there = named.iter().filter_map(|key| trees.get_key_value(key)).map(|(key, tree)| Policy { key, tree });
+        let template = Template::new(&spec.resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
+        let there = named.iter().filter_map(policy).filter(|policy| policy.may_select(&template));
         let manager = there.max_by_key(|policy| (policy.is_of_namespace(), policy.priority()));
-        let kind = (spec.resource["apiVersion"].as_str()?, spec.resource["kind"].as_str()?);
+        let kind = (spec.resource.api_version.as_str(), spec.resource.kind.as_str());
         let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
-        let object = match (plan::successor(manager, claims, &spec.resource), manager) {
-            (Some(successor), _) => plan::claimed(successor, binding.value().ok()?)?,
+        let object = match (plan::successor(manager, claims, &template), manager) {
+            (Some(successor), _) => plan::renewed(successor, binding.value().ok()?)?,
+            (None, Some(manager)) if spec.placement.is_none() => plan::renewed(manager, binding.value().ok()?)?,
             (None, Some(manager)) if changed.contains(manager.key) && plan::is_active(manager.tree) => {
-                plan::renewed(manager.tree, binding.value().ok()?)?
+                plan::renewed(manager, binding.value().ok()?)?
+            }
+            (None, None) => {
+                let mut object = binding.value().ok()?;
+                PolicyIds::release(named.iter().find(|policy| changed.contains(policy))?, &mut object);
+                object
             }
             _ => return None,
         };
         Some((binding.key.resource, Change::Update { part: Part::Main, object }))
     };
-    bindings.filter_map(renewed).collect()
+    bindings.into_iter().filter(|binding| !binding.deleting).filter_map(renewed).collect()
 }
 
-/// API versions and kinds that a policy selects.
-fn kinds(policy: &plan::Tree) -> BTreeSet<(&str, &str)> {
-    let selectors = policy.get("spec").and_then(|spec| spec["resourceSelectors"].as_array());
-    let named = selectors.into_iter().flatten();
-    named.filter_map(|selector| Some((selector["apiVersion"].as_str()?, selector["kind"].as_str()?))).collect()
+/// Cheap, as it is asked of every binding that is made.
+fn may_lack_placement(binding: &Object) -> bool {
+    !std::str::from_utf8(binding.text.content()).is_ok_and(|text| text.contains("\"placement\":"))
 }
 
 /// Read without decoding the rest.
@@ -161,6 +188,6 @@ struct Metadata {
 
 #[derive(Deserialize)]
 struct Spec {
-    #[serde(default)]
-    resource: Value,
+    resource: ObjectReference,
+    placement: Option<IgnoredAny>,
 }

@@ -109,7 +109,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return Outcome::new(key, Next::Done);
         };
-        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.json) {
+        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(object.text.content()) {
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
@@ -157,7 +157,7 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
         return Found::Refused;
     }
     let Some(object) = view.get(&key) else { return Found::Nothing };
-    let Ok(Bound { spec, status }) = serde_json::from_slice(&object.json) else { return Found::Refused };
+    let Ok(Bound { spec, status }) = serde_json::from_slice(object.text.content()) else { return Found::Refused };
     // Names in lower case may meet: ClusterRoles Foo and foo. The binding says whose it is.
     let BoundResource { api_version, kind, name } = spec.resource;
     let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::api::fleet::placement::v1beta1::names::SCHEDULER_FINALIZER;
 use crate::api::fleet::placement::v1beta1::{
     AnyBinding, ApplyStrategy, BindingState, IntOrPercent, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType,
 };
@@ -70,13 +71,15 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
 }
 
 /// The scheduler never makes a second live binding on a cluster (R162); somebody else may have. The one that is furthest
-/// stays, the others go whatever the strategy: what they stand for is on the cluster once.
+/// stays (bound, then with its resources ready, so that none is missed), then the one that the scheduler made; the others
+/// go whatever the strategy: what they stand for is on the cluster once.
 fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
     for &binding in bindings.iter().filter(|binding| is_live(binding)) {
         let first = kept.entry(&binding.spec.target_cluster).or_insert(binding);
-        if is_bound(binding) && !is_bound(first) {
+        let rank = |binding: &AnyBinding| (is_bound(binding), fares_well(binding), is_held_by_scheduler(binding));
+        if rank(binding) > rank(first) {
             *first = binding;
         }
     }
@@ -232,10 +235,10 @@ enum Readiness {
 
 impl Readiness {
     fn of(binding: &AnyBinding, period_seconds: i64, now: Time) -> Readiness {
-        if current(binding, "DiffReported").is_some_and(|condition| condition.status == "True") {
+        if is_true(binding, "DiffReported") {
             return Readiness::Ready;
         }
-        let Some(available) = current(binding, "Available").filter(|condition| condition.status == "True") else {
+        let Some(available) = current(binding, "Available").filter(|_| is_true(binding, "Available")) else {
             return Readiness::NotReady;
         };
         if !UNTRACKABLE.contains(&available.reason.as_str()) {
@@ -266,6 +269,15 @@ fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
     (0..=behind_max).contains(&behind).then_some(condition)
 }
 
+fn is_true(binding: &AnyBinding, type_: &str) -> bool {
+    current(binding, type_).is_some_and(|condition| condition.status == "True")
+}
+
+/// As far as anybody has reported on it.
+fn fares_well(binding: &AnyBinding) -> bool {
+    is_true(binding, "DiffReported") || is_true(binding, "Available")
+}
+
 fn can_be_ready(binding: &AnyBinding) -> bool {
     !has_failed(binding) && current(binding, "DiffReported").is_none()
 }
@@ -283,6 +295,10 @@ fn is_outdated(binding: &AnyBinding, rollout: &Rollout<'_>) -> bool {
 
 fn is_bound(binding: &AnyBinding) -> bool {
     binding.spec.state == BindingState::Bound && !is_deleting(binding)
+}
+
+fn is_held_by_scheduler(binding: &AnyBinding) -> bool {
+    binding.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_FINALIZER)
 }
 
 fn is_picked(binding: &AnyBinding) -> bool {
@@ -401,6 +417,28 @@ mod tests {
         assert_eq!(plan.steps, expected.map(|(name, step)| (name.to_owned(), step)).into());
         let twins = [("a-2", "a-1"), ("a-2", "a-3")];
         assert_eq!(plan.twins, twins.map(|(kept, gone)| (kept.to_owned(), gone.to_owned())));
+    }
+
+    #[test]
+    fn of_two_that_are_as_far_the_one_that_fares_well_stays_and_then_the_one_that_the_scheduler_made() {
+        for (by_hand, made, expected) in [
+            ("Bound!", "Bound!", ("a-2", "a-1")),
+            ("Bound", "Bound", ("a-2", "a-1")),
+            ("Bound!", "Bound", ("a-1", "a-2")),
+            ("Scheduled", "Scheduled", ("a-2", "a-1")),
+        ] {
+            let (by_hand, mut made) = (binding("a-1", by_hand), binding("a-2", made));
+            made.metadata.finalizers.push(SCHEDULER_FINALIZER.to_owned());
+            let twins = part_from_twins(&mut vec![&by_hand, &made]);
+            assert_eq!(twins, [(expected.0.to_owned(), expected.1.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn of_two_bindings_on_one_cluster_the_one_whose_resources_are_there_stays() {
+        let bindings = [("a-1", "Bound"), ("a-2", "Bound!")];
+        let plan = check(json!({}), Wanted::Clusters(1), &bindings, &[("a-1", Step::Delete)]);
+        assert_eq!(plan.twins, [("a-2".to_owned(), "a-1".to_owned())]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use self::plan::Plan;
 use super::{WORKLOAD_REBALANCERS, commit_one};
 use crate::api::karmada::apps::v1alpha1::WorkloadRebalancer;
 use crate::clock::Clock;
-use crate::k8s::{GroupResource, Key, Time};
+use crate::k8s::{Edit, GroupResource, Key, Time};
 use crate::registry::{Change, Client};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
@@ -67,7 +67,7 @@ impl Work for Ttl {
 async fn expire(client: &Client, key: &Key, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
-    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.json) {
+    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(object.text.content()) {
         Ok(rebalancer) => rebalancer,
         Err(error) => {
             tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
@@ -77,15 +77,20 @@ async fn expire(client: &Client, key: &Key, now: Time) -> Next {
     match plan::plan(object.generation, &rebalancer.spec, &rebalancer.status, now) {
         Plan::Keep => Next::Done,
         Plan::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
-        Plan::Delete => {
-            let delete = Change::Delete { key: key.clone(), revision: Some(object.revision) };
-            match commit_one(client, (key.resource, delete)).await {
-                Ok(()) => Next::Done,
-                Err(status) => {
-                    tracing::info!(%key, %status, "not deleted, looking again");
-                    Failure::of(&status).into()
-                }
-            }
+        Plan::Delete => commit(client, key, Change::Delete { key: key.clone(), revision: Some(object.revision) }).await,
+        Plan::Date => {
+            let edits = vec![Edit::set(&["status", "finishTime"], now.to_string())];
+            commit(client, key, Change::Edit { base: Arc::clone(object), edits }).await
+        }
+    }
+}
+
+async fn commit(client: &Client, key: &Key, change: Change) -> Next {
+    match commit_one(client, (key.resource, change)).await {
+        Ok(()) => Next::Done,
+        Err(status) => {
+            tracing::info!(%key, %status, "not written, looking again");
+            Failure::of(&status).into()
         }
     }
 }

@@ -12,11 +12,17 @@ pub enum Plan {
         seconds: i64,
     },
     Delete,
+    /// It finished at a time that is still to come: the clock was set back. Dated anew, it does not outlive its time by
+    /// as much, but by its time to live at most.
+    Date,
 }
 
 pub fn plan(generation: i64, spec: &WorkloadRebalancerSpec, status: &WorkloadRebalancerStatus, now: Time) -> Plan {
     let Some(ttl_seconds) = spec.ttl_seconds_after_finished else { return Plan::Keep };
     let Some(finished) = finished_at(generation, status) else { return Plan::Keep };
+    if finished > now {
+        return Plan::Date;
+    }
     let expires = finished.plus_seconds(i64::from(ttl_seconds));
     if expires <= now {
         return Plan::Delete;
@@ -56,6 +62,12 @@ mod tests {
         assert_eq!(plan_at(Some(0), Some(100), 100), Plan::Delete);
         assert_eq!(plan_at(None, Some(100), 9_999), Plan::Keep);
         assert_eq!(plan_at(Some(0), None, 100), Plan::Keep);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_lengthen_its_life() {
+        assert_eq!(plan_at(Some(60), Some(3_700), 100), Plan::Date);
+        assert_eq!(plan_at(None, Some(3_700), 100), Plan::Keep);
     }
 
     #[test]

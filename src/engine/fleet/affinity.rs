@@ -1,7 +1,7 @@
 //! What a policy asks of a cluster's labels and properties: terms it must match, preferences that score it.
 //!
 //! A property is a resource figure of the cluster (`resources.kubernetes-fleet.io/available-cpu`) or anything it
-//! reports by name; both are quantities and are compared exactly.
+//! reports by name; both are quantities, compared exactly, and weighed in float64.
 
 use std::cmp::Ordering;
 
@@ -193,20 +193,33 @@ impl Range {
     }
 
     /// The part of `weight` that `value` earns. A range of one value earns nothing.
+    ///
+    /// In float64, step by step as upstream: where an exact share would end in a half, upstream's may fall just short
+    /// of it (vector preferred-affinity-a-056).
     fn share(self, weight: i32, direction: Direction, value: Quantity) -> i32 {
-        let span = self.max.nanos() - self.min.nanos();
-        if span == 0 {
+        if self.min == self.max {
             return 0;
         }
-        let distance = match direction {
-            Direction::Ascending => self.max.nanos() - value.nanos(),
-            Direction::Descending => value.nanos() - self.min.nanos(),
+        let min = approximate(self.min);
+        let place = (approximate(value) - min) / (approximate(self.max) - min);
+        let part = match direction {
+            Direction::Ascending => 1.0 - place,
+            Direction::Descending => place,
         };
-        let share = i128::from(weight) * distance;
-        // Half away from zero: twice the magnitude plus one span, over two spans.
-        let magnitude = (2 * share.abs() + span) / (2 * span);
-        (magnitude * share.signum()) as i32
+        // Half away from zero. At most the weight, so it fits.
+        (part * f64::from(weight)).round() as i32
     }
+}
+
+/// The quantity as its shortest decimal mantissa times a power of ten, which is how upstream makes a number of it.
+fn approximate(quantity: Quantity) -> f64 {
+    const POWERS: [f64; 10] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
+    let (mut mantissa, mut digits) = (quantity.nanos(), POWERS.len() - 1);
+    while digits > 0 && mantissa % 10 == 0 {
+        mantissa /= 10;
+        digits -= 1;
+    }
+    mantissa as f64 * POWERS[digits]
 }
 
 /// A preference with what the whole fleet says about it.

@@ -26,9 +26,10 @@ pub(super) struct Bindings<'a> {
 
 impl<'a> Bindings<'a> {
     pub(super) fn classify(request: &Request<'a>) -> Bindings<'a> {
-        // Of two live bindings on a cluster the one that runs is kept, then the one whose name comes first.
+        // Of two live bindings on a cluster the one that runs is kept, then the one that the scheduler made, then the one
+        // whose name comes first.
         let mut sorted: Vec<&'a Binding> = request.bindings.iter().collect();
-        sorted.sort_by_key(|binding| (binding.state != State::Bound, &binding.name));
+        sorted.sort_by_key(|binding| (binding.state != State::Bound, !binding.held_by_scheduler, &binding.name));
         let mut classes = Bindings::default();
         let mut live: BTreeSet<&str> = BTreeSet::new();
         for binding in sorted {
@@ -50,7 +51,9 @@ impl<'a> Bindings<'a> {
             };
             class.push(binding);
         }
-        classes.unscheduled.sort_by_key(|binding| &binding.name);
+        for class in [&mut classes.unscheduled, &mut classes.scheduled, &mut classes.bound] {
+            class.sort_by_key(|binding| &binding.name);
+        }
         classes
     }
 

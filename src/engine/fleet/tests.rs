@@ -112,6 +112,33 @@ fn r165_a_cluster_that_does_not_fit_asks_for_no_other_cycle() {
 }
 
 #[test]
+fn r166_one_cycle_scores_each_cluster_once_and_takes_the_best() {
+    let fleet: Fleet = ["a", "b", "c", "d", "e"]
+        .iter()
+        .zip(["1", "4", "2", "5", "3"])
+        .map(|(name, rank)| {
+            let mut cluster = cluster(name, &[]);
+            cluster.properties.insert("rank".into(), rank.parse());
+            cluster
+        })
+        .collect();
+    let sorter = Sorter { property: Property::parse("rank"), direction: Ok(Direction::Descending) };
+    let preferences = vec![Preference { weight: 100, labels: Ok(Selector::default()), sorter: Some(sorter) }];
+    let (requirements, constraints) = (Requirements::default(), Vec::new());
+    let placement = Placement::Count { wanted: Ok(3), requirements, preferences, constraints };
+    let decision = run(&fleet, placement, &[]);
+    assert_eq!(
+        (writes(&decision), decision.next),
+        (["create d", "create b", "create e"].map(str::to_owned).to_vec(), Next::Done)
+    );
+    let told = decision.report.unwrap().decisions;
+    let scores: Vec<(&str, bool, i32)> =
+        told.iter().map(|told| (&*told.cluster, told.selected, told.score.unwrap().affinity)).collect();
+    let expected = [("d", true, 100), ("b", true, 75), ("e", true, 50), ("c", false, 25), ("a", false, 0)];
+    assert_eq!(scores, expected);
+}
+
+#[test]
 fn r174_what_became_of_a_picked_cluster_does_not_matter() {
     let term =
         Term { labels: Selector::from_parts([("env", "prod")], []).map_err(Fault::Selector), conditions: vec![] };

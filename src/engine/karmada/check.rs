@@ -36,34 +36,38 @@ pub fn check(
         }
         return faults;
     };
-    let case = |term: Option<&str>| Case {
+    let case = |term: Option<&str>, mode: Mode| Case {
         fleet,
         workloads,
         profile,
         request,
         placement,
         term: term.and_then(|name| placement.terms.iter().find(|term| *term.name == *name)),
-        mode: decision.mode,
+        mode,
+    };
+    let check_placed = |placed: &Placed, mode: Mode, faults: &mut Vec<Fault>| {
+        check_order(&placed.targets, faults);
+        check_term(request, placement, mode, placed, faults);
+        check_clusters(&case(placed.term.as_deref(), mode), &placed.targets, faults);
+        check_replicas(request, placement, placed, faults);
+        check_number(&case(None, mode), &placed.targets, faults);
+        check_components(request, placement, profile, &placed.targets, faults);
     };
     match &decision.outcome {
-        Outcome::Placed(placed) => {
-            check_order(&placed.targets, &mut faults);
-            check_term(request, placement, decision.mode, placed, &mut faults);
-            check_clusters(&case(placed.term.as_deref()), &placed.targets, &mut faults);
-            check_replicas(request, placement, placed, &mut faults);
-            check_number(&case(None), &placed.targets, &mut faults);
-            check_components(request, placement, profile, &placed.targets, &mut faults);
-        }
-        Outcome::Failed(failed) if failed.reason == Reason::NoClusterFit => {
-            let first = first_term(request, placement, decision.mode).map(|position| &*placement.terms[position].name);
-            let case = case(first);
-            for cluster in fleet.iter().filter(|cluster| !cluster.deleting) {
-                if case.reason(cluster).is_none() {
+        Outcome::Placed(placed) => check_placed(placed, decision.mode, &mut faults),
+        Outcome::Failed(failed) => {
+            if let Some(kept) = failed.meanwhile.as_ref().filter(|kept| !kept.targets.is_empty()) {
+                check_placed(kept, Mode::Steady, &mut faults);
+            }
+            if failed.reason == Reason::NoClusterFit {
+                let first = first_term(request, placement, decision.mode);
+                let case = case(first.map(|position| &*placement.terms[position].name), decision.mode);
+                for cluster in fleet.iter().filter(|cluster| !cluster.deleting && case.reason(cluster).is_none()) {
                     faults.push(Fault(format!("says that no cluster fits, but {} does", cluster.name)));
                 }
             }
         }
-        Outcome::Failed(_) | Outcome::Skipped(_) => {}
+        Outcome::Skipped(_) => {}
     }
     faults
 }

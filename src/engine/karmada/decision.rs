@@ -22,7 +22,7 @@ pub enum Skip {
     /// Not this scheduler's business: suspended, another scheduler's, or made by no policy.
     Filtered,
     Deleting,
-    NoPlacement,
+    NoPlacement(Requeue),
     /// Nothing asks for a pass. Only the generation is taken note of.
     Unchanged,
 }
@@ -40,12 +40,14 @@ pub struct Failed {
     pub reason: Reason,
     pub message: String,
     pub requeue: Requeue,
+    /// What is written all the same. None: the targets stay as they are.
+    pub meanwhile: Option<Placed>,
 }
 
 /// Reason of the condition `Scheduled` when it is False.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No cluster may take it. Its targets are taken away.
+    /// No cluster may take it. Its targets are taken away, but for a Fresh pass (`Pass::keep_steady`).
     NoClusterFit,
     /// Too little room. Its targets stay.
     Unschedulable,
@@ -90,7 +92,7 @@ impl Skip {
         match self {
             Skip::Filtered => "filtered",
             Skip::Deleting => "deleting",
-            Skip::NoPlacement => "noPlacement",
+            Skip::NoPlacement(_) => "noPlacement",
             Skip::Unchanged => "unchanged",
         }
     }
@@ -115,7 +117,8 @@ impl Failed {
             Reason::Unschedulable => Requeue::Unschedulable,
             Reason::SchedulerError => Requeue::Backoff,
         };
-        Failed { reason, message, requeue }
+        let nowhere = || Placed { targets: Vec::new(), term: None };
+        Failed { reason, message, requeue, meanwhile: (reason == Reason::NoClusterFit).then(nowhere) }
     }
 
     /// A failure that only an edit of the binding can mend.
@@ -149,18 +152,19 @@ impl Decision {
 
     /// The targets to write. None: leave those that are there.
     pub fn targets(&self) -> Option<&[Target]> {
-        match &self.outcome {
-            Outcome::Placed(placed) => Some(&placed.targets),
-            Outcome::Failed(failed) if failed.reason == Reason::NoClusterFit => Some(&[]),
-            _ => None,
-        }
+        self.written().map(|placed| &*placed.targets)
     }
 
     /// The observed group to write. None: leave it.
     pub fn term(&self) -> Option<&str> {
+        self.written().and_then(|placed| placed.term.as_deref())
+    }
+
+    fn written(&self) -> Option<&Placed> {
         match &self.outcome {
-            Outcome::Placed(placed) => placed.term.as_deref(),
-            _ => None,
+            Outcome::Placed(placed) => Some(placed),
+            Outcome::Failed(failed) => failed.meanwhile.as_ref(),
+            Outcome::Skipped(_) => None,
         }
     }
 
@@ -181,7 +185,7 @@ impl Decision {
 
     pub fn requeue(&self) -> Requeue {
         match &self.outcome {
-            Outcome::Skipped(Skip::NoPlacement) => Requeue::Backoff,
+            Outcome::Skipped(Skip::NoPlacement(requeue)) => *requeue,
             Outcome::Failed(failed) => failed.requeue,
             _ => Requeue::None,
         }

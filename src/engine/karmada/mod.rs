@@ -48,6 +48,7 @@ pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
 pub use reach::Reach;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
+pub use specified::Overlap;
 pub use trace::{Attempt, ClusterTrace, GroupTrace, Score, Trace, Verdict};
 pub use workloads::Workloads;
 

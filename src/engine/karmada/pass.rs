@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::assign::{Assigner, Scratch, Shortage};
-use super::decision::{Decision, Failed, Outcome, Placed, Reason, Skip};
+use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
 use super::fleet::Fleet;
@@ -11,6 +11,7 @@ use super::placement::{Division, Placement, Term};
 use super::profile::Profile;
 use super::request::{Mode, Request, Resource, Shared, Target};
 use super::select::{self, Candidate};
+use super::specified::Overlap;
 use super::trace::{self, Seen, Trace};
 use super::workloads::Workloads;
 use super::{components, specified};
@@ -107,12 +108,42 @@ impl<'a> Pass<'a> {
             Some(fault) => {
                 Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), self.profile))
             }
-            None => self.place(request, placement, mode),
+            None => match self.place(request, placement, mode) {
+                Outcome::Failed(failed) if mode == Mode::Fresh && self.profile.deviates() => {
+                    Outcome::Failed(self.keep_steady(failed, request, placement))
+                }
+                outcome => outcome,
+            },
         };
-        if let Outcome::Placed(placed) = &outcome {
-            self.workloads.note(request, &placed.targets);
+        let decision = Decision { outcome, mode };
+        if let Some(targets) = decision.targets() {
+            self.workloads.note(request, targets);
         }
-        Decision { outcome, mode }
+        decision
+    }
+
+    /// Until a trigger can be served, the binding is kept as it would be without: whoever asks for a better place must
+    /// not lose the one there is, because that is spared by Steady only.
+    ///
+    /// Differs from Karmada, whose Fresh passes spare what Steady ones spare.
+    fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
+        let trace = self.trace.take();
+        let steady = self.place(request, placement, Mode::Steady);
+        self.trace = trace;
+        let meanwhile = match steady {
+            Outcome::Placed(placed) => Some(placed),
+            Outcome::Failed(steady) => steady.meanwhile,
+            Outcome::Skipped(_) => None,
+        };
+        Failed { meanwhile, ..failed }
+    }
+
+    /// Clusters that two entries specify replicas for, on the fleet as it is: by label or region nobody can tell before.
+    pub fn overlaps(&self, request: &Request) -> Vec<Overlap> {
+        match request.placement.as_ref().map(|placement| &placement.division) {
+            Some(Division::Specified(Some(shares))) => specified::overlaps(shares, self.fleet),
+            _ => Vec::new(),
+        }
     }
 
     /// Decides, and tells why.
@@ -136,7 +167,11 @@ impl<'a> Pass<'a> {
         if request.deleting {
             return Err(Skip::Deleting);
         }
-        let Some(placement) = &request.placement else { return Err(Skip::NoPlacement) };
+        let Some(placement) = &request.placement else {
+            // Differs from Karmada, which tries every ten seconds what only an edit can change. Bindings that others
+            // depend on never get a placement, and there may be very many of them.
+            return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
+        };
         let asked = request.placement_changed
             || request.has_other_replicas_than(placement)
             || components::changed(request, self.profile)

@@ -5,6 +5,9 @@
 //! difference, evenly again: what is left over goes to the clusters with the fewest replicas, or comes from those
 //! with the most, and a cluster never gives more than it has.
 
+use std::sync::Arc;
+
+use super::fleet::Fleet;
 use super::placement::Share;
 use super::request::Mode;
 use super::select::Candidate;
@@ -13,6 +16,23 @@ use crate::engine::bits::Bits;
 /// Replicas that the entries ask for altogether.
 pub(super) fn total(shares: &[Share]) -> i64 {
     shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
+}
+
+/// A cluster that several entries select, with their positions. The first alone counts for it (C22).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    pub cluster: Arc<str>,
+    pub entries: Vec<usize>,
+}
+
+/// By name of the cluster.
+pub(super) fn overlaps(shares: &[Share], fleet: &Fleet) -> Vec<Overlap> {
+    let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
+    let overlap = |slot: usize| {
+        let entries = selected.iter().enumerate().filter(|(_, entry)| entry.contains(slot));
+        Overlap { cluster: fleet.cluster(slot).name.clone(), entries: entries.map(|(position, _)| position).collect() }
+    };
+    fleet.slots_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
 }
 
 /// A cluster with what it holds, and will hold.

@@ -35,7 +35,7 @@ fn cluster(name: String) -> impl Strategy<Value = Cluster> {
         free,
         grades: grade.map(|(nodes, capacity)| Box::from([Grade { nodes, capacity }])),
     });
-    let places = (pick(&["", "aws", "gcp"]), pick(&["", "north", "south", "west"]), pick(&["", "a", "b"]));
+    let places = (pick(&["", "aws", "gcp"]), pick(&["", "north", "south", "west"]), pick(&["", "a", "b", "?"]));
     let traits = (pick(&["", "prod", "dev"]), prop::bool::weighted(0.2), prop::bool::weighted(0.9));
     (places, traits, prop::option::weighted(0.9, room), prop::bool::weighted(0.1)).prop_map(
         move |((provider, region, zone), (env, tainted, serves), room, deleting)| Cluster {
@@ -44,7 +44,12 @@ fn cluster(name: String) -> impl Strategy<Value = Cluster> {
             labels: if env.is_empty() { [].into() } else { [("env".into(), env.into())].into() },
             provider: provider.into(),
             region: region.into(),
-            zones: if zone.is_empty() { [].into() } else { [zone.into()].into() },
+            // A zone may lack its name, and is none then.
+            zones: match zone {
+                "" => [].into(),
+                "?" => ["".into()].into(),
+                zone => [zone.into()].into(),
+            },
             taints: if tainted { [taint()].into() } else { [].into() },
             apis: if serves { [("apps/v1".into(), "Deployment".into())].into() } else { [].into() },
             room,
@@ -267,7 +272,9 @@ proptest! {
         }
         if first.is_success() {
             (request.force, request.triggered_at) = (false, None);
-            request.observed_term = first.term().unwrap_or_default().into();
+        }
+        if let Some(term) = first.term() {
+            request.observed_term = term.into();
         }
         let failed = matches!(first.outcome, Outcome::Failed(_));
         let before = decided(&clusters, &request);
@@ -392,6 +399,23 @@ fn fresh_does_not_spare_what_sits_on_a_tainted_cluster() {
 }
 
 #[test]
+fn until_a_trigger_can_be_served_the_binding_is_kept_as_it_would_be_without() {
+    let mut clusters = [ready("m1", "", 100), ready("m2", "", 100)];
+    clusters.iter_mut().for_each(|cluster| cluster.taints = [taint()].into());
+    let by_room = || Placement { division: Division::Dynamic, ..Placement::default() };
+    let mut request = deployment(by_room(), 5, &[("m1", 2), ("m2", 1)]);
+    request.force = true;
+    let failed = decided(&clusters, &request).unwrap_err();
+    assert_eq!(failed.reason, Reason::NoClusterFit);
+    let kept = failed.meanwhile.expect("scaled as ever").targets;
+    assert_eq!(kept.iter().map(|target| target.replicas).sum::<i32>(), 5, "{kept:?}");
+    assert_eq!(kept.len(), 2);
+    // What no pass would spare goes.
+    clusters.iter_mut().for_each(|cluster| cluster.deleting = true);
+    assert_eq!(decided(&clusters, &request).unwrap_err().meanwhile.map(|kept| kept.targets), Some(Vec::new()));
+}
+
+#[test]
 fn c9_fresh_returns_to_the_first_group() {
     let term = |name: &str, cluster: &str| Term {
         name: name.into(),
@@ -499,4 +523,19 @@ fn ours_spreads_by_zone_provider_and_label() {
             targets.iter().map(|(name, _)| name[1..].parse::<usize>().unwrap() % 3).collect();
         assert_eq!((targets.len(), places.len()), (3, 2), "{targets:?}");
     }
+}
+
+/// Found by fuzzing: a cluster whose zone has no name is in no zone, and is told so.
+#[test]
+fn a_zone_without_a_name_is_none() {
+    let mut clusters = [ready("m1", "", 9), ready("m2", "", 9)];
+    clusters[0].zones = ["".into()].into();
+    clusters[1].zones = ["z".into()].into();
+    let constraints = vec![Spread { by: By::Zone, min: 1, max: 1 }, Spread { by: By::Cluster, min: 1, max: 2 }];
+    let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
+    let request = deployment(placement, 4, &[]);
+    assert_eq!(decided(&clusters, &request), placed(&[("m2", 4)]));
+    let (_, trace) = explain(&Fleet::new(clusters), &Workloads::default(), &request, &Profile::ours());
+    let out = trace.attempts[0].clusters[0].out.as_deref();
+    assert_eq!(out, Some("cluster(s) did not have zones property"));
 }

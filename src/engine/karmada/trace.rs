@@ -60,6 +60,9 @@ pub struct ClusterTrace {
     /// Its votes when replicas were divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// Positions of the entries that specify replicas for it, where there are several: the first alone counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<usize>,
     pub replicas_before: i64,
     pub replicas_after: i64,
     /// The reason why it has no part in the result.
@@ -179,6 +182,7 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         free_from: counted.map(|_| source(case, slot)),
         selected,
         weight,
+        entries: entries(case, seen, slot),
         replicas_before: case.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,
@@ -214,6 +218,13 @@ fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64
         Division::Dynamic | Division::Aggregated if held > replicas => Some(i64::from(candidate.own)),
         Division::Dynamic | Division::Aggregated => Some(i64::from(candidate.free)),
     }
+}
+
+fn entries(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> Vec<usize> {
+    let specified = matches!(case.placement.division, Division::Specified(_));
+    let entries = seen.weighted.iter().enumerate().filter(|(_, (slots, _))| specified && slots.contains(slot));
+    let entries: Vec<usize> = entries.map(|(position, _)| position).collect();
+    if entries.len() > 1 { entries } else { Vec::new() }
 }
 
 fn no_weight(case: &Case<'_>) -> &'static str {

@@ -3,49 +3,63 @@
 use std::time::Instant;
 
 use base64::Engine;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::hook::Hook;
-use crate::k8s::{Patch, Status};
+use crate::k8s::{Details, Patch, Status};
 use crate::metrics;
 use crate::registry::{Asked, Operation};
+use crate::resource::ResourceKind;
 
-/// What is asked.
+type Tree = Map<String, Value>;
+
+/// What is asked. Objects are as they are stored.
 #[derive(Clone, Copy)]
 pub struct Review<'a> {
     pub asked: &'a Asked<'a>,
-    pub object: Option<&'a Map<String, Value>>,
-    pub old: Option<&'a Map<String, Value>>,
+    /// The version in which the webhook knows the kind.
+    pub row: &'a ResourceKind,
+    pub object: Option<&'a Tree>,
+    pub old: Option<&'a Tree>,
 }
 
-/// What a webhook that allowed it has to add.
-#[derive(Debug, Default)]
-pub struct Answer {
-    pub warnings: Vec<String>,
-    /// A JSON patch.
-    pub patch: Option<Vec<u8>>,
+/// What became of a call that was not refused.
+#[derive(Debug)]
+pub enum Answer {
+    /// It failed, and its policy is to be passed over.
+    Failed,
+    Allowed {
+        patch: Option<Vec<u8>>,
+    },
 }
 
 impl Review<'_> {
     /// What match conditions may look at.
     pub fn variables(&self) -> Value {
-        json!({"request": self.request(""), "object": self.object, "oldObject": self.old})
+        let mut request = self.request("");
+        let [object, old] = ["object", "oldObject"].map(|name| request[name].take());
+        json!({"request": request, "object": object, "oldObject": old})
     }
 
     fn request(&self, uid: &str) -> Value {
-        let Asked { caller, row, operation, namespace, name, subresource, dry_run } = *self.asked;
-        let kind = json!({"group": row.group, "version": row.version, "kind": row.kind});
-        let resource = json!({"group": row.group, "version": row.version, "resource": row.plural});
-        let options = match operation {
+        let Asked { caller, row: asked_row, operation, namespace, name, subresource, wish, .. } = *self.asked;
+        let kind = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "kind": row.kind});
+        let resource = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "resource": row.plural});
+        let mut options = wish.told();
+        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+        let kind_of_options = match operation {
             Operation::Create => "CreateOptions",
             Operation::Update => "UpdateOptions",
             Operation::Delete => "DeleteOptions",
         };
+        options.insert("kind".to_owned(), kind_of_options.into());
         let mut request = json!({
-            "uid": uid, "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-            "operation": operation.as_str(), "userInfo": caller.info(), "object": self.object,
-            "oldObject": self.old, "dryRun": dry_run,
-            "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
+            "uid": uid, "kind": kind(self.row), "resource": resource(self.row),
+            "requestKind": kind(asked_row), "requestResource": resource(asked_row),
+            "operation": operation.as_str(), "userInfo": caller.user.info(),
+            "object": self.worded(self.object), "oldObject": self.worded(self.old),
+            "dryRun": self.asked.dry_run(), "options": options,
         });
         for (member, value) in [
             ("name", name),
@@ -59,11 +73,20 @@ impl Review<'_> {
         }
         request
     }
+
+    fn worded(&self, object: Option<&Tree>) -> Value {
+        object.map_or(Value::Null, |object| Value::Object(worded(object.clone(), self.row)))
+    }
+}
+
+fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
+    object.insert("apiVersion".to_owned(), row.api_version().into());
+    object
 }
 
 /// Asks, inside the webhook's own deadline. A failure is an error or an empty answer, as its policy says.
 pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Result<Answer, Status> {
-    if review.asked.dry_run && !hook.is_free_of_side_effects {
+    if review.asked.dry_run() && !hook.supports_dry_run {
         return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
     }
     let started = Instant::now();
@@ -72,30 +95,33 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
         Err(_) => Err(format!("failed to call webhook: no answer in {:?}", hook.timeout)),
     };
     let outcome = match answered {
-        Ok(response) => read(hook, &response),
+        Ok(response) => {
+            pass_on(hook, review.asked, &response);
+            read(hook, &response)
+        }
         Err(why) if hook.fails_closed => {
             tracing::warn!(webhook = hook.name, why, "a webhook failed, and with it the request");
             Err(hook.failure(&why))
         }
         Err(why) => {
             tracing::warn!(webhook = hook.name, why, "a webhook failed, which its policy ignores");
-            Ok(Answer::default())
+            Ok(Answer::Failed)
         }
     };
-    metrics::webhook(&hook.name, step, outcome.is_err(), started.elapsed());
+    metrics::webhook(&hook.name, review.asked.operation.as_str(), step, outcome.is_err(), started.elapsed());
     outcome
 }
 
 async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
-    let way = hook.way.as_ref().map_err(String::clone)?;
+    let endpoint = hook.endpoint.as_ref().map_err(String::clone)?;
     let uid = uuid::Uuid::new_v4().to_string();
     let body = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review.request(&uid)});
-    let request = http::Request::post(&way.path)
+    let request = http::Request::post(&endpoint.path)
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.to_string().into_bytes())
         .map_err(|error| error.to_string())?;
     let failed = |error: kube::Error| format!("failed to call webhook: {}", crate::host::reviews::sentence(&error));
-    let mut answer: Value = way.client.request(request).await.map_err(failed)?;
+    let mut answer: Value = endpoint.client.request(request).await.map_err(failed)?;
     if answer["kind"] != "AdmissionReview" || answer["apiVersion"] != "admission.k8s.io/v1" {
         return Err("expected response of admission.k8s.io/v1, Kind=AdmissionReview".to_owned());
     }
@@ -107,9 +133,19 @@ async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
     }
 }
 
+/// Its warnings and its notes for the audit log, whatever it decided.
+fn pass_on(hook: &Hook, asked: &Asked<'_>, response: &Value) {
+    for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        asked.caller.remarks.warn(warning);
+    }
+    for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            asked.caller.remarks.annotate(format!("{}/{key}", hook.name), value.to_owned());
+        }
+    }
+}
+
 fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
-    let warnings = response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let warnings = warnings.map(str::to_owned).collect();
     if response["allowed"] != true {
         return Err(denial(hook, &response["status"]));
     }
@@ -121,27 +157,36 @@ fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
             Err(_) => return Err(hook.failure("the patch is no base64")),
         },
     };
-    Ok(Answer { warnings, patch })
+    Ok(Answer::Allowed { patch })
 }
 
-/// In kube-apiserver's words: the webhook's own code and reason, or 403.
+/// In kube-apiserver's words: the webhook's own code, reason and details. Without a code that is one of a
+/// refusal it is 400.
 fn denial(hook: &Hook, status: &Value) -> Status {
+    const CODES: std::ops::Range<u64> = 400..600;
     let name = &hook.name;
-    let message = match status["message"].as_str().or(status["reason"].as_str()) {
-        Some(message) if !message.is_empty() => format!("admission webhook {name:?} denied the request: {message}"),
-        _ => format!("admission webhook {name:?} denied the request without explanation"),
+    let reason = status["reason"].as_str().unwrap_or_default();
+    let message = match (status["message"].as_str().unwrap_or_default(), reason) {
+        ("", "") => format!("admission webhook {name:?} denied the request without explanation"),
+        ("", why) | (why, _) => format!("admission webhook {name:?} denied the request: {why}"),
     };
-    let code =
-        status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
-    let mut refusal = Status::failure(code.unwrap_or(403), "Forbidden", message);
-    if let Some(reason) = status["reason"].as_str().filter(|_| code.is_some()) {
-        refusal.reason = reason.to_owned();
+    let code = status["code"].as_u64().filter(|code| CODES.contains(code)).and_then(|code| u16::try_from(code).ok());
+    let refusal = Status::failure(code.unwrap_or(400), reason, message);
+    match Details::deserialize(&status["details"]) {
+        Ok(details) => refusal.with(details),
+        Err(_) => refusal,
     }
-    refusal
 }
 
-/// The object after a webhook's patch.
-pub fn patched(hook: &Hook, object: &Map<String, Value>, patch: &[u8]) -> Result<Map<String, Value>, Status> {
-    let applied = Patch::json(patch).and_then(|patch| patch.apply(object.clone()));
-    applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))
+/// The stored object after a webhook's patch, which is about the object in the words of its version.
+pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> Result<Tree, Status> {
+    let worded = worded(object, review.row);
+    let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));
+    let mut applied =
+        applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))?;
+    // What was made another version's is not ours to mend: it is refused as another object.
+    if applied.get("apiVersion").is_some_and(|it| *it == review.row.api_version()) {
+        applied.insert("apiVersion".to_owned(), review.row.stored_api_version().into());
+    }
+    Ok(applied)
 }

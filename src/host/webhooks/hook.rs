@@ -1,4 +1,4 @@
-//! One webhook: what it means, and the way to it.
+//! One webhook: what it means, and where it is called.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Map, Value};
 
 use super::call::Review;
-use super::condition;
+use super::condition::Condition;
 use crate::host::namespaces::Namespaces;
-use crate::k8s::Status;
+use crate::k8s::{Details, Status};
 use crate::registry::Asked;
+use crate::resource::ResourceKind;
 
 /// Upstream's, and the longest that a webhook may ask for.
 const TIMEOUT_DEFAULT_SECONDS: i32 = 10;
@@ -24,29 +25,41 @@ const TIMEOUT_SECONDS_MAX: i32 = 30;
 
 pub struct Hook {
     pub name: String,
+    /// Of the configuration that it is part of.
+    pub configuration: String,
     pub timeout: Duration,
     /// Whether a failure refuses the request.
     pub fails_closed: bool,
     /// Whether a dry run may reach it.
-    pub is_free_of_side_effects: bool,
+    pub supports_dry_run: bool,
     /// Where it is called, or why it cannot be.
-    pub way: Result<Way, String>,
+    pub endpoint: Result<Endpoint, String>,
+    /// Whether it is asked once more when others changed the object after it.
+    pub is_reinvocable: bool,
+    /// Whether a rule for one version means the others too.
+    matches_equivalents: bool,
     rules: Vec<RuleWithOperations>,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
-    conditions: Vec<MatchCondition>,
+    conditions: Vec<NamedCondition>,
 }
 
-pub struct Way {
+/// A match condition by name, or why it cannot be read.
+struct NamedCondition {
+    name: String,
+    condition: Result<Condition, String>,
+}
+
+pub struct Endpoint {
     pub client: Client,
     /// With the query.
     pub path: String,
 }
 
 impl Hook {
-    pub fn of_mutating(hook: MutatingWebhook) -> Hook {
-        // What it has more, its reinvocation policy, is not heeded.
-        Hook::of_validating(ValidatingWebhook {
+    pub fn of_mutating(configuration: &str, hook: MutatingWebhook) -> Hook {
+        let is_reinvocable = hook.reinvocation_policy.as_deref() == Some("IfNeeded");
+        let read = ValidatingWebhook {
             name: hook.name,
             timeout_seconds: hook.timeout_seconds,
             failure_policy: hook.failure_policy,
@@ -58,56 +71,73 @@ impl Hook {
             match_conditions: hook.match_conditions,
             match_policy: hook.match_policy,
             admission_review_versions: hook.admission_review_versions,
-        })
+        };
+        Hook { is_reinvocable, ..Hook::of_validating(configuration, read) }
     }
 
-    pub fn of_validating(hook: ValidatingWebhook) -> Hook {
+    pub fn of_validating(configuration: &str, hook: ValidatingWebhook) -> Hook {
         let seconds = hook.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
-        let way = match hook.admission_review_versions.iter().any(|version| version == "v1") {
-            true => way(hook.client_config),
+        let endpoint = match hook.admission_review_versions.iter().any(|version| version == "v1") {
+            true => endpoint(hook.client_config),
             false => Err("it does not take AdmissionReview v1".to_owned()),
         };
+        let conditions = hook.match_conditions.into_iter().flatten();
         Hook {
+            conditions: conditions.map(|condition| NamedCondition::read(&hook.name, condition)).collect(),
             name: hook.name,
+            configuration: configuration.to_owned(),
             timeout: Duration::from_secs(seconds.unsigned_abs().into()),
             fails_closed: hook.failure_policy.as_deref() != Some("Ignore"),
-            is_free_of_side_effects: matches!(&*hook.side_effects, "None" | "NoneOnDryRun"),
-            way,
+            supports_dry_run: matches!(&*hook.side_effects, "None" | "NoneOnDryRun"),
+            endpoint,
+            is_reinvocable: false,
+            matches_equivalents: hook.match_policy.as_deref() != Some("Exact"),
             rules: hook.rules.unwrap_or_default(),
             namespaces: selector(hook.namespace_selector),
             objects: selector(hook.object_selector),
-            conditions: hook.match_conditions.unwrap_or_default(),
         }
     }
 
-    /// Whether its rules mean this write.
-    pub fn rules_fit(&self, asked: &Asked<'_>) -> bool {
+    /// The version of the kind in which its rules mean this write, the caller's own before others.
+    pub fn matching_version<'a>(&self, asked: &Asked<'a>) -> Option<&'a ResourceKind> {
+        if self.rules_name(asked, asked.row) {
+            return Some(asked.row);
+        }
+        let mut others = asked.other_versions();
+        others.find(|row| self.matches_equivalents && self.rules_name(asked, row))
+    }
+
+    fn rules_name(&self, asked: &Asked<'_>, row: &ResourceKind) -> bool {
         self.rules.iter().any(|rule| {
             let resources = rule.resources.as_deref().unwrap_or_default();
             let scope = match rule.scope.as_deref() {
                 None | Some("*") => true,
-                Some("Namespaced") => asked.row.is_namespaced(),
-                Some(_) => !asked.row.is_namespaced(),
+                Some("Namespaced") => row.is_namespaced(),
+                Some(_) => !row.is_namespaced(),
             };
             scope
                 && has(&rule.operations, asked.operation.as_str())
-                && has(&rule.api_groups, asked.row.group)
-                && has(&rule.api_versions, asked.row.version)
-                && resources.iter().any(|pattern| names(pattern, asked.row.plural, asked.subresource))
+                && has(&rule.api_groups, row.group)
+                && has(&rule.api_versions, row.version)
+                && resources.iter().any(|pattern| names(pattern, row.plural, asked.subresource))
         })
     }
 
     /// Whether selectors and conditions mean it too. An error where that cannot be told and the webhook
     /// fails closed.
-    pub fn is_meant(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
-        match self.selected(review, namespaces) {
-            Ok(is_meant) => Ok(is_meant),
-            Err(_) if !self.fails_closed => Ok(false),
+    pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
+        let found = match self.is_selected(review, namespaces) {
+            Ok(true) => self.is_wanted(review).map_err(|why| forbidden(review, &why)),
+            Ok(false) => return Ok(false),
             Err(why) => Err(self.failure(&why)),
+        };
+        match found {
+            Err(_) if !self.fails_closed => Ok(false),
+            found => found,
         }
     }
 
-    fn selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
+    fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
         let (asked, objects) = (review.asked, self.objects.as_ref().map_err(String::clone)?);
         let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
         // What is in no namespace is meant whatever namespaces are selected.
@@ -115,21 +145,24 @@ impl Hook {
             return Ok(false);
         }
         let is_labelled = |object: Option<&Map<String, Value>>| object.is_some_and(|it| objects.matches(&labels(it)));
-        if !objects.selects_all() && !is_labelled(review.object) && !is_labelled(review.old) {
-            return Ok(false);
-        }
+        Ok(objects.selects_all() || is_labelled(review.object) || is_labelled(review.old))
+    }
+
+    /// One condition that does not hold is enough, though others fail.
+    fn is_wanted(&self, review: &Review<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
         let variables = review.variables();
-        for MatchCondition { name, expression } in &self.conditions {
-            let is_met = condition::evaluate(expression, &variables)
-                .ok_or_else(|| format!("its match condition {name:?} is more than this server can evaluate"))?;
-            if !is_met {
-                return Ok(false);
+        let mut outcome = Ok(true);
+        for NamedCondition { name, condition } in &self.conditions {
+            match condition.as_ref().map_err(String::clone).and_then(|condition| condition.holds(&variables)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => outcome = Err(format!("the match condition {name:?} of {:?} failed: {why}", self.name)),
             }
         }
-        Ok(true)
+        outcome
     }
 
     /// Refuses in kube-apiserver's words.
@@ -150,6 +183,29 @@ fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
     (of == "*" || of == resource) && (sub == subresource || (sub == "*" && pattern.contains('/')))
 }
 
+impl NamedCondition {
+    /// What cannot be read is told here, once, and not with each request that it stops.
+    fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
+        let MatchCondition { name, expression } = condition;
+        let condition = Condition::parse(&expression).map_err(|why| format!("it has what is not read here: {why}"));
+        if let Err(why) = &condition {
+            tracing::warn!(
+                webhook,
+                condition = name,
+                why,
+                "a match condition cannot be read; its webhook counts as failed"
+            );
+        }
+        NamedCondition { name, condition }
+    }
+}
+
+fn forbidden(review: &Review<'_>, why: &str) -> Status {
+    let (resource, name) = (review.asked.row.resource, review.asked.name);
+    let message = format!("{resource} {name:?} is forbidden: {why}");
+    Status::failure(403, "Forbidden", message).with(Details::of(resource, name))
+}
+
 fn selector(selector: Option<LabelSelector>) -> Result<Selector, String> {
     Selector::try_from(selector.unwrap_or_default()).map_err(|error| format!("its selector is malformed: {error}"))
 }
@@ -160,7 +216,7 @@ fn labels(object: &Map<String, Value>) -> std::collections::BTreeMap<String, Str
     texts.collect()
 }
 
-fn way(config: WebhookClientConfig) -> Result<Way, String> {
+fn endpoint(config: WebhookClientConfig) -> Result<Endpoint, String> {
     let (url, name) = match (config.url, config.service) {
         (Some(url), _) => (url, None),
         (None, Some(service)) => {
@@ -187,5 +243,5 @@ fn way(config: WebhookClientConfig) -> Result<Way, String> {
         client.root_cert = Some(certificates);
     }
     let client = Client::try_from(client).map_err(|error| format!("no connection can be prepared: {error}"))?;
-    Ok(Way { client, path })
+    Ok(Endpoint { client, path })
 }

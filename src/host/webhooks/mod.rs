@@ -1,12 +1,13 @@
 //! Admission webhooks of the host cluster that mean our kinds (AD3): kube-apiserver does not call them for
 //! what it passes on, so we do.
 //!
-//! Order as upstream: mutating ones one after the other, by the name of their configuration; validating ones
-//! all at once. What fails is refused or passed over as the webhook's failure policy says.
+//! Order as upstream: mutating ones one after the other, by the name of their configuration, and once more those
+//! that want it and whose object others changed after them; validating ones all at once. What fails is refused or
+//! passed over as the webhook's failure policy says. Until the configurations have been read for the first time nobody
+//! knows who would have to be called, and every write is refused. Annotations for the audit log have upstream's keys.
 //!
-//! Deliberately absent: reinvocation, `matchPolicy: Equivalent` across versions (each group here has one that
-//! stores), ValidatingAdmissionPolicy, and match conditions beyond comparisons (`condition`); a condition that
-//! cannot be read is a failure of its webhook.
+//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, `AdmissionReview` v1beta1, and of CEL what
+//! `condition` does not name; a condition that cannot be read is a failure of its webhook.
 
 mod call;
 mod condition;
@@ -15,6 +16,7 @@ mod hook;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -24,21 +26,38 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
+use self::call::{Answer, Review};
 use self::hook::Hook;
-use super::Host;
 use super::namespaces::Namespaces;
-use crate::k8s::Status;
+use super::{Host, Pauses};
+use crate::k8s::{Details, Status};
+use crate::metrics;
 use crate::registry::{Asked, Gate, Operation};
 
 type Tree = Map<String, Value>;
 
+/// How long a write waits for the configurations to be read, as upstream.
+const READY_MAX: Duration = Duration::from_secs(10);
+
 /// Webhooks by the name of their configuration.
 type Known = BTreeMap<String, Vec<Arc<Hook>>>;
 
-/// All webhooks of one sort, in the order in which they are called.
-type Hooks = ArcSwap<Vec<Arc<Hook>>>;
+/// All webhooks of one sort.
+struct Hooks {
+    /// In the order in which they are called.
+    called: ArcSwap<Vec<Arc<Hook>>>,
+    is_read: watch::Sender<bool>,
+}
+
+impl Hooks {
+    /// `is_read`: whether it is known that there are none.
+    fn none(is_read: bool) -> Hooks {
+        Hooks { called: ArcSwap::default(), is_read: watch::Sender::new(is_read) }
+    }
+}
 
 pub struct Webhooks {
     host: Host,
@@ -49,28 +68,82 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// `keeps_lifecycle`: whether namespaces must be there for something to be created in them. Calls nobody
-    /// until it is followed.
-    pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool) -> Webhooks {
-        let (mutating, validating) = (Hooks::default(), Hooks::default());
+    /// `keeps_lifecycle`: whether namespaces must be there for something to be created in them. With `calls`
+    /// nothing is written until it is followed, without it nobody is ever called.
+    pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
+        let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
         Webhooks { host, namespaces, keeps_lifecycle, mutating, validating }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        [&self.mutating, &self.validating].iter().all(|hooks| *hooks.is_read.borrow())
+    }
+
+    /// In kube-apiserver's words.
+    async fn ready(&self, asked: &Asked<'_>) -> Result<(), Status> {
+        let both = async {
+            for hooks in [&self.mutating, &self.validating] {
+                // An error would mean that nobody can say so any more, but the sender is ours.
+                let _ = hooks.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
+            }
+        };
+        if tokio::time::timeout(READY_MAX, both).await.is_ok() {
+            return Ok(());
+        }
+        tracing::error!("a write was refused: the host cluster's webhook configurations could not be read yet");
+        let (resource, name) = (asked.row.resource, asked.name);
+        let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
+        Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
     }
 
     /// Keeps up with the host cluster's configurations for as long as it is polled.
     pub async fn follow(self: Arc<Webhooks>) {
         let mutating = follow::<MutatingWebhookConfiguration>(&self.host, &self.mutating, |configuration| {
+            let name = configuration.name_any();
             let hooks = configuration.webhooks.into_iter().flatten();
-            hooks.map(Hook::of_mutating).collect()
+            hooks.map(|hook| Hook::of_mutating(&name, hook)).collect()
         });
         let validating = follow::<ValidatingWebhookConfiguration>(&self.host, &self.validating, |configuration| {
+            let name = configuration.name_any();
             let hooks = configuration.webhooks.into_iter().flatten();
-            hooks.map(Hook::of_validating).collect()
+            hooks.map(|hook| Hook::of_validating(&name, hook)).collect()
         });
         tokio::join!(mutating, validating);
     }
 
-    fn meant<'h>(&self, hooks: &'h [Arc<Hook>], asked: &Asked<'_>) -> impl Iterator<Item = &'h Arc<Hook>> {
-        hooks.iter().filter(move |hook| hook.rules_fit(asked))
+    /// Asks a mutating webhook and does to the object what it wants. True if the object is another now.
+    async fn mutate_by(
+        &self,
+        (round, index, hook): (usize, usize, &Hook),
+        asked: &Asked<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<bool, Status> {
+        let Some(row) = hook.matching_version(asked) else { return Ok(false) };
+        let is_delete = asked.operation == Operation::Delete;
+        let review = Review { asked, row, object: (!is_delete).then_some(&*object), old };
+        if !hook.matches(&review, &self.namespaces)? {
+            return Ok(false);
+        }
+        let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
+        let patch = match call::call(hook, &review, "admit").await? {
+            Answer::Failed => {
+                asked.caller.remarks.annotate(format!("failed-open.{place}"), hook.name.clone());
+                return Ok(false);
+            }
+            Answer::Allowed { patch } => patch.filter(|_| !is_delete),
+        };
+        let changed = match patch {
+            Some(patch) => Some(call::patched(hook, &review, object.clone(), &patch)?).filter(|it| it != object),
+            None => None,
+        };
+        let is_changed = changed.is_some();
+        if let Some(changed) = changed {
+            *object = changed;
+        }
+        let note = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": is_changed});
+        asked.caller.remarks.annotate(place, note.to_string());
+        Ok(is_changed)
     }
 }
 
@@ -88,10 +161,10 @@ where
     let publish = |change: &dyn Fn(&mut Known)| {
         let mut known = known.lock().expect("no panic while it is held");
         change(&mut known);
-        hooks.store(Arc::new(known.values().flatten().cloned().collect()));
+        hooks.called.store(Arc::new(known.values().flatten().cloned().collect()));
     };
     let mut listed = Known::new();
-    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
     while let Some(event) = events.next().await {
         let arcs = |configuration: K| read(configuration).into_iter().map(Arc::new).collect::<Vec<_>>();
         match event {
@@ -99,7 +172,10 @@ where
             Ok(Event::InitApply(configuration)) => {
                 listed.insert(configuration.name_any(), arcs(configuration));
             }
-            Ok(Event::InitDone) => publish(&|known| *known = listed.clone()),
+            Ok(Event::InitDone) => {
+                publish(&|known| *known = listed.clone());
+                hooks.is_read.send_replace(true);
+            }
             Ok(Event::Apply(configuration)) => {
                 let (name, hooks) = (configuration.name_any(), arcs(configuration));
                 publish(&|known| drop(known.insert(name.clone(), hooks.clone())));
@@ -120,52 +196,80 @@ impl Gate for Webhooks {
         match asked.namespace {
             "" => Ok(()),
             _ if !self.keeps_lifecycle => Ok(()),
-            namespace => self.namespaces.may_create(asked.row.resource, namespace, asked.name).await,
+            namespace => {
+                let started = Instant::now();
+                let verdict = self.namespaces.may_create(asked.row.resource, namespace, asked.name).await;
+                let operation = asked.operation.as_str();
+                metrics::admission_controller("NamespaceLifecycle", operation, verdict.is_err(), started.elapsed());
+                verdict
+            }
         }
     }
 
     fn cares(&self, asked: &Asked<'_>) -> bool {
-        let (mutating, validating) = (self.mutating.load(), self.validating.load());
-        self.meant(&mutating, asked).next().is_some() || self.meant(&validating, asked).next().is_some()
+        let (mutating, validating) = (self.mutating.called.load(), self.validating.called.load());
+        let mut hooks = mutating.iter().chain(validating.iter());
+        !self.is_ready() || hooks.any(|hook| hook.matching_version(asked).is_some())
     }
 
-    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<Vec<String>, Status> {
-        let hooks = self.mutating.load_full();
-        let mut warnings = Vec::new();
-        for hook in self.meant(&hooks, asked) {
-            let review =
-                call::Review { asked, object: (asked.operation != Operation::Delete).then_some(&*object), old };
-            if !hook.is_meant(&review, &self.namespaces)? {
-                continue;
+    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.call_mutating(asked, object, old).await;
+        metrics::admission_step("admit", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+
+    async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.call_validating(asked, object, old).await;
+        metrics::admission_step("validate", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+}
+
+impl Webhooks {
+    async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        self.ready(asked).await?;
+        let hooks = self.mutating.called.load_full();
+        // Whom to ask once more: those whose object was changed after they had seen it.
+        let (mut passed, mut again) = (Vec::new(), Vec::new());
+        for (index, hook) in hooks.iter().enumerate() {
+            if self.mutate_by((0, index, hook), asked, object, old).await? {
+                again.append(&mut passed);
             }
-            let answer = call::call(hook, &review, "admit").await?;
-            warnings.extend(answer.warnings);
-            if let Some(patch) = answer.patch.filter(|_| asked.operation != Operation::Delete) {
-                *object = call::patched(hook, object, &patch)?;
+            if hook.is_reinvocable {
+                passed.push(index);
             }
         }
-        Ok(warnings)
+        for index in again {
+            self.mutate_by((1, index, &hooks[index]), asked, object, old).await?;
+        }
+        Ok(())
     }
 
-    async fn validate(
+    async fn call_validating(
         &self,
         asked: &Asked<'_>,
         object: Option<&Tree>,
         old: Option<&Tree>,
-    ) -> Result<Vec<String>, Status> {
-        let hooks = self.validating.load_full();
-        let review = call::Review { asked, object, old };
+    ) -> Result<(), Status> {
+        self.ready(asked).await?;
+        let hooks = self.validating.called.load_full();
         let mut meant = Vec::new();
-        for hook in self.meant(&hooks, asked) {
-            if hook.is_meant(&review, &self.namespaces)? {
-                meant.push(hook);
+        for (index, hook) in hooks.iter().enumerate() {
+            let Some(row) = hook.matching_version(asked) else { continue };
+            let review = Review { asked, row, object, old };
+            if hook.matches(&review, &self.namespaces)? {
+                meant.push((index, hook, review));
             }
         }
-        let answers = join_all(meant.into_iter().map(|hook| call::call(hook, &review, "validating"))).await;
-        let mut warnings = Vec::new();
-        for answer in answers {
-            warnings.extend(answer?.warnings);
+        let calls = meant.iter().map(|(_, hook, review)| call::call(hook, review, "validating"));
+        for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&meant) {
+            if let Answer::Failed = answer? {
+                let place = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
+                asked.caller.remarks.annotate(place, hook.name.clone());
+            }
         }
-        Ok(warnings)
+        Ok(())
     }
 }

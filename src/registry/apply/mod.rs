@@ -16,12 +16,13 @@ mod tests;
 use serde_json::Value;
 
 use super::admit::{Admission, Author};
-use super::gate::{Operation, Passage};
+use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Change, Stored};
 use super::{Part, Registry, Target, Written, batch, create, patch};
 use crate::k8s::fields::ManagedFields;
-use crate::k8s::{Body, FieldValidation, Key, Status, User, WriteOptions};
+use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
+use crate::resource::ResourceKind;
 use crate::watch::Rejected;
 
 pub(super) use ownership::Writing;
@@ -64,7 +65,7 @@ impl Registry {
     /// `None`: there is no such object, and the caller has not been found to be allowed to create it.
     pub async fn apply(
         &self,
-        caller: &User,
+        caller: Caller<'_>,
         target: &Target,
         body: Body,
         options: &WriteOptions,
@@ -78,11 +79,12 @@ impl Registry {
             let field_validation = options.field_validation;
             Admission { row, author: Author::Client, field_validation, now }
         };
-        let (core, dry_run) = (&*self.core, options.dry_run);
-        let creating = Passage { core, caller, target, operation: Operation::Create, dry_run };
-        let updating = Passage { core, caller, target, operation: Operation::Update, dry_run };
+        let (core, wish) = (&*self.core, Wish::Write(options));
+        let creating = Passage { core, caller, target, operation: Operation::Create, wish };
+        let updating = Passage { operation: Operation::Update, ..creating };
         let _turn = self.turns.take(&key).await;
-        let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), &key, body)?;
+        let is_there = self.core.cache.view().get(&key).is_some();
+        let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), (&key, is_there), body)?;
         for _ in 0..patch::ATTEMPTS_MAX {
             let admission = admission(self.core.clock.now());
             let writing = Writing { row, part, manager: options.manager(), now: admission.now };
@@ -107,7 +109,7 @@ impl Registry {
             if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
                 update::check_version(&stored, metadata::of(&config))?;
             }
-            update::check_uid(&stored, metadata::of(&config))?;
+            check_same_uid(row, &stored, metadata::of(&config))?;
             let mut managed =
                 ManagedFields::decode(stored.managed.clone(), &row.stored_api_version()).map_err(Status::internal)?;
             let mut applied = match writing.apply(Some(&stored.tree), &config, &mut managed, options.force) {
@@ -116,9 +118,9 @@ impl Registry {
                 Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
-            warnings.extend(updating.mutate(&mut applied, Some(&stored.tree)).await?);
+            updating.mutate(&mut applied, Some(&stored.tree)).await?;
             let plan = update::plan(&admission, part, &mut stored, applied, Change::Apply(managed), &mut warnings)?;
-            warnings.extend(updating.validate_plan(&plan, &stored).await?);
+            updating.validate_plan(&plan, &stored).await?;
             match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
@@ -142,11 +144,14 @@ impl Registry {
             Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
             Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
         };
-        warnings.extend(passage.mutate(&mut object, None).await?);
+        if let Some(namespace) = passage.target.namespace.as_deref() {
+            metadata::of_mut(&mut object).insert("namespace".to_owned(), namespace.into());
+        }
+        passage.mutate(&mut object, None).await?;
         create::prepare(&self.core, admission, &mut object, warnings)?;
-        warnings.extend(passage.validate(&object, None).await?);
+        passage.validate(&object, None).await?;
         create::set_managed(&mut object, managed);
-        self.insert(admission.row, object, false, Vec::new(), passage.dry_run).await
+        self.insert(admission.row, object, false, Vec::new(), passage.dry_run()).await
     }
 }
 
@@ -159,19 +164,33 @@ struct Config {
 }
 
 /// Checks that the body is a configuration of this kind and of this place (AP15, AP17, AP18).
-fn read(admission: &Admission<'_>, key: &Key, body: Body) -> Result<Config, Status> {
+fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) -> Result<Config, Status> {
     let row = admission.row;
-    let duplicates = body.strict_faults();
+    let duplicates = match admission.field_validation {
+        FieldValidation::Strict => body.strict_faults(),
+        _ => body.duplicates.iter().map(ToString::to_string).collect(),
+    };
     let mut config = body.value;
     let (api_version, kind) = (metadata::text(&config, "apiVersion"), metadata::text(&config, "kind"));
     if (api_version, kind) != (&row.api_version(), row.kind) {
-        let api_version = if api_version.is_empty() { "/" } else { api_version };
-        return Err(Status::bad_request(format!("invalid object type: {api_version}, Kind={kind}")));
+        // A version without a slash is one of the core group.
+        let slash = if api_version.contains('/') { "" } else { "/" };
+        return Err(Status::bad_request(format!("invalid object type: {slash}{api_version}, Kind={kind}")));
     }
     if admission.check_metadata(&mut config)?.is_some_and(|managed| !managed.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    update::check_place(key, metadata::of_mut(&mut config))?;
+    let metadata = metadata::of_mut(&mut config);
+    if is_there && metadata::text(metadata, "name").is_empty() {
+        // What is there has its name already.
+        metadata.insert("name".to_owned(), (&*key.name).into());
+    }
+    let names_its_namespace = metadata.contains_key("namespace");
+    update::check_place(key, metadata)?;
+    if !names_its_namespace {
+        // What was applied last is kept as it came.
+        metadata.remove("namespace");
+    }
     let mended = (row.mend)(&mut config);
     if admission.field_validation == FieldValidation::Strict && !mended.is_empty() {
         return Err(admission.undecodable(&super::admit::strict_sentence(&mended)));
@@ -216,6 +235,17 @@ fn refuse_duplicates(
         }
         _ => Ok(()),
     }
+}
+
+/// Who names another uid wants what no write can do.
+fn check_same_uid(row: &ResourceKind, stored: &Stored, metadata: &Tree) -> Result<(), Status> {
+    let uid = metadata::text(metadata, "uid");
+    if uid.is_empty() || uid == metadata::text(metadata::of(&stored.tree), "uid") {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::default();
+    errors.invalid(&FieldPath::new("metadata.uid"), uid, "field is immutable");
+    Err(Status::invalid(row.group, row.kind, &stored.object.key.name, &errors))
 }
 
 /// Who names a uid means an object that is there (AP16).

@@ -104,6 +104,7 @@ impl Schemas {
         }
         if described {
             schema["description"] = (*field.description).into();
+            self.tell_once(field, package);
         }
         // Upstream has defaults that its own enum forbids; validators of documents refuse those.
         let allowed = |default: &&Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
@@ -111,6 +112,18 @@ impl Schemas {
             schema["default"] = default.clone();
         }
         schema
+    }
+
+    /// `kubectl explain` prints what is said of a field, then what is said of its type. Where that is the same, the type
+    /// is silent.
+    fn tell_once(&mut self, field: &Field, package: &str) {
+        let Some(definition) = &field.node.definition else { return };
+        let definition = self.definitions.get_mut(&full_name(definition, package));
+        if let Some(Value::Object(definition)) = definition
+            && definition.get("description").and_then(Value::as_str) == Some(&*field.description)
+        {
+            definition.remove("description");
+        }
     }
 
     fn body(&mut self, node: &Node, package: &str) -> Value {

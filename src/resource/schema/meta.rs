@@ -28,7 +28,7 @@ pub fn object_meta() -> Arc<Node> {
             field("creationTimestamp", "When the object was created. Set by the server.", time()),
             field("deletionGracePeriodSeconds", "Seconds left to end gracefully. Set by the server.", int64()),
             field("deletionTimestamp", "When the object is to be gone. Set by the server on a delete.", time()),
-            field("finalizers", "Who has work left before the object may go.", typed_list(text(), ListType::Set)),
+            field("finalizers", "Who has work left before the object may go.", finalizers()),
             field("generateName", "The start of a name that the server completes when no name is given.", text()),
             field("generation", "Counts the changes of the desired state. Set by the server.", int64()),
             field("labels", "What selectors match.", map_of_text()),
@@ -290,6 +290,11 @@ fn map_of_text() -> Arc<Node> {
 
 fn list(items: Arc<Node>) -> Arc<Node> {
     array(items, None)
+}
+
+/// A set, of which upstream minds no duplicate either.
+fn finalizers() -> Arc<Node> {
+    Arc::new(Node::of(Shape::Array(Array { duplicates_pass: true, ..plain_array(text(), Some(ListType::Set)) })))
 }
 
 fn typed_list(items: Arc<Node>, list_type: ListType) -> Arc<Node> {

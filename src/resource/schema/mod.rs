@@ -12,6 +12,7 @@
 //! Deliberately absent: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type that derives one of
 //! those stops the program at start-up with its name, which a unit test meets first.
 
+mod lacking;
 mod lower;
 pub mod mark;
 pub mod meta;
@@ -175,6 +176,11 @@ impl Schema {
     /// Fills in the schema's defaults; runs after `prune` (AD4). The fields of an absent object stay absent.
     pub fn default(&self, object: &mut Map<String, Value>) {
         prune::default(&self.root, object);
+    }
+
+    /// Whether `default` would change the object with this text.
+    pub fn lacks_defaults(&self, text: &[u8]) -> Result<bool, serde_json::Error> {
+        lacking::lacks_defaults(&self.root, text)
     }
 
     /// All faults, in the order of the fields (AD8). Empty for a valid object, and then nothing was allocated.

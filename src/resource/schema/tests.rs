@@ -195,7 +195,10 @@ fn ad4_defaults_are_filled_in_where_the_parent_exists() {
     let mut object =
         garden(json!({"beds": [{"name": "a", "soil": "sand", "edge": null}, {"name": "b", "soil": null}]}));
     assert!(schema.prune(&mut object).is_empty());
+    let lacks = |object: &Map<String, Value>| schema.lacks_defaults(&serde_json::to_vec(object).unwrap()).unwrap();
+    assert!(lacks(&object));
     schema.default(&mut object);
+    assert!(!lacks(&object));
     assert_eq!(
         object["spec"],
         json!({

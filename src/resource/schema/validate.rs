@@ -80,7 +80,10 @@ fn value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
             bounds(shape, number.as_f64().unwrap_or_default(), value, path, errors);
         }
         (Shape::IntOrString(_), Value::Number(number)) if !number.is_f64() => {}
-        (shape, _) => wrong_type(shape.type_name(), type_of(value), path, errors),
+        (shape, _) => {
+            let (expected, found) = type_names(shape, value);
+            wrong_type(expected, found, path, errors);
+        }
     }
     if !node.one_of.is_empty() && !node.one_of.contains(value) {
         let supported: Vec<String> = node.one_of.iter().map(plain).collect();
@@ -143,13 +146,12 @@ fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: im
 }
 
 fn text(shape: &Text, string: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    // Of length and pattern, upstream tells the first that does not hold.
     if let Some(max) = shape.max_length.filter(|&max| string.len() > max && string.chars().count() > max) {
         errors.too_long(&path.into(), max);
-    }
-    if let Some(min) = shape.min_length.filter(|&min| string.chars().count() < min) {
+    } else if let Some(min) = shape.min_length.filter(|&min| string.chars().count() < min) {
         errors.invalid(&path.into(), string, format!("{path} in body should be at least {min} chars long"));
-    }
-    if let Some(pattern) = shape.pattern.as_ref().filter(|pattern| !pattern.is_match(string)) {
+    } else if let Some(pattern) = shape.pattern.as_ref().filter(|pattern| !pattern.is_match(string)) {
         errors.invalid(&path.into(), string, format!("{path} in body should match '{pattern}'"));
     }
     if shape.format == Some(Format::DateTime) && date_time(string).is_none() {
@@ -189,6 +191,23 @@ fn bounds(shape: &Bounds, number: f64, shown: impl serde::Serialize, path: &Path
 fn wrong_type(expected: &str, found: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let body = format!("Invalid value: {found:?}: {path} in body must be of type {expected}: {found:?}");
     errors.push(&path.into(), "FieldValueTypeInvalid", body);
+}
+
+/// What was expected, and what is there. Where a format is expected, and there is something that could have one,
+/// upstream speaks of formats.
+fn type_names(shape: &Shape, value: &Value) -> (&'static str, &'static str) {
+    let format = match shape {
+        Shape::Integer(Integer { width: Width::Int32, .. }) => "int32",
+        Shape::Integer(Integer { width: Width::Int64, .. }) => "int64",
+        Shape::Text(Text { format: Some(Format::DateTime), .. }) => "date-time",
+        _ => return (shape.type_name(), type_of(value)),
+    };
+    match value {
+        Value::Null | Value::String(_) | Value::Array(_) => (shape.type_name(), type_of(value)),
+        Value::Number(number) if number.is_f64() => (format, "float64"),
+        Value::Number(_) => (format, "int64"),
+        Value::Bool(_) | Value::Object(_) => (format, ""),
+    }
 }
 
 fn type_of(value: &Value) -> &'static str {

@@ -21,6 +21,7 @@ use crate::api::fleet::placement::v1beta1::any::{
 use crate::api::fleet::placement::v1beta1::names::{
     IS_LATEST_LABEL, MEMBER_CLUSTERS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER, binding_name, binding_prefix,
 };
+use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::engine::fleet::Fleet;
 use crate::k8s::{GroupResource, Key, Object, Revision};
@@ -41,12 +42,13 @@ pub struct FleetScheduler {
     known: BTreeMap<Arc<str>, Revision>,
     /// Clusters that changed, and whom that may matter to.
     changed: BTreeMap<Arc<str>, Reach>,
+    strays: Strays,
 }
 
 impl FleetScheduler {
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> FleetScheduler {
-        let (known, changed) = (BTreeMap::new(), BTreeMap::new());
-        FleetScheduler { client, clock, fleet: Fleet::default(), known, changed }
+        let (fleet, known, changed, strays) = Default::default();
+        FleetScheduler { client, clock, fleet, known, changed, strays }
     }
 
     /// Brings the fleet to the state of a view.
@@ -71,6 +73,13 @@ impl FleetScheduler {
             }
             stays
         });
+    }
+
+    fn task(&mut self, key: &Key) -> Task {
+        if key.resource == MEMBER_CLUSTERS {
+            return Task::Wake(self.changed.remove(&key.name));
+        }
+        Task::Schedule { strays: self.strays.of(key) }
     }
 
     fn notice_cluster(&mut self, event: &Event, queue: &mut Queue) {
@@ -106,6 +115,8 @@ impl Work for FleetScheduler {
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         self.changed.clear();
+        let children = SCOPES.into_iter().flat_map(|kinds| [kinds.policy_snapshots, kinds.bindings]);
+        self.strays.list(children.flat_map(|kind| view.list(kind, None)).map(Arc::as_ref));
         for object in placements(view) {
             queue.mark(object.key.clone(), 0);
         }
@@ -116,16 +127,20 @@ impl Work for FleetScheduler {
         if object.key.resource == MEMBER_CLUSTERS {
             return self.notice_cluster(event, queue);
         }
-        let Some(kinds) = PlacementKinds::of(object.key.resource).filter(|_| event.kind != EventKind::Deleted) else {
-            return;
-        };
-        let is_dirty = if object.key.resource == kinds.policy_snapshots {
+        if event.kind != EventKind::Deleted {
+            self.strays.note(object);
+        }
+        let Some(kinds) = PlacementKinds::of(object.key.resource) else { return };
+        let is_dirty = if event.kind == EventKind::Deleted {
+            self.strays.forget(object);
+            object.key.resource == kinds.bindings && !object.deleting
+        } else if object.key.resource == kinds.policy_snapshots {
             let previous = previous.and_then(read::<AnyPolicySnapshot>);
             read::<AnyPolicySnapshot>(object).is_some_and(|current| {
                 trigger::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
             })
         } else {
-            trigger::began_to_go(previous, object)
+            trigger::began_to_go(previous, object) || was_edited(kinds, previous, object)
         };
         if let Some(key) = placement_of(object).filter(|_| is_dirty) {
             queue.mark(key, 0);
@@ -136,15 +151,17 @@ impl Work for FleetScheduler {
         let view = self.client.view();
         self.sync(&view);
         let (client, clock, fleet) = (self.client.clone(), Arc::clone(&self.clock), self.fleet.clone());
-        let reaches: Vec<Option<Reach>> = keys.iter().map(|key| self.changed.remove(&key.name)).collect();
+        let pass = Pass { client, clock, fleet, view };
+        let tasks: Vec<(Key, Task)> = keys.into_iter().map(|key| (key.clone(), self.task(&key))).collect();
         async move {
             let mut worked = Worked::default();
-            for (key, reach) in keys.into_iter().zip(reaches) {
-                let next = if key.resource == MEMBER_CLUSTERS {
-                    worked.found.extend(reached(&view, reach));
-                    Next::Done
-                } else {
-                    schedule(&client, &*clock, &fleet, &view, &key).await
+            for (key, task) in tasks {
+                let next = match task {
+                    Task::Wake(reach) => {
+                        worked.found.extend(pass.reached(reach));
+                        Next::Done
+                    }
+                    Task::Schedule { strays } => pass.schedule(&key, &strays).await,
                 };
                 worked.outcomes.push(Outcome::new(key, next));
             }
@@ -158,51 +175,101 @@ impl Work for FleetScheduler {
     }
 }
 
+fn was_edited(kinds: &PlacementKinds, previous: Option<&Arc<Object>>, current: &Arc<Object>) -> bool {
+    // Whoever reports on a binding leaves its generation as it is.
+    let Some(previous) = previous.filter(|previous| previous.generation != current.generation) else { return false };
+    current.key.resource == kinds.bindings
+        && read::<AnyBinding>(previous)
+            .zip(read::<AnyBinding>(current))
+            .is_some_and(|(previous, current)| trigger::was_edited(&previous.spec, &current.spec))
+}
+
 fn placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
     SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None))
 }
 
-fn reached(view: &View, reach: Option<Reach>) -> Vec<(Key, i32)> {
-    let Some(reach) = reach else { return Vec::new() };
-    let is_reached = |object: &&Arc<Object>| {
-        let is_unsatisfied = |placement: Arc<_>| trigger::is_unsatisfied(&placement, object.generation);
-        reach == Reach::All || read::<AnyPlacement>(object).is_some_and(is_unsatisfied)
-    };
-    placements(view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
+/// What is to be done about a key.
+enum Task {
+    /// A cluster changed: find the placements that it may matter to.
+    Wake(Option<Reach>),
+    /// A placement is dirty.
+    Schedule { strays: Vec<Key> },
 }
 
-async fn schedule(client: &Client, clock: &dyn Clock, fleet: &Fleet, view: &View, key: &Key) -> Next {
-    let Some(object) = view.get(key) else { return Next::Done };
-    let Some(kinds) = PlacementKinds::of(key.resource) else { return Next::Done };
-    let Some(placement) = read::<AnyPlacement>(object) else { return Next::Done };
-    let bindings: Vec<AnyBinding> = children(view, kinds.bindings, key)
-        .filter_map(read::<AnyBinding>)
-        .map(|binding| AnyBinding::clone(&binding))
-        .collect();
-    if object.deleting {
-        let (changes, next) = clear_away(kinds, &placement, &bindings);
-        return commit(client, key, changes, next).await;
+/// What tasks have to go by.
+struct Pass {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    fleet: Fleet,
+    view: Arc<View>,
+}
+
+impl Pass {
+    fn reached(&self, reach: Option<Reach>) -> Vec<(Key, i32)> {
+        let Some(reach) = reach else { return Vec::new() };
+        let is_reached = |object: &&Arc<Object>| reach == Reach::All || self.is_unsatisfied(object);
+        placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
     }
-    let mut active = children(view, kinds.policy_snapshots, key)
-        .filter(|snapshot| snapshot.label(IS_LATEST_LABEL) == Some("true"))
-        .filter_map(read::<AnyPolicySnapshot>);
-    let Some(snapshot) = active.next() else { return Next::Done };
-    if active.next().is_some() {
-        tracing::warn!(%key, "two policy snapshots are in force; waiting until one is");
-        return Next::Done;
+
+    /// By its own status, which the placement controller writes, or by the snapshot's, which is the newer word.
+    fn is_unsatisfied(&self, object: &Arc<Object>) -> bool {
+        let Some(placement) = read::<AnyPlacement>(object) else { return false };
+        let latest = || {
+            let kinds = PlacementKinds::of(object.key.resource)?;
+            let snapshot =
+                children(&self.view, kinds.policy_snapshots, &object.key, &[]).find(|object| is_latest(object));
+            read::<AnyPolicySnapshot>(snapshot?)
+        };
+        trigger::is_unsatisfied(&placement, object.generation)
+            || latest().is_some_and(|snapshot| !trigger::is_fulfilled(&snapshot.status))
     }
-    let AnyPolicySnapshot { metadata, spec, status, .. } = AnyPolicySnapshot::clone(&snapshot);
-    let parts = |binding: &AnyBinding| BindingParts { metadata: binding.metadata.clone(), spec: binding.spec.clone() };
-    let objects = PlacementObjects {
-        snapshot: SnapshotParts { metadata, spec, status },
-        bindings: bindings.iter().map(parts).collect(),
-    };
-    let mut name = |cluster: &str| binding_name(&key.name, cluster, clock.random());
-    let settled = settle(fleet, objects, clock.now(), &mut name);
-    for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
-        tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
+
+    async fn schedule(&self, key: &Key, strays: &[Key]) -> Next {
+        let Some(object) = self.view.get(key) else { return Next::Done };
+        let Some(kinds) = PlacementKinds::of(key.resource) else { return Next::Done };
+        let Some(placement) = read::<AnyPlacement>(object) else { return Next::Done };
+        let bindings: Vec<AnyBinding> = children(&self.view, kinds.bindings, key, strays)
+            .filter_map(read::<AnyBinding>)
+            .map(|binding| AnyBinding::clone(&binding))
+            .collect();
+        if object.deleting {
+            let (changes, next) = clear_away(kinds, &placement, &bindings);
+            return commit(&self.client, key, changes, next).await;
+        }
+        let mut active = children(&self.view, kinds.policy_snapshots, key, strays)
+            .filter(|object| is_latest(object))
+            .filter_map(read::<AnyPolicySnapshot>);
+        let Some(snapshot) = active.next() else { return Next::Done };
+        if active.next().is_some() {
+            tracing::warn!(%key, "two policy snapshots are in force; waiting until one is");
+            return Next::Done;
+        }
+        let AnyPolicySnapshot { metadata, spec, status, .. } = AnyPolicySnapshot::clone(&snapshot);
+        let parts =
+            |binding: &AnyBinding| BindingParts { metadata: binding.metadata.clone(), spec: binding.spec.clone() };
+        let objects = PlacementObjects {
+            snapshot: SnapshotParts { metadata, spec, status },
+            bindings: bindings.iter().map(parts).collect(),
+        };
+        let mut name = |cluster: &str| binding_name(&key.name, cluster, self.clock.random());
+        let settled = settle(&self.fleet, objects, self.clock.now(), &mut name);
+        for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
+            tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
+        }
+        let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
+        let is_news = !changes.is_empty() && !trigger::is_fulfilled(&settled.objects.snapshot.status);
+        match commit(&self.client, key, changes, Next::Done).await {
+            // Whoever a cluster may matter to was found by what was known then: not one that is unsatisfied by this pass.
+            Next::Done if is_news && self.clusters_changed() => Next::Again,
+            next => next,
+        }
     }
-    commit(client, key, changes(kinds, &placement, &snapshot, &bindings, &settled), Next::Done).await
+
+    /// Since the view.
+    fn clusters_changed(&self) -> bool {
+        let newest = self.client.view();
+        newest.list(MEMBER_CLUSTERS, None).any(|cluster| cluster.revision > self.view.revision)
+    }
 }
 
 type Changes = Vec<(GroupResource, Change)>;
@@ -305,10 +372,21 @@ fn update(
     (resource, Change::Update { part, object: kinds.tree(resource, object) })
 }
 
-/// Snapshots and bindings of a placement, by name. All are named after it, so only a part of the kind is walked.
-fn children<'a>(view: &'a View, resource: GroupResource, placement: &'a Key) -> impl Iterator<Item = &'a Arc<Object>> {
+/// Snapshots and bindings of a placement. All but the strays are named after it, so only a part of the kind is walked.
+fn children<'a>(
+    view: &'a View,
+    resource: GroupResource,
+    placement: &'a Key,
+    strays: &'a [Key],
+) -> impl Iterator<Item = &'a Arc<Object>> {
     let of_placement = move |object: &&Arc<Object>| placement_of(object).as_ref() == Some(placement);
-    view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name)).filter(of_placement)
+    let strays = strays.iter().filter(move |stray| stray.resource == resource).filter_map(|stray| view.get(stray));
+    let named_alike = view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
+    named_alike.chain(strays).filter(of_placement)
+}
+
+fn is_latest(snapshot: &Object) -> bool {
+    snapshot.label(IS_LATEST_LABEL) == Some("true")
 }
 
 /// An object that its kind's type cannot hold is left alone, and said so in the log.

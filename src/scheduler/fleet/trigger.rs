@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
-use crate::api::fleet::placement::v1beta1::PlacementType;
 use crate::api::fleet::placement::v1beta1::any::AnyPlacement;
 use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION};
+use crate::api::fleet::placement::v1beta1::{
+    BindingState, PlacementType, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
+};
 use crate::api::meta::{Condition, ObjectMeta};
 use crate::k8s::{Object, Time};
 use crate::scheduler::lower;
@@ -21,17 +23,25 @@ pub(super) enum Reach {
     All,
 }
 
-/// A snapshot that is new, in force again, or wants another number of clusters.
+/// A snapshot that is new, in force or out of it, or wants another number of clusters. One that goes out of force may
+/// have stood beside the one that is: until it went, neither was used.
 pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
     let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
     let Some(previous) = previous else { return true };
     let differs = |key: &str| previous.annotations.get(key) != current.annotations.get(key);
-    differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || (is_latest(current) && !is_latest(previous))
+    differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || is_latest(current) != is_latest(previous)
 }
 
 /// Placements and bindings matter when they begin to go.
 pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> bool {
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
+}
+
+/// A binding whose cluster or state somebody changed. The scheduler's own mark as Unscheduled counts, too: the cycle that
+/// it costs changes nothing. Upstream finds such an edit whenever the placement's next cycle comes.
+pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
+    let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
+    previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)
 }
 
 /// None when no placement has to be looked at again. A cluster that joins becomes eligible later, by its first report.
@@ -54,15 +64,9 @@ pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time
         || values(previous) != values(current)
         || usage(previous) != usage(current)
         || previous.status.namespaces != current.status.namespaces
-        // Judged by the agent's own words: time alone makes a cluster ineligible, never eligible.
-        || (is_eligible(current) && !was_eligible(previous));
+        // Time alone makes a cluster ineligible: one that was silent for too long is eligible anew by its next heartbeat.
+        || (is_eligible(current) && !is_eligible(previous));
     may_fit_now.then_some(Reach::Unsatisfied)
-}
-
-/// As of its own last heartbeat: a report is old by the time the next one comes.
-fn was_eligible(cluster: &MemberCluster) -> bool {
-    let heartbeat = cluster.status.agent_status.iter().find_map(|agent| agent.last_received_heartbeat);
-    heartbeat.is_some_and(|heartbeat| lower::fleet::cluster(cluster).eligibility(heartbeat).is_ok())
 }
 
 /// Whether a placement may gain from a cluster that fits now.
@@ -75,6 +79,12 @@ pub(super) fn is_unsatisfied(placement: &AnyPlacement, generation: i64) -> bool 
     let is_scheduled = |condition: &&Condition| condition.type_.ends_with("ResourcePlacementScheduled");
     let scheduled = placement.status.conditions.iter().find(is_scheduled);
     !scheduled.is_some_and(|condition| condition.status == "True" && condition.observed_generation == Some(generation))
+}
+
+/// Whether the scheduler last found all clusters that the policy asks for.
+pub(super) fn is_fulfilled(snapshot: &SchedulingPolicySnapshotStatus) -> bool {
+    let scheduled = snapshot.conditions.iter().find(|condition| condition.type_ == "Scheduled");
+    scheduled.is_some_and(|condition| condition.status == "True")
 }
 
 #[cfg(test)]
@@ -131,6 +141,13 @@ mod tests {
         let silent = cluster(|object| object["status"]["agentStatus"] = json!([]));
         let now = Time::from_seconds(NOW);
         assert_eq!(reach(&silent, &cluster(|_| {}), now), Some(Reach::Unsatisfied));
+        // Its last report spoke of a cluster that was well, and is too old to be believed.
+        let heard = |seconds| {
+            let heartbeat = Time::from_seconds(NOW + seconds).to_string();
+            cluster(|object| object["status"]["agentStatus"][0]["lastReceivedHeartbeat"] = json!(heartbeat))
+        };
+        let next_report = |seconds| reach(&heard(0), &heard(seconds), Time::from_seconds(NOW + seconds));
+        assert_eq!((next_report(300), next_report(301)), (None, Some(Reach::Unsatisfied)));
     }
 
     #[test]

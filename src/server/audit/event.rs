@@ -1,5 +1,6 @@
 //! One audit event: gathered in the task of the request, put into words by the log's thread.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub struct Entry {
     user: Option<Arc<User>>,
     acting_as: Option<Arc<User>>,
     verdict: Option<Verdict>,
+    remarks: BTreeMap<String, String>,
     body: Option<Bytes>,
     source_ips: Vec<String>,
     user_agent: String,
@@ -67,6 +69,7 @@ impl Entry {
             user: trail.user.get().cloned(),
             acting_as: trail.acting_as.get().cloned(),
             verdict: trail.verdict.get().cloned(),
+            remarks: trail.remarks.annotations(),
             body: trail.body.get().cloned(),
             source_ips: source_ips(headers, peer),
             user_agent: headers.get(header::USER_AGENT).map(text).unwrap_or_default(),
@@ -105,7 +108,7 @@ impl Entry {
         if scope.wants_answer() {
             put("responseObject", answer);
         }
-        put("annotations", self.verdict.as_ref().map(annotations));
+        put("annotations", self.verdict.as_ref().map(|verdict| annotations(verdict, &self.remarks)));
         event.to_string()
     }
 }
@@ -152,13 +155,16 @@ fn response_status(code: u16, answer: Option<&Value>) -> Value {
     status
 }
 
-fn annotations(verdict: &Verdict) -> Value {
+fn annotations(verdict: &Verdict, remarks: &BTreeMap<String, String>) -> Value {
+    let mut annotations = json!(remarks);
     let (decision, reason) = match verdict {
         Verdict::Allow(reason) => ("allow", reason),
         Verdict::Deny(reason) => ("forbid", reason),
-        Verdict::Failed(_) => return json!({}),
+        Verdict::Failed(_) => return annotations,
     };
-    json!({"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": reason})
+    annotations["authorization.k8s.io/decision"] = Value::from(decision);
+    annotations["authorization.k8s.io/reason"] = Value::from(reason.as_str());
+    annotations
 }
 
 /// A body as JSON, whatever it was written in; `None` when it is neither JSON nor YAML.

@@ -4,8 +4,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::event::Entry;
 use super::policy::Scope;
@@ -15,8 +15,10 @@ use crate::metrics;
 const EVENTS_MAX: usize = 10_000;
 /// What is written reaches the file at least this often.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long a flush may take that somebody waits for.
+/// How long a flush may take that somebody waits for: the end of the process must not hang on a file that does.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at whether there is room in a full queue.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// When a file is put aside, and when what was put aside is removed. 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,10 +66,22 @@ impl Log {
     }
 
     pub(super) fn flush(&self) {
+        self.flush_within(FLUSH_MAX);
+    }
+
+    fn flush_within(&self, max: Duration) {
+        let end = Instant::now() + max;
         let (done, waiting) = sync_channel(1);
-        if self.queue.send(Order::Flush(done)).is_ok() {
-            let _ = waiting.recv_timeout(FLUSH_MAX);
+        let mut order = Order::Flush(done);
+        loop {
+            order = match self.queue.try_send(order) {
+                Ok(()) => break,
+                Err(TrySendError::Full(order)) if Instant::now() < end => order,
+                Err(_) => return,
+            };
+            std::thread::sleep(LOOK_EVERY);
         }
+        let _ = waiting.recv_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -210,7 +224,41 @@ fn append_to(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderValue, Method, Uri};
+
+    use super::super::event::Request;
+    use super::super::policy::{Policy, Stage};
     use super::*;
+    use crate::k8s::User;
+    use crate::server::layers::Trail;
+    use crate::server::request_info::RequestInfo;
+
+    #[test]
+    fn au4_a_file_that_hangs_holds_up_neither_requests_nor_the_end() {
+        let (queue, orders) = sync_channel(1);
+        let log = Log { queue };
+        let uri: Uri = "/apis".parse().unwrap();
+        let info = RequestInfo::read(&Method::GET, &uri).unwrap();
+        let scope = Policy::metadata().scope(&User::default(), &info.attributes("get")).unwrap();
+        for _ in 0..3 {
+            let entry = Entry::new(Request {
+                id: &HeaderValue::from_static("1"),
+                method: "get",
+                uri: &uri,
+                headers: &HeaderMap::new(),
+                info: &info,
+                peer: None,
+                trail: &Trail::default(),
+                received_ms: 0,
+                now_ms: 0,
+                stage: Stage::ResponseComplete,
+            });
+            log.write(scope, entry);
+        }
+        log.flush_within(Duration::from_millis(50));
+        assert!(matches!(orders.try_recv(), Ok(Order::Write(..))));
+        assert!(orders.try_recv().is_err(), "what found no room was dropped");
+    }
 
     #[test]
     fn au2_a_full_file_is_put_aside_and_old_ones_go() {

@@ -45,7 +45,15 @@ impl Checkpointer {
     }
 
     pub fn wrote(&self, changes: &[Change]) {
-        let bytes = changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum();
+        self.wrote_bytes(changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum());
+    }
+
+    /// Something small that is no change.
+    pub fn wrote_beside(&self) {
+        self.wrote_bytes(BYTES_BESIDE_THE_OBJECT);
+    }
+
+    fn wrote_bytes(&self, bytes: usize) {
         if self.pending.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= CHECKPOINT_BYTES {
             self.pending.is_due.notify_one();
         }

@@ -6,6 +6,7 @@
 //! Deliberately absent: a pool (one connection writes, one reads and checkpoints, one reads the past), and shrinking the
 //! file: the pages that compaction frees are used again.
 
+mod backup;
 mod checkpoint;
 mod connection;
 mod errors;
@@ -23,6 +24,7 @@ use super::log::Heads;
 use super::{Bounds, Change, Error, Replacement, Span, Store, Table};
 use crate::k8s::{GroupResource, Key, Revision};
 
+pub use backup::backup;
 use checkpoint::Checkpointer;
 use connection::Line;
 use errors::{classify, is_conflict};
@@ -169,6 +171,12 @@ impl Store for SqliteStore {
     async fn bounds(&self) -> Result<Bounds, Error> {
         let (bounds, _) = on!(self.lines.reader, "failed to read the log", bounds())?;
         Ok(bounds)
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        on!(self.lines.writer, "failed to write", probe())?;
+        self.checkpointer.wrote_beside();
+        Ok(())
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {

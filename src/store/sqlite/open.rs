@@ -16,7 +16,7 @@ use crate::store::{Error, Table};
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// `PRAGMA application_id` of our files; the first migration sets it.
-const APPLICATION_ID: i64 = 1_112_298_324;
+pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const OPEN: &str = "failed to open the file";
@@ -159,6 +159,6 @@ const CACHE_KIB: u32 = 16 << 10;
 /// Rows that the connection's thread may be ahead of its reader, when much is read at start-up.
 const ROWS_IN_FLIGHT: usize = 500;
 
-fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Unavailable { action, source: Arc::new(error) }
 }

@@ -235,6 +235,12 @@ pub(super) async fn sweep(
     Ok(())
 }
 
+/// Writes a page that holds nothing of ours but is as durable as the others afterwards.
+pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("PRAGMA user_version = 1").execute(connection).await?;
+    Ok(())
+}
+
 /// Moves what it can without waiting for anybody, and returns how many pages the WAL has.
 pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let (_busy, pages, _moved): (i64, i64, i64) =

@@ -9,18 +9,18 @@ use crate::support::host::Fault;
 use crate::support::raw::Reply;
 use crate::support::wait_for;
 
-const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
-const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
-const MASTER: [(&str, &str); 3] =
+pub(super) const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+pub(super) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(super) const MASTER: [(&str, &str); 3] =
     [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters"), ("Content-Type", "application/json")];
 
-fn rebalancer(name: &str) -> Value {
+pub(super) fn rebalancer(name: &str) -> Value {
     json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": name},
         "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "no", "namespace": "shop"}]}})
 }
 
 /// Registers a webhook for rebalancers at `/hooks/{name}` of the host's address, after `shape` changed it.
-fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut Value)) {
+pub(super) fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut Value)) {
     let mut hook = json!({
         "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
         "clientConfig": {"url": format!("http://{}/hooks/{name}", server.host.address)},
@@ -36,12 +36,12 @@ fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut
     server.host.put(&path, configuration);
 }
 
-async fn create(server: &Aggregated, name: &str) -> Reply {
+pub(super) async fn create(server: &Aggregated, name: &str) -> Reply {
     server.proxy().send(Method::POST, REBALANCERS, &MASTER, rebalancer(name).to_string()).await
 }
 
 /// Creates under ever new names until the answer is as it should be: a configuration takes a moment to arrive.
-async fn create_until(server: &Aggregated, what: &str, code: u16) -> Reply {
+pub(super) async fn create_until(server: &Aggregated, what: &str, code: u16) -> Reply {
     let mut number = 0;
     wait_for(what, async || {
         number += 1;
@@ -87,6 +87,33 @@ async fn ad3_a_validating_webhook_that_says_no_is_obeyed_in_its_words() {
     let deleted = server.host.asked("/hooks/guard").pop().unwrap();
     assert_eq!(deleted["request"]["object"], Value::Null);
     assert_eq!(deleted["request"]["oldObject"]["metadata"]["labels"]["a"], "b");
+    server.stop().await;
+}
+
+/// Seen at a kube-apiserver: what the webhook says of code, reason and details goes on as it came.
+#[tokio::test]
+async fn ad3_a_refusal_has_the_code_and_the_reason_of_the_webhook_or_400_and_none() {
+    let server = Aggregated::start().await;
+    register(&server, "validatingwebhookconfigurations", "guard", |_| {});
+    let details = json!({"causes": [{"message": "too many", "field": "spec.workloads"}]});
+    for (number, (status, code, reason, why)) in [
+        (Value::Null, 400, Value::Null, " without explanation"),
+        (json!({"message": "no"}), 400, Value::Null, ": no"),
+        (json!({"reason": "Odd"}), 400, json!("Odd"), ": Odd"),
+        (json!({"code": 200, "message": "no"}), 400, Value::Null, ": no"),
+        (json!({"code": 403}), 403, Value::Null, " without explanation"),
+        (json!({"code": 422, "reason": "Invalid", "message": "no", "details": details}), 422, json!("Invalid"), ": no"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answered = status.clone();
+        server.host.answer_webhook("/hooks/guard", move |_| json!({"allowed": false, "status": answered}));
+        let refused = create_until(&server, &format!("refusal {number}"), code).await.json();
+        let expected = json!(format!("admission webhook \"guard.example.com\" denied the request{why}"));
+        assert_eq!((&refused["message"], &refused["reason"]), (&expected, &reason), "{status}");
+        assert_eq!(refused["details"], status["details"], "{status}");
+    }
     server.stop().await;
 }
 
@@ -151,10 +178,11 @@ async fn ad3_selectors_conditions_and_dry_runs_decide_who_is_called() {
     let mut number = 0;
     let refused = wait_for("the webhook", async || {
         number += 1;
-        Some(send("admin", format!("x{number}"), watched(), "").await).filter(|it| it.code == 403)
+        Some(send("admin", format!("x{number}"), watched(), "").await).filter(|it| it.code == 400)
     });
-    let message = refused.await.json()["message"].clone();
-    assert_eq!(message, "admission webhook \"some.example.com\" denied the request without explanation");
+    let refused = refused.await.json();
+    assert_eq!(refused["message"], "admission webhook \"some.example.com\" denied the request without explanation");
+    assert_eq!(refused["reason"], Value::Null);
     assert_eq!(send("admin", "unlabelled".to_owned(), json!({}), "").await.code, 201);
     assert_eq!(send("jane", "by-jane".to_owned(), watched(), "").await.code, 201);
     let dry = send("admin", "dry".to_owned(), watched(), "?dryRun=All").await;

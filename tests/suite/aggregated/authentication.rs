@@ -177,6 +177,6 @@ async fn an10_anonymous_users_can_be_kept_out() {
     let server = Aggregated::with(|args, _| args.identity.anonymous_auth = Some(false)).await;
     server.host.allow(|_| true);
     assert_eq!(server.nobody().get(GV).await.code, 401);
-    assert_eq!(server.nobody().get("/readyz").await.code, 200, "HE5");
+    assert_eq!(server.nobody().get("/livez").await.code, 200, "HE5");
     server.stop().await;
 }

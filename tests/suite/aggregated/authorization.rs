@@ -45,11 +45,64 @@ async fn az1_az4_az5_each_verb_is_reviewed_once() {
 }
 
 #[tokio::test]
+async fn di15_discovery_is_reviewed_as_a_path_and_needs_no_right_to_any_resource() {
+    let server = Aggregated::start().await;
+    server.host.allow(|spec| spec["nonResourceAttributes"]["verb"] == "get");
+    for path in ["/apis", "/apis/work.karmada.io", "/apis/work.karmada.io/v1alpha2", "/openapi/v3"] {
+        assert_eq!(server.proxy().send(Method::GET, path, &as_user("jane"), "").await.code, 200, "{path}");
+        let spec = server.host.asked(ACCESS_REVIEWS).last().unwrap()["spec"].clone();
+        assert_eq!(spec["nonResourceAttributes"], json!({"verb": "get", "path": path}));
+        assert_eq!(spec.get("resourceAttributes"), None);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn az7_a_no_is_a_403_that_says_to_whom_and_why() {
+    let server = Aggregated::start().await;
+    let refused = server.proxy().send(Method::GET, BINDING, &as_user("jane"), "").await;
+    assert_eq!((refused.code.as_u16(), refused.header("x-content-type-options")), (403, Some("nosniff")));
+    let status = refused.json();
+    assert_eq!(
+        (&status["kind"], &status["reason"], &status["code"]),
+        (&json!("Status"), &json!("Forbidden"), &json!(403))
+    );
+    let expected = "resourcebindings.work.karmada.io \"web\" is forbidden: User \"jane\" cannot get resource \
+                    \"resourcebindings\" in API group \"work.karmada.io\" in the namespace \"shop\"";
+    assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn az2_selectors_of_what_names_many_objects_are_reviewed_too() {
+    let server = Aggregated::start().await;
+    server.host.allow(|spec| {
+        let attributes = &spec["resourceAttributes"];
+        attributes["labelSelector"]["rawSelector"] == "team=a" && attributes["fieldSelector"].is_null()
+    });
+    let proxy = server.proxy();
+    let collection = BINDING.rsplit_once('/').unwrap().0;
+    for (method, path, code) in [
+        (Method::GET, format!("{collection}?labelSelector=team%3Da"), 200),
+        (Method::GET, collection.to_owned(), 403),
+        (Method::GET, format!("{collection}?labelSelector=team%3Db"), 403),
+        (Method::GET, format!("{collection}?labelSelector=team%3Da&fieldSelector=metadata.name%3Dx"), 403),
+        (Method::DELETE, format!("{collection}?labelSelector=team%3Da"), 200),
+        // It selects nothing of a single object.
+        (Method::GET, format!("{BINDING}?labelSelector=team%3Da"), 403),
+    ] {
+        let reply = proxy.send(method, &path, &as_user("jane"), "").await;
+        assert_eq!(reply.code, code, "{path}: {}", reply.text());
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn az3_masters_are_not_reviewed_and_open_paths_neither() {
     let server = Aggregated::start().await;
     let master = [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
     assert_eq!(server.proxy().send(Method::GET, BINDING, &master, "").await.code, 404);
-    assert_eq!(server.nobody().get("/readyz").await.code, 200);
+    assert_eq!(server.nobody().get("/livez").await.code, 200);
     assert!(server.host.asked(ACCESS_REVIEWS).is_empty());
     server.stop().await;
 }

@@ -116,6 +116,22 @@ async fn a_replica_that_loses_its_lease_ends() {
     assert!(format!("{error:#}").contains("the lease was lost"), "{error:#}");
 }
 
+/// Whoever took the lease works already: to go on until the own term is over would be to work beside it.
+#[tokio::test]
+async fn a_replica_that_sees_its_lease_in_other_hands_ends_at_once() {
+    let server = Aggregated::with(|args, folder| {
+        elected(args, folder);
+        args.host.leader_elect_renew_deadline = "10m".parse().unwrap();
+        args.host.leader_elect_lease_duration = "11m".parse().unwrap();
+    })
+    .await;
+    let mut lease = wait_for("a leader", async || server.host.object(LEASE)).await;
+    lease["spec"]["holderIdentity"] = json!("another");
+    server.host.put(LEASE, lease);
+    let error = server.ended().await.unwrap_err();
+    assert!(format!("{error:#}").contains("the lease was lost"), "{error:#}");
+}
+
 #[tokio::test]
 async fn events_are_posted_to_the_host_cluster_and_counted_there() {
     let server = Aggregated::with(|args, _| args.host.namespace_lifecycle = false).await;

@@ -3,6 +3,10 @@
 mod admission;
 mod authentication;
 mod authorization;
+mod faults;
 mod host;
 mod operation;
 mod reload;
+mod replayed;
+mod webhooks;
+mod serving_cert;

@@ -1,12 +1,20 @@
 //! What operators see: metrics, probes, the audit log, the end of a process.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballast::server::audit::{Audit, Log, Policy, Rotation};
+use ballast::server::{Check, Counts};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::aggregated::Aggregated;
 use crate::support::host::{Fault, Host};
 use crate::support::raw::Reply;
-use crate::support::wait_for;
+use crate::support::server::{Options, TestServer};
+use crate::support::{metric, wait_for};
 
 const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 const MASTER: [(&str, &str); 2] = [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
@@ -29,26 +37,78 @@ fn events(folder: &std::path::Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn me1_me2_me3_metrics_name_what_was_done() {
+async fn me1_me2_me3_me4_metrics_name_what_was_done() {
     let server = Aggregated::start().await;
-    assert_eq!(send(&server, Method::POST, REBALANCERS, rebalancer("counted")).await.code, 201);
+    server.host.answer_webhook("/hooks/kind", |_| json!({"allowed": true}));
+    let hook = json!({"name": "kind.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "clientConfig": {"url": format!("http://{}/hooks/kind", server.host.address)},
+        "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"], "scope": "*"}]});
+    server.host.put(
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kind",
+        json!({"kind": "MutatingWebhookConfiguration", "apiVersion": "admissionregistration.k8s.io/v1",
+            "metadata": {"name": "kind"}, "webhooks": [hook]}),
+    );
+    let mut number = 0;
+    wait_for("the webhook to be called", async || {
+        number += 1;
+        assert_eq!(send(&server, Method::POST, REBALANCERS, rebalancer(&format!("n{number}"))).await.code, 201);
+        (!server.host.asked("/hooks/kind").is_empty()).then_some(())
+    })
+    .await;
+    let apply = [MASTER[0], MASTER[1], ("Content-Type", "application/apply-patch+yaml")];
+    let path = format!("{REBALANCERS}/applied?fieldManager=probe&dryRun=All");
+    assert_eq!(server.proxy().send(Method::PATCH, &path, &apply, rebalancer("applied")).await.code, 201);
+    let nowhere = "/apis/work.karmada.io/v1alpha2/namespaces/nowhere/resourcebindings";
+    let object = crate::support::objects::binding("web").to_string();
+    assert_eq!(send(&server, Method::POST, nowhere, object).await.code, 404);
+    // Of a selector that fits nothing: the watches of others are not to be disturbed.
+    let collection = format!("{REBALANCERS}?labelSelector=no%3Dsuch");
+    assert_eq!(send(&server, Method::DELETE, &collection, String::new()).await.code, 200);
+    let watch = server.proxy().connect().await;
+    let _open = watch.open(Method::GET, &format!("{REBALANCERS}?watch=1"), &MASTER, "").await.unwrap();
     let reply = send(&server, Method::GET, "/metrics", String::new()).await;
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let text = reply.text();
     for line in [
         "apiserver_request_total{code=\"201\",component=\"apiserver\",dry_run=\"\",group=\"apps.karmada.io\",\
-         resource=\"workloadrebalancers\",scope=\"cluster\",subresource=\"\",verb=\"POST\",version=\"v1alpha1\"}",
+         resource=\"workloadrebalancers\",scope=\"resource\",subresource=\"\",verb=\"POST\",version=\"v1alpha1\"}",
+        "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"apps.karmada.io\",\
+         resource=\"workloadrebalancers\",scope=\"cluster\",subresource=\"\",verb=\"DELETE\",version=\"v1alpha1\"}",
         "apiserver_current_inflight_requests{request_kind=\"readOnly\"}",
         "apiserver_storage_objects{resource=\"workloadrebalancers.apps.karmada.io\"}",
+        "apiserver_resource_objects{group=\"apps.karmada.io\",resource=\"workloadrebalancers\"}",
+        "apiserver_admission_webhook_admission_duration_seconds_count{name=\"kind.example.com\",operation=\"CREATE\",\
+         rejected=\"false\",type=\"admit\"}",
+        // What has not failed yet has failed no times: an alert could not tell the first failure otherwise.
+        "ballast_trust_reloads_total{result=\"failure\"} 0",
+        "ballast_store_compactions_total{result=\"failure\"} 0",
+        "ballast_connections_closed_total{reason=\"evicted\"}",
+        "# TYPE process_cpu_seconds_total counter",
         "apiserver_tls_handshake_errors_total",
-        "authentication_attempts{result=\"success\"}",
-        "authorization_attempts_total{result=\"allowed\"}",
-        "ballast_store_commits_total{result=\"success\"}",
+        "apiserver_request_duration_seconds_bucket{component=\"apiserver\",dry_run=\"\",group=\"apps.karmada.io\",\
+         resource=\"workloadrebalancers\",scope=\"resource\",subresource=\"\",verb=\"POST\",version=\"v1alpha1\",le=\"0.005\"}",
+        "apiserver_response_sizes_count{component=\"apiserver\",group=\"apps.karmada.io\",\
+         resource=\"workloadrebalancers\",scope=\"resource\",subresource=\"\",verb=\"POST\",version=\"v1alpha1\"}",
+        "apiserver_request_total{code=\"201\",component=\"apiserver\",dry_run=\"All\",group=\"apps.karmada.io\",\
+         resource=\"workloadrebalancers\",scope=\"resource\",subresource=\"\",verb=\"APPLY\",version=\"v1alpha1\"}",
+        "apiserver_longrunning_requests{component=\"apiserver\",group=\"apps.karmada.io\",\
+         resource=\"workloadrebalancers\",scope=\"cluster\",subresource=\"\",verb=\"WATCH\",version=\"v1alpha1\"}",
+        "apiserver_admission_step_admission_duration_seconds_count{operation=\"CREATE\",rejected=\"false\",type=\"admit\"}",
+        "apiserver_admission_controller_admission_duration_seconds_count{name=\"NamespaceLifecycle\",\
+         operation=\"CREATE\",rejected=\"true\",type=\"validate\"}",
         "ballast_worker_queue_depth{worker=\"rebalancer\"}",
         "process_resident_memory_bytes",
     ] {
         assert!(text.lines().any(|it| it.starts_with(line)), "{line} is missing in:\n{text}");
     }
+    for series in [
+        "authentication_attempts{result=\"success\"}",
+        "authorization_attempts_total{result=\"allowed\"}",
+        "ballast_store_commits_total{result=\"success\"}",
+    ] {
+        assert!(metric(text, series) > 0.0, "{series} is 0 or missing in:\n{text}");
+    }
+    assert!(!text.contains("apiserver_storage_objects{resource=\"rescheduletasks"), "nothing is stored of them");
     server.stop().await;
 }
 
@@ -80,7 +140,7 @@ async fn au2_au3_an_audit_event_says_who_asked_for_what_and_what_came_of_it() {
         args.audit.audit_policy_file = Some(policy);
     })
     .await;
-    assert_eq!(send(&server, Method::GET, "/readyz", String::new()).await.code, 200);
+    send(&server, Method::GET, "/readyz", String::new()).await;
     let headers = [
         MASTER[0],
         MASTER[1],
@@ -102,6 +162,8 @@ async fn au2_au3_an_audit_event_says_who_asked_for_what_and_what_came_of_it() {
     drop((answer, watch));
     let (_host, folder) = server.stop().await;
 
+    let mode = std::fs::metadata(folder.path().join("audit.log")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     let events = events(folder.path());
     assert!(events.iter().all(|event| event["requestURI"] != "/readyz"), "a rule of level None");
     let of = |uri: &str, stage: &str| {
@@ -143,9 +205,82 @@ async fn he2_he4_readiness_names_its_checks_and_fails_until_it_is_known_whom_to_
         let reply = server.nobody().get("/readyz?verbose").await;
         (reply.code == 200).then_some(reply)
     });
-    let expected = "[+]ping ok\n[+]authentication-config ok\n[+]writer ok\n[+]storage ok\n[+]shutdown ok\n\
+    let expected = "[+]ping ok\n[+]authentication-config ok\n[+]admission-webhooks ok\n[+]writer ok\n[+]storage ok\n[+]shutdown ok\n\
                     readyz check passed\n";
     assert_eq!(ready.await.text(), expected);
     assert_eq!(send(&server, Method::GET, "/readyz/storage", String::new()).await.code, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn au3_a_panic_is_a_stage_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let rotation = Rotation { bytes_max: 1 << 20, backups_max: 1, age_max: Duration::ZERO };
+    let audit = Arc::new(Audit::new(Policy::metadata(), Log::open(&path, rotation).unwrap()));
+    let broken = Check::new("broken", Counts::Ready, || panic!("the probe of a test"));
+    let options = Options { checks: vec![broken], audit: Some(Arc::clone(&audit)), ..Options::default() };
+    let server = TestServer::with(options).await;
+    assert_eq!(server.admin().get("/readyz").await.code, 500);
+    assert_eq!(server.admin().get("/livez").await.code, 200, "and the server goes on");
+    server.stop().await;
+    audit.flush();
+    let events = events(folder.path());
+    let stages: Vec<(&str, u64)> = events
+        .iter()
+        .filter(|event| event["requestURI"] == "/readyz")
+        .map(|event| (event["stage"].as_str().unwrap(), event["responseStatus"]["code"].as_u64().unwrap_or(0)))
+        .collect();
+    assert_eq!(stages, [("Panic", 500)], "and nothing says that it was completed");
+}
+
+/// A store that is held up for longer than the client waits: 504, and the write may have happened or not.
+#[tokio::test]
+async fn li2_er18_a_write_that_does_not_end_in_time_is_a_504_that_claims_nothing() {
+    use sqlx::ConnectOptions;
+    let mut database = PathBuf::new();
+    let server = Aggregated::with(|args, folder| {
+        database = folder.join("ballast.db");
+        args.database_url = format!("sqlite://{}", database.display());
+    })
+    .await;
+    wait_for("readiness", async || (server.nobody().get("/readyz").await.code == 200).then_some(())).await;
+    let mut other = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let held_up = send(&server, Method::POST, &format!("{REBALANCERS}?timeout=500ms"), rebalancer("late")).await;
+    assert_eq!(held_up.code, 504, "{}", held_up.text());
+    let status = held_up.json();
+    assert_eq!(status["reason"], "Timeout");
+    assert_eq!(status["message"], "Timeout: request did not complete within the allotted timeout");
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    wait_for("the store", async || {
+        let again = send(&server, Method::POST, REBALANCERS, rebalancer("late")).await;
+        matches!(again.code.as_u16(), 201 | 409).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn he6_a_database_that_takes_no_write_makes_the_server_unready_and_leaves_it_alive() {
+    use sqlx::ConnectOptions;
+    let mut database = PathBuf::new();
+    let server = Aggregated::with(|args, folder| {
+        database = folder.join("ballast.db");
+        args.database_url = format!("sqlite://{}", database.display());
+    })
+    .await;
+    let ready = async || server.nobody().get("/readyz?verbose").await;
+    wait_for("readiness", async || (ready().await.code == 200).then_some(())).await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&database);
+    let mut other = options.connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let unready = wait_for("the probe to fail", async || Some(ready().await).filter(|reply| reply.code == 500)).await;
+    assert!(unready.text().contains("[-]storage failed: reason withheld\n"), "{}", unready.text());
+    assert_eq!(server.nobody().get("/livez").await.code, 200);
+    assert_eq!(send(&server, Method::GET, REBALANCERS, String::new()).await.code, 200, "reading goes on");
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    wait_for("readiness again", async || (ready().await.code == 200).then_some(())).await;
+    assert_eq!(send(&server, Method::POST, REBALANCERS, rebalancer("later")).await.code, 201);
     server.stop().await;
 }

@@ -4,11 +4,14 @@
 use std::fs;
 use std::path::Path;
 
+use ballast::cli::certs::Files;
 use http::Method;
 use serde_json::json;
 
+use crate::process::ServerProcess;
 use crate::support::aggregated::{Aggregated, CONFIG_MAP, PROXY, config_map};
 use crate::support::pki::Ca;
+use crate::support::raw::Raw;
 use crate::support::wait_for;
 
 const GV: &str = "/apis/work.karmada.io/v1alpha2";
@@ -105,4 +108,39 @@ async fn an12_flags_win_over_the_config_map_and_their_files_are_followed() {
         .await;
     assert_eq!(old.send(Method::GET, GV, &MASTER, "").await.code, 200);
     server.stop().await;
+}
+
+/// Served all the same: clients say why they refuse it, the log and a metric warn, and a good one heals it.
+#[tokio::test]
+async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = Ca::new("serving");
+    let (cert_path, key_path) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let (cert, key) = ca.server_with(folder.path(), &["localhost"], |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+    });
+    fs::rename(cert, &cert_path).unwrap();
+    fs::rename(key, &key_path).unwrap();
+    let flags = ["--tls-cert-file", cert_path.to_str().unwrap(), "--tls-private-key-file", key_path.to_str().unwrap()];
+    let process = ServerProcess::start(folder.path(), &flags);
+    let log = || fs::read_to_string(folder.path().join("log")).unwrap();
+    wait_for("the warning", async || log().contains("the serving certificate has expired").then_some(())).await;
+    let mut files = Files::in_dir(&folder.path().join("certs"));
+    files.ca_cert = folder.path().join("serving-ca.crt");
+    fs::write(&files.ca_cert, &ca.pem).unwrap();
+    let admin = Raw::admin(process.address, &files);
+    let refused = admin.try_connect().await.unwrap_err().to_string();
+    assert!(refused.contains("expired"), "{refused}");
+
+    let (cert, key) = ca.server_with(folder.path(), &["localhost"], |params| {
+        params.not_after = rcgen::date_time_ymd(2100, 1, 1);
+    });
+    replace(&key_path, &fs::read_to_string(key).unwrap());
+    replace(&cert_path, &fs::read_to_string(cert).unwrap());
+    wait_for("the good one", async || admin.try_connect().await.ok()).await;
+    let metrics = admin.get("/metrics").await;
+    let line = "ballast_serving_certificate_expiry_timestamp_seconds 4102444800";
+    assert!(metrics.text().lines().any(|it| it == line), "{}", metrics.text());
+    assert!(process.terminate().success());
 }

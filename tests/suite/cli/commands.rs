@@ -180,3 +180,35 @@ async fn sigterm_drains_and_exits_with_0_and_the_tables_are_readable() {
         assert_eq!(count, 0, "{view}");
     }
 }
+
+/// Whoever wrote the command line can mend it, and trying again would not help.
+#[test]
+fn a_file_that_a_flag_names_and_that_cannot_be_used_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("nonsense"), "nonsense").unwrap();
+    for flag in [
+        "--tls-private-key-file=k --tls-cert-file",
+        "--client-ca-file",
+        "--requestheader-client-ca-file",
+        "--token-auth-file",
+        "--authorization-policy-file",
+        "--audit-log-path=audit.log --audit-policy-file",
+        "--kubeconfig",
+        "--authentication-kubeconfig",
+    ] {
+        for file in ["missing", "nonsense"] {
+            let line = format!("serve --secure-port=0 --database-url=memory: {flag}={file}");
+            let done = ballast(folder.path(), &line.split(' ').collect::<Vec<_>>());
+            let told = text(&done.stderr);
+            assert_eq!(done.status.code(), Some(2), "{line}: {told}");
+            assert!(told.starts_with("ballast: failed to ") && told.lines().count() < 6, "{line}: {told}");
+            let is_named = told.contains(file) || flag.contains("private-key");
+            assert!(is_named || file == "nonsense", "{line}: {told}");
+            assert_eq!(
+                told.matches("No such file").count(),
+                usize::from(file == "missing" || flag.contains("=k")),
+                "{told}"
+            );
+        }
+    }
+}

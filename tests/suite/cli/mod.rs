@@ -1,7 +1,13 @@
 //! The built binary, as a user starts it.
 
+mod backup;
 mod commands;
+mod defaults;
 mod kill;
+mod kubectl;
+mod rebalancer;
 mod rows;
+mod selectors;
 mod specified;
 mod vectors;
+mod tracing;

@@ -4,8 +4,8 @@ use ballast::cli::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::process::ServerProcess;
-use crate::support::objects::{BINDINGS, REBALANCERS, TASKS, binding, rebalancer, task};
+use crate::process::{ServerProcess, WITHIN, wait};
+use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task};
 use crate::support::raw::{Raw, Reply};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -35,12 +35,16 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_applied() {
+async fn r8_r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_applied() {
     let running = Running::start();
     let group = running.admin.get("/apis/task.karmada.io/v1alpha1").await.json();
     let served: Vec<&str> = group["resources"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
     assert_eq!(served, ["rescheduletasks"], "no status, nothing but the task");
-    assert_eq!(group["resources"][0]["verbs"], json!(["create"]));
+    let row = &group["resources"][0];
+    assert_eq!((&row["verbs"], &row["namespaced"]), (&json!(["create"]), &json!(false)));
+    assert_eq!((&row["kind"], &row["singularName"]), (&json!("RescheduleTask"), &json!("rescheduletask")));
+    let namespaced = "/apis/task.karmada.io/v1alpha1/namespaces/shop/rescheduletasks";
+    assert_eq!(running.post(namespaced, &task("demo-task")).await.code, 404);
     for _ in 0..2 {
         // What `kubectl apply` asks for first, and what it does then.
         assert_eq!(running.admin.get(&format!("{TASKS}/demo-task")).await.code, 404);
@@ -52,7 +56,7 @@ async fn r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_appl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r10_r17_r57_without_a_spec_or_with_nothing_in_it_an_object_is_refused_by_its_field() {
+async fn r10_r17_r57_r58_without_a_spec_or_with_nothing_in_it_an_object_is_refused_by_its_field() {
     let running = Running::start();
     for (path, mut object, field) in [(TASKS, task("t"), "spec"), (REBALANCERS, rebalancer("r"), "spec")] {
         object.as_object_mut().unwrap().remove("spec");
@@ -64,6 +68,46 @@ async fn r10_r17_r57_without_a_spec_or_with_nothing_in_it_an_object_is_refused_b
     let mut empty = task("t");
     empty["spec"] = json!({});
     assert_eq!(running.post(TASKS, &empty).await.code, 422);
+    // An update may empty the list as little as a creation.
+    assert_eq!(running.post(REBALANCERS, &rebalancer("r")).await.code, 201);
+    let merge = [("content-type", "application/merge-patch+json")];
+    for workloads in [json!([]), Value::Null] {
+        let patch = json!({"spec": {"workloads": workloads}}).to_string();
+        let refused = running.admin.send(Method::PATCH, &format!("{REBALANCERS}/r"), &merge, patch).await;
+        assert_eq!(refused.code, 422, "{}", refused.text());
+        assert_eq!(refused.json()["details"]["causes"][0]["field"], "spec.workloads");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r4_r27_a_watcher_sees_the_mark_of_a_task_and_then_its_end_together_with_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "member1"}, "spec": {"syncMode": "Push"}});
+    client.post(CLUSTERS, &cluster).await.unwrap();
+    let status = json!({"status": {"apiEnablements": [
+        {"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}]}});
+    client.merge_patch(&format!("{CLUSTERS}/member1/status"), &status).await.unwrap();
+    let mut web = binding("web");
+    web["spec"]["placement"] = json!({});
+    client.post(BINDINGS, &web).await.unwrap();
+    let path = format!("{BINDINGS}?fieldSelector=metadata.name%3Dweb");
+    let placed = wait(&client, &path, |binding| binding["status"]["lastScheduledTime"].is_string()).await;
+    let since = placed["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    client.post(TASKS, &task("web")).await.unwrap();
+    let mut seen = Vec::new();
+    let from_there = format!("{path}&resourceVersion={since}");
+    let watch = client.watch(&from_there, |event| {
+        let binding = &event["object"];
+        let (forced, last) = (&binding["spec"]["forceRescheduling"], &binding["status"]["lastScheduledTime"]);
+        seen.push((event["type"].clone(), forced.clone(), *last != placed["status"]["lastScheduledTime"]));
+        *forced != true
+    });
+    assert!(tokio::time::timeout(WITHIN, watch).await.expect("the pass comes").unwrap());
+    let expected = [(json!("MODIFIED"), json!(true), false), (json!("MODIFIED"), Value::Null, true)];
+    assert_eq!(seen, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,17 +1,14 @@
 //! Specified replicas (seed 003) through the real server: from the sample that people copy to the decision, and to the
 //! event where the numbers do not add up.
 
-use std::time::Duration;
-
 use ballast::cli::certs::Files;
 use ballast::cli::client::Client;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::process::ServerProcess;
+use crate::process::{ServerProcess, wait};
 use crate::support::raw::Raw;
 
-const WITHIN: Duration = Duration::from_secs(60);
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -39,18 +36,6 @@ async fn bind(client: &Client, placement: &Value, replicas: i32) {
         },
     });
     client.post(BINDINGS, &binding).await.unwrap();
-}
-
-/// Waits until an object at `path` is as wanted, and returns it.
-async fn wait(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let mut found = Value::Null;
-    let watch = client.watch(path, |event| {
-        found = event["object"].clone();
-        wanted(&found)
-    });
-    let seen = tokio::time::timeout(WITHIN, watch).await;
-    assert!(matches!(seen, Ok(Ok(true))), "{path}: {seen:?}");
-    found
 }
 
 fn is_on(binding: &Value, clusters: Value) -> bool {

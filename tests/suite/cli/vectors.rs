@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::{vectors, vectors_fleet};
+use crate::vectors;
 
 fn files(family: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(family);
@@ -34,7 +34,7 @@ fn lines(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Exit status 3, and exactly the listed cases on standard output, each with what differs.
+/// Exactly the listed cases on standard output, each with what differs, and exit status 3 where there are any.
 fn differ_as_listed(family: &str, file_count: usize, listed: &[(&str, &str)]) {
     let files = files(family);
     assert_eq!(files.len(), file_count);
@@ -43,8 +43,8 @@ fn differ_as_listed(family: &str, file_count: usize, listed: &[(&str, &str)]) {
     let different: BTreeSet<String> =
         lines(&checked).iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(different, listed.iter().map(|(id, _)| (*id).to_owned()).collect(), "{told}");
-    assert_eq!(checked.status.code(), Some(3), "{told}");
-    assert!(told.contains(&format!("{} of ", listed.len())), "{told}");
+    assert_eq!(checked.status.code(), Some(if listed.is_empty() { 0 } else { 3 }), "{told}");
+    assert!(listed.is_empty() || told.contains(&format!("{} of ", listed.len())), "{told}");
     for line in lines(&checked) {
         assert!(!line["differences"].as_array().unwrap().is_empty(), "{line}");
     }
@@ -57,7 +57,7 @@ fn karmada_s_cases_are_answered_as_recorded() {
 
 #[test]
 fn the_fleet_family_s_cases_are_answered_as_recorded() {
-    differ_as_listed("fleet", 16, vectors_fleet::DIFFERENCES);
+    differ_as_listed("fleet", 16, &[]);
 }
 
 /// One line for each case, in the order of the cases, and exit status 0: a cycle that is recorded as failed is an answer.

@@ -1,11 +1,12 @@
 //! Server-side apply and managed fields over the wire (apiserver.md 1.11).
 
+use ballast::auth::Policy;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::objects::{BINDINGS, REBALANCERS, binding, rebalancer};
 use crate::support::raw::{Connection, Reply};
-use crate::support::server::TestServer;
+use crate::support::server::{Options, TestServer};
 
 const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
@@ -327,7 +328,7 @@ async fn ap16_uid_and_version_are_preconditions() {
         )
     );
     let first = cluster.apply("me", &rb("web"), &binding("web"), "").await.json();
-    assert_eq!(cluster.apply("me", &rb("web"), &config, "").await.code, 409);
+    assert_eq!(cluster.apply("me", &rb("web"), &config, "").await.code, 422, "the uid that is there is immutable");
     let mut config = self::config(json!({"replicas": 2}));
     config["metadata"]["resourceVersion"] = json!(version(&first));
     assert_eq!(cluster.apply("me", &rb("web"), &config, "").await.code, 200);
@@ -490,11 +491,20 @@ async fn ap27_managed_fields_are_no_change_of_the_object() {
 
 #[tokio::test]
 async fn pa14_applying_what_is_not_there_needs_the_right_to_create() {
-    let server = TestServer::start().await;
-    let stranger = server.client("stranger", &[], |_| {});
-    let path = format!("{}?fieldManager=me", rb("web"));
-    let reply = stranger.send(Method::PATCH, &path, &[APPLY], binding("web").to_string()).await;
-    assert_eq!(reply.code, 403);
+    let policy = "rules:\n- {users: [patcher, maker], verbs: [patch], apiGroups: ['*'], resources: ['*']}\n\
+                  - {users: [maker], verbs: [create], apiGroups: ['*'], resources: ['*']}\n";
+    let policy = Some(Policy::parse(policy).unwrap());
+    let server = TestServer::with(Options { policy, ..Options::default() }).await;
+    let path = format!("{}?fieldManager=me&force=true", rb("web"));
+    let apply = async |user: &str| {
+        server.client(user, &[], |_| {}).send(Method::PATCH, &path, &[APPLY], binding("web").to_string()).await
+    };
+    let refused = apply("patcher").await;
+    assert_eq!((refused.code.as_u16(), &refused.json()["reason"]), (403, &json!("Forbidden")));
+    assert!(refused.text().contains("User \\\"patcher\\\" cannot create resource"), "{}", refused.text());
+    assert_eq!(apply("stranger").await.code, 403);
+    assert_eq!(apply("maker").await.code, 201);
+    assert_eq!(apply("patcher").await.code, 200, "what is there takes no more than the right to patch");
     server.stop().await;
 }
 
@@ -507,5 +517,45 @@ async fn dr1_a_dry_apply_shows_and_stores_nothing() {
     let dry = cluster.apply("me", &rb("web"), &config(json!({"replicas": 3})), "&dryRun=All").await;
     assert_eq!((dry.code.as_u16(), dry.json()["spec"]["replicas"].clone()), (200, json!(3)));
     assert_eq!(cluster.get(&rb("web")).await, first);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn ap1_a_configuration_needs_a_name_only_to_create() {
+    let cluster = Cluster::start().await;
+    let mut nameless = config(json!({"replicas": 2}));
+    nameless["metadata"].as_object_mut().unwrap().remove("name");
+    let refused = cluster.apply("me", &rb("web"), &nameless, "").await;
+    let message = "the name of the object (web based on URL) was undeterminable: name must be provided";
+    assert_eq!((refused.code.as_u16(), &refused.json()["message"]), (400, &json!(message)));
+    cluster.send(Method::POST, BINDINGS, &binding("web")).await;
+    let applied = cluster.apply("me", &rb("web"), &nameless, "").await;
+    assert_eq!((applied.code.as_u16(), &applied.json()["spec"]["replicas"]), (200, &json!(2)));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn ap16_another_uid_than_the_objects_is_immutable() {
+    let cluster = Cluster::start().await;
+    cluster.send(Method::POST, BINDINGS, &binding("web")).await;
+    let mut other = config(json!({}));
+    other["metadata"]["uid"] = json!("x");
+    let refused = cluster.apply("me", &rb("web"), &other, "").await;
+    let message =
+        "ResourceBinding.work.karmada.io \"web\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable";
+    assert_eq!((refused.code.as_u16(), &refused.json()["message"]), (422, &json!(message)));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn fv9_keys_that_a_configuration_has_twice_are_told_by_their_lines() {
+    let cluster = Cluster::start().await;
+    let twice = r#"{"apiVersion":"work.karmada.io/v1alpha2","kind":"ResourceBinding","metadata":{"name":"web"},
+        "spec":{"replicas":1,"replicas":2,"resource":{"apiVersion":"v1","kind":"Pod","name":"a","namespace":"shop"}}}"#;
+    let path = format!("{}?fieldManager=me&fieldValidation=Strict", rb("web"));
+    let refused = cluster.connection.send(Method::PATCH, &path, &[APPLY], twice).await;
+    let message = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \
+                   \"replicas\" already set in map";
+    assert_eq!((refused.code.as_u16(), &refused.json()["message"]), (400, &json!(message)));
     cluster.stop().await;
 }

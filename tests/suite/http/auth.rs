@@ -54,7 +54,7 @@ async fn an3_headers_that_name_a_user_are_not_believed() {
     let headers = [("x-remote-user", "admin"), ("x-remote-group", "system:masters")];
     assert_unauthorized(&server.nobody().send(Method::GET, "/apis", &headers, "").await);
     let jane = server.client("jane", &["staff"], |_| {});
-    assert_eq!(jane.send(Method::GET, "/apis", &headers, "").await.code, 403);
+    assert_eq!(jane.send(Method::GET, "/metrics", &headers, "").await.code, 403);
     server.stop().await;
 }
 
@@ -102,8 +102,8 @@ async fn er11_r36_users_outside_system_masters_are_refused_with_their_name() {
     assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
     let task = jane.send(Method::POST, "/apis/task.karmada.io/v1alpha1/rescheduletasks", &[], "{}").await;
     assert_eq!(task.code, 403, "nor may jane create a task");
-    let reply = jane.get("/apis").await;
-    assert_eq!(reply.json()["message"], "forbidden: User \"jane\" cannot get path \"/apis\"");
+    let reply = jane.get("/metrics").await;
+    assert_eq!(reply.json()["message"], "forbidden: User \"jane\" cannot get path \"/metrics\"");
     assert_eq!(jane.get("/healthz").await.code, 200, "open to everybody is open to jane");
     server.stop().await;
 }
@@ -112,11 +112,11 @@ async fn er11_r36_users_outside_system_masters_are_refused_with_their_name() {
 async fn im1_the_administrator_may_act_as_anybody_and_others_as_nobody_else() {
     let server = TestServer::start().await;
     let as_jane = [("impersonate-user", "jane"), ("impersonate-group", "staff")];
-    let reply = server.admin().send(Method::GET, "/apis", &as_jane, "").await;
+    let reply = server.admin().send(Method::GET, "/metrics", &as_jane, "").await;
     assert_eq!((reply.code.as_u16(), &reply.json()["reason"]), (403, &json!("Forbidden")));
     assert!(reply.text().contains("User \\\"jane\\\" cannot get path"), "{}", reply.text());
     let as_master = [("impersonate-user", "jane"), ("impersonate-group", "system:masters")];
-    assert_eq!(server.admin().send(Method::GET, "/apis", &as_master, "").await.code, 200);
+    assert_eq!(server.admin().send(Method::GET, "/metrics", &as_master, "").await.code, 200);
     let joe = server.client("joe", &[], |_| {});
     let reply = joe.send(Method::GET, "/apis", &as_master, "").await;
     assert_eq!(reply.code, 403);

@@ -7,13 +7,15 @@ use ballast::cli::certs::Files;
 use ballast::cli::config::ServeArgs;
 use ballast::cli::serve::{self, Running};
 use http::Method;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::stories::fleet::cluster;
+use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer};
 use crate::support::raw::{Raw, Reply};
 use crate::support::wait_for;
 
-const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 const POLICY: &str =
     "rules:\n- {groups: [ops], verbs: [get, list], apiGroups: [apps.karmada.io], resources: [workloadrebalancers]}\n";
 
@@ -67,6 +69,115 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     wait_for("the token's end", async || (with_token(&client, Method::GET, "t-jane").await.code == 401).then_some(()))
         .await;
     assert_eq!(with_token(&client, Method::GET, "t-joe").await.code, 200);
+    running.stop().await.unwrap();
+}
+
+/// As the default roles system:discovery and system:basic-user of a cluster have it: a user without any rule may find out
+/// what is served, who he is and what he may do, also where an administrator acts as him.
+#[tokio::test]
+async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
+    let (running, nobody, folder) = start(|args, folder| {
+        let tokens = folder.join("tokens.csv");
+        fs::write(&tokens, token_line("t-joe", "joe", "")).unwrap();
+        args.identity.token_auth_file = Some(tokens);
+    })
+    .await;
+    let admin = Raw::admin(running.address, &Files::in_dir(&folder.path().join("certs")));
+    let json = ("content-type", "application/json");
+    for (client, credential, name) in
+        [(&nobody, ("authorization", "Bearer t-joe"), "joe"), (&admin, ("impersonate-user", "jane"), "jane")]
+    {
+        for path in ["/version", "/api", "/apis", "/apis/apps.karmada.io/v1alpha1", "/openapi/v2", "/openapi/v3"] {
+            let reply = client.send(Method::GET, path, &[credential], "").await;
+            assert_eq!(reply.code, 200, "{name} {path}: {}", reply.text());
+        }
+        let ask = async |path: &str, review: serde_json::Value| {
+            let reply = client.send(Method::POST, path, &[credential, json], review.to_string()).await;
+            assert_eq!(reply.code, 201, "{name} {path}: {}", reply.text());
+            reply.json()["status"].clone()
+        };
+        let whoami = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let whoami = ask("/apis/authentication.k8s.io/v1/selfsubjectreviews", whoami).await;
+        assert_eq!(whoami["userInfo"], json!({"username": name, "groups": ["system:authenticated"]}));
+        let may_list = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "list", "group": "cluster.karmada.io", "resource": "clusters"}}});
+        let may_list = ask("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", may_list).await;
+        assert_eq!(may_list["allowed"], false);
+        let rules = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": "default"}});
+        let rules = ask("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", rules).await;
+        assert_eq!(rules["nonResourceRules"][0]["nonResourceURLs"][0], "/healthz", "{rules}");
+        for path in [CLUSTERS, "/metrics", "/readyz/storage"] {
+            assert_eq!(client.send(Method::GET, path, &[credential], "").await.code, 403, "{name} {path}");
+        }
+    }
+    running.stop().await.unwrap();
+}
+
+/// R50: whoever may make rebalancers needs no right to bindings, and gets none.
+#[tokio::test]
+async fn r50_a_user_who_may_do_nothing_but_make_rebalancers_moves_replicas_without_touching_a_binding() {
+    const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web-deployment";
+    let (running, nobody, folder) = start(|args, folder| {
+        let (tokens, policy) = (folder.join("tokens.csv"), folder.join("policy.yaml"));
+        fs::write(&tokens, token_line("t-jane", "jane", "ops") + &token_line("t-joe", "joe", "")).unwrap();
+        fs::write(&policy, POLICY.replace("get, list", "create, get")).unwrap();
+        args.identity.token_auth_file = Some(tokens);
+        args.identity.authorization_policy_file = Some(policy);
+    })
+    .await;
+    let admin = Raw::admin(running.address, &Files::in_dir(&folder.path().join("certs")));
+    let json = ("content-type", "application/json");
+    for name in ["member1", "member2"] {
+        let object = cluster(name);
+        assert_eq!(admin.send(Method::POST, CLUSTERS, &[json], object.to_string()).await.code, 201);
+        let path = format!("{CLUSTERS}/{name}/status");
+        let merge = ("content-type", "application/merge-patch+json");
+        let status = json!({"status": object["status"]}).to_string();
+        assert_eq!(admin.send(Method::PATCH, &path, &[merge], status).await.code, 200);
+    }
+    let mut web = binding("web");
+    web["spec"]["replicas"] = json!(4);
+    web["spec"]["placement"] = json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    web["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+    web["metadata"]["name"] = json!("web-deployment");
+    assert_eq!(admin.send(Method::POST, BINDINGS, &[json], web.to_string()).await.code, 201);
+    let scheduled = async || {
+        let binding = admin.get(BINDING).await.json();
+        binding["status"]["lastScheduledTime"].is_string().then_some(binding)
+    };
+    let before = wait_for("the first pass", scheduled).await;
+    assert_eq!(before["spec"]["clusters"], json!([{"name": "member2", "replicas": 4}]), "it stays where it is");
+
+    let asked = rebalancer("web").to_string();
+    let by = async |token: &str, method: Method, path: &str, body: &str| {
+        let token = format!("Bearer {token}");
+        nobody.send(method, path, &[("authorization", &token), json], body.to_owned()).await
+    };
+    let refused = by("t-joe", Method::POST, REBALANCERS, &asked).await;
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    for (method, path, body) in [
+        (Method::GET, BINDING, ""),
+        (Method::PUT, BINDING, "{}"),
+        (Method::GET, BINDINGS, ""),
+        (Method::POST, TASKS, "{}"),
+        (Method::DELETE, "/apis/apps.karmada.io/v1alpha1/workloadrebalancers/web", ""),
+    ] {
+        assert_eq!(by("t-jane", method.clone(), path, body).await.code, 403, "{method} {path}");
+    }
+    let created = by("t-jane", Method::POST, REBALANCERS, &asked).await;
+    assert_eq!(created.code, 201, "{}", created.text());
+    wait_for("the replicas' return", async || {
+        let binding = admin.get(BINDING).await.json();
+        let spread = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
+        (binding["spec"]["clusters"] == spread).then_some(())
+    })
+    .await;
+    let path = format!("{REBALANCERS}/web");
+    let told = by("t-jane", Method::GET, &path, "").await.json();
+    assert_eq!(told["status"]["observedWorkloads"][0]["result"], "Successful", "{told}");
     running.stop().await.unwrap();
 }
 

@@ -1,17 +1,20 @@
 //! kube-rs against the server: `Api`, `watcher`, `reflector`, as a controller uses them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
+use kube::core::ObjectMeta;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Client, ResourceExt};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::support::objects::binding;
+use crate::support::objects::{binding, rebalancer};
 use crate::support::server::TestServer;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -151,5 +154,112 @@ async fn ap28_a_client_applies_forces_and_is_told_of_conflicts() {
     assert_eq!(forced.data["spec"]["replicas"], 3);
     let managers: Vec<&str> = forced.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
     assert_eq!(managers, ["one", "two"]);
+    server.stop().await;
+}
+
+/// A kind as a controller in Rust declares it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadRebalancer {
+    api_version: String,
+    kind: String,
+    metadata: ObjectMeta,
+    spec: RebalancerSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<RebalancerStatus>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RebalancerSpec {
+    workloads: Vec<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl_seconds_after_finished: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RebalancerStatus {
+    #[serde(default)]
+    observed_generation: i64,
+}
+
+impl kube::Resource for WorkloadRebalancer {
+    type DynamicType = ();
+    type Scope = kube::core::ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "WorkloadRebalancer".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "apps.karmada.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "workloadrebalancers".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+fn typed(name: &str) -> WorkloadRebalancer {
+    serde_json::from_value(rebalancer(name)).unwrap()
+}
+
+#[tokio::test]
+async fn a_typed_api_does_what_the_dynamic_one_does() {
+    let server = TestServer::start().await;
+    let api: Api<WorkloadRebalancer> = Api::all(server.kube().await);
+    let created = api.create(&PostParams::default(), &typed("r")).await.unwrap();
+    assert_eq!((created.metadata.generation, created.spec.workloads.len()), (Some(1), typed("r").spec.workloads.len()));
+
+    let mut changed = created.clone();
+    changed.spec.ttl_seconds_after_finished = Some(60);
+    let replaced = api.replace("r", &PostParams::default(), &changed).await.unwrap();
+    assert_eq!((replaced.metadata.generation, replaced.spec.ttl_seconds_after_finished), (Some(2), Some(60)));
+    let mut seen = replaced.clone();
+    seen.status = Some(RebalancerStatus { observed_generation: 2 });
+    let seen = api.replace_status("r", &PostParams::default(), &seen).await.unwrap();
+    assert_eq!(seen.status.unwrap().observed_generation, 2);
+
+    // An apply sends the whole type, without what only the server sets.
+    let applied = api.patch("s", &PatchParams::apply("one"), &Patch::Apply(typed("s"))).await.unwrap();
+    assert_eq!(applied.managed_fields()[0].manager.as_deref(), Some("one"));
+    let page = api.list(&ListParams::default().limit(1)).await.unwrap();
+    assert_eq!((page.items.len(), page.metadata.remaining_item_count), (1, Some(1)));
+    let entry = api.entry("r").await.unwrap();
+    assert!(matches!(entry, kube::api::entry::Entry::Occupied(_)));
+    api.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    assert!(api.get_opt("r").await.unwrap().is_none());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_typed_reflector_streams_its_first_list_and_goes_on_from_there() {
+    let server = TestServer::start().await;
+    let api: Api<WorkloadRebalancer> = Api::all(server.kube().await);
+    for name in ["a", "b"] {
+        api.create(&PostParams::default(), &typed(name)).await.unwrap();
+    }
+    let mut events = Box::pin(watcher(api.clone(), watcher::Config::default().streaming_lists()));
+    let mut next = async || tokio::time::timeout(SOON, events.next()).await.unwrap().unwrap().unwrap();
+    assert!(matches!(next().await, watcher::Event::Init));
+    for name in ["a", "b"] {
+        assert!(matches!(next().await, watcher::Event::InitApply(object) if object.name_any() == name));
+    }
+    assert!(matches!(next().await, watcher::Event::InitDone), "the bookmark that ends the list was understood");
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(matches!(next().await, watcher::Event::Delete(object) if object.name_any() == "a"));
     server.stop().await;
 }

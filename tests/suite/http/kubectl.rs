@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use ballast::auth::Policy;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::support::objects::{binding, rebalancer, task};
-use crate::support::server::TestServer;
+use crate::support::server::{Options, TestServer};
 
 /// Runs kubectl against one server.
 struct Kubectl {
@@ -209,8 +210,7 @@ async fn kubectl_explains_and_validates_by_the_schema() {
     let refused = kubectl.fail(&["create", "-f", &file]).await;
     assert!(refused.contains("spec.workloads"), "{refused}");
     let task = kubectl.file("task.yaml", &task("t"));
-    let unheard = kubectl.fail(&["create", "-f", &task]).await;
-    assert!(unheard.contains("(ServiceUnavailable)"), "nothing acts on it in this test: {unheard}");
+    assert_eq!(kubectl.run(&["create", "-f", &task]).await, "rescheduletask.task.karmada.io/t created\n");
     server.stop().await;
 }
 
@@ -296,5 +296,32 @@ async fn ap23_kubectl_moves_from_client_side_to_server_side_apply() {
     kubectl.run(&["-n", "shop", "apply", "--server-side", "-f", &file]).await;
     let path = "jsonpath={.spec.replicas}/{.metadata.labels.old}/{.metadata.labels.new}";
     assert_eq!(kubectl.run(&["-n", "shop", "get", "rb", "web", "-o", path]).await, "3//1");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_asks_who_it_is_and_what_it_may() {
+    let policy = "rules:\n- {users: [jane], verbs: [get, list], apiGroups: [work.karmada.io], resources: [resourcebindings], \
+                  namespaces: [shop]}\n";
+    let policy = Some(Policy::parse(policy).unwrap());
+    let server = TestServer::with(Options { policy, ..Options::default() }).await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let whoami = kubectl.run(&["auth", "whoami"]).await;
+    assert!(whoami.contains("ballast-admin") && whoami.contains("system:masters"), "{whoami}");
+    assert_eq!(kubectl.run(&["auth", "can-i", "delete", "clusters", "-A"]).await, "yes\n");
+    assert_eq!(kubectl.run(&["auth", "can-i", "get", "/metrics"]).await, "yes\n");
+    let as_jane = ["--as=jane", "--as-group=system:authenticated", "-n", "shop"];
+    let jane = |arguments: &[&'static str]| [arguments, as_jane.as_slice()].concat();
+    assert_eq!(kubectl.run(&jane(&["auth", "can-i", "list", "resourcebindings.work.karmada.io"])).await, "yes\n");
+    let no = kubectl.output(&jane(&["auth", "can-i", "delete", "resourcebindings.work.karmada.io"])).await;
+    assert_eq!((no.status.code(), &*no.stdout), (Some(1), &b"no\n"[..]), "{}", String::from_utf8_lossy(&no.stderr));
+    let rules = kubectl.run(&jane(&["auth", "can-i", "--list"])).await;
+    assert!(
+        rules.lines().any(|line| line.starts_with("resourcebindings.work.karmada.io") && line.contains("[get list]")),
+        "{rules}"
+    );
+    assert!(kubectl.run(&jane(&["auth", "whoami"])).await.contains("jane"));
+    let resources = kubectl.run(&["api-resources", "--api-group=authorization.k8s.io"]).await;
+    assert!(resources.contains("selfsubjectaccessreviews"), "{resources}");
     server.stop().await;
 }

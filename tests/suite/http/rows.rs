@@ -1,7 +1,10 @@
 //! Rows of apiserver.md that the other modules do not reach, each named by its id (docs/apiserver.md).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ballast::server::{Check, Counts};
 use bytes::BytesMut;
 use http::Method;
 use http_body_util::BodyExt;
@@ -9,9 +12,12 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::objects::{ALL_BINDINGS, BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task};
-use crate::support::raw::{Connection, Reply};
-use crate::support::server::TestServer;
+use crate::support::objects::{
+    ALL_BINDINGS, BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task, workload,
+};
+use crate::support::raw::{Connection, Protocol, Reply};
+use crate::support::server::{Options, TestServer};
+use crate::support::wait_for;
 
 const SOON: Duration = Duration::from_secs(60);
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
@@ -74,7 +80,7 @@ impl Events {
 }
 
 #[tokio::test]
-async fn ad1_ad8_what_is_asked_first_is_refused_first() {
+async fn ad1_ad8_az8_what_is_asked_first_is_refused_first() {
     let (server, admin) = start().await;
     // Who may not is not told what is wrong with the body, nor whether the object is there (AZ8).
     let stranger = server.client("stranger", &[], |_| {});
@@ -399,5 +405,150 @@ async fn di10_di11_di13_discovery_takes_what_clients_ask_for() {
     let reply = admin.send(Method::GET, "/apis", &[("accept", nopeer.as_str())], "").await;
     assert_eq!((reply.header("content-type"), &reply.json()["kind"]), (Some(v2), &json!("APIGroupDiscoveryList")));
     assert_eq!(get(&admin, "/api").await.json()["kind"], "APIVersions");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wa25_a_watch_that_nobody_reads_any_more_is_freed() {
+    let (server, admin) = start().await;
+    // Counters are the process's, and no other test watches this kind.
+    let watched = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies?watch=1";
+    let open = async || -> u64 {
+        let metrics = get(&admin, "/metrics").await;
+        let series = |line: &&str| {
+            line.starts_with("apiserver_longrunning_requests{") && line.contains("\"clusterpropagationpolicies\"")
+        };
+        let line = metrics.text().lines().find(series).map(str::to_owned);
+        line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+    };
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let mut watches = Vec::new();
+        for _ in 0..3 {
+            let connection = server.admin().over(protocol).connect().await;
+            watches.push((Events::open(&connection, watched, &[]).await, connection));
+        }
+        assert_eq!(open().await, 3);
+        drop(watches.pop());
+        wait_for("one watch to be freed", async || (open().await == 2).then_some(())).await;
+        drop(watches);
+        wait_for("all watches to be freed", async || (open().await == 0).then_some(())).await;
+    }
+    // Over HTTP/2 a watch goes without its connection.
+    let events = Events::open(&admin, watched, &[]).await;
+    assert_eq!(open().await, 1);
+    drop(events);
+    wait_for("the stream to be reset", async || (open().await == 0).then_some(())).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn he6_what_takes_no_requests_is_not_ready_and_what_cannot_go_on_is_not_alive() {
+    let broken: [Arc<AtomicBool>; 2] = Default::default();
+    let check = |name, counts, broken: &Arc<AtomicBool>| {
+        let broken = Arc::clone(broken);
+        Check::new(name, counts, move || if broken.load(Ordering::SeqCst) { Err("broken".to_owned()) } else { Ok(()) })
+    };
+    let checks = vec![check("storage", Counts::Ready, &broken[0]), check("writer", Counts::Alive, &broken[1])];
+    let server = TestServer::with(Options { checks, ..Options::default() }).await;
+    let admin = server.admin().connect().await;
+    let probes = async || {
+        let (ready, live) = (get(&admin, "/readyz").await, get(&admin, "/livez").await);
+        (ready.code.as_u16(), live.code.as_u16())
+    };
+    assert_eq!(probes().await, (200, 200));
+    broken[0].store(true, Ordering::SeqCst);
+    assert_eq!(probes().await, (500, 200), "a store that does not answer is no reason to start anew");
+    broken[0].store(false, Ordering::SeqCst);
+    assert_eq!(probes().await, (200, 200));
+    broken[1].store(true, Ordering::SeqCst);
+    assert_eq!(probes().await, (500, 500));
+    // That it is not ready once it is leaving is seen with `sh1_…`.
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn er23_the_header_says_when_to_try_again_as_the_body_does() {
+    let (server, admin) = start().await;
+    let early = get(&admin, &format!("{BINDINGS}?resourceVersion=999999&timeout=30s")).await;
+    assert_eq!(early.code, 504);
+    let seconds = early.json()["details"]["retryAfterSeconds"].as_u64().unwrap();
+    assert_eq!(early.header("retry-after"), Some(&*seconds.to_string()));
+    let missing = get(&admin, &format!("{BINDINGS}/none")).await;
+    assert_eq!((missing.code.as_u16(), missing.header("retry-after")), (404, None));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn md13_an_object_cannot_be_patched_beyond_all_bounds() {
+    let (server, admin) = start().await;
+    assert_eq!(post(&admin, REBALANCERS, &rebalancer("big")).await.code, 201);
+    let step = json!({"op": "add", "path": "/spec/workloads/-", "value": workload(&"w".repeat(100_000))});
+    let body = json!(vec![step; 28]).to_string();
+    let patch = async || {
+        let media = [("content-type", "application/json-patch+json")];
+        admin.send(Method::PATCH, &format!("{REBALANCERS}/big"), &media, body.clone()).await
+    };
+    let mut codes = Vec::new();
+    while codes.len() < 6 {
+        let reply = patch().await;
+        codes.push(reply.code.as_u16());
+        if reply.code != 200 {
+            assert!(message(&reply).starts_with("Request entity too large: limit is "), "{}", message(&reply));
+            break;
+        }
+    }
+    assert_eq!(codes, [200, 200, 200, 200, 413], "12 MiB are enough for anybody");
+    assert_eq!(get(&admin, &format!("{REBALANCERS}/big")).await.code, 200, "what was there is still there");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ct8_json_is_indented_for_who_looks_at_it() {
+    let (server, admin) = start().await;
+    assert_eq!(post(&admin, BINDINGS, &binding("web")).await.code, 201);
+    let path = format!("{BINDINGS}/web");
+    let plain = get(&admin, &path).await;
+    assert!(!plain.text().trim_end().contains('\n'));
+    for (path, headers) in [
+        (format!("{path}?pretty=true"), vec![]),
+        (path.clone(), vec![("accept", "application/json;pretty=1")]),
+        (path.clone(), vec![("user-agent", "curl/8.5.0"), ("accept-encoding", "gzip")]),
+    ] {
+        let reply = admin.send(Method::GET, &path, &headers, "").await;
+        assert_eq!(reply.text().trim_end(), format!("{:#}", plain.json()), "{path} {headers:?}");
+    }
+    let agent = ("user-agent", "curl/8.5.0");
+    let off = admin.send(Method::GET, &format!("{path}?pretty=false"), &[agent], "").await;
+    assert_eq!(off.body, plain.body);
+    let list = admin.send(Method::GET, BINDINGS, &[agent], "").await;
+    assert!(list.text().starts_with("{\n  \"kind\": \"ResourceBindingList\",\n"), "{}", list.text());
+    assert_eq!(list.json()["items"][0], plain.json());
+    let refusal = admin.send(Method::GET, &format!("{BINDINGS}/none"), &[agent], "").await;
+    assert!(refusal.text().contains("\n  \"status\": \"Failure\",\n"), "{}", refusal.text());
+    let event = Events::open(&admin, &format!("{BINDINGS}?watch=1"), &[agent]).await.next().await;
+    assert_eq!(event["object"], plain.json(), "an event stays on its line");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn fv8_members_that_mean_nothing_in_a_json_patch_are_named() {
+    let (server, admin) = start().await;
+    assert_eq!(post(&admin, BINDINGS, &binding("web")).await.code, 201);
+    let patch = r#"[{"op":"add","path":"/metadata/labels","value":{"a":"b"}},{"op":"test","path":"/kind","value":"ResourceBinding","foo":1}]"#;
+    let send = async |validation: &str| {
+        let path = format!("{BINDINGS}/web?fieldValidation={validation}&dryRun=All");
+        admin.send(Method::PATCH, &path, &[("content-type", "application/json-patch+json")], patch).await
+    };
+    let strict = send("Strict").await;
+    assert_eq!(strict.code, 422);
+    assert!(
+        message(&strict).contains(r#"strict decoding error: json patch unknown field "[1].foo""#),
+        "{}",
+        strict.text()
+    );
+    let warned = send("Warn").await;
+    assert_eq!(warned.code, 200);
+    assert_eq!(warned.header("warning"), Some(r#"299 - "json patch unknown field \"[1].foo\"""#));
+    assert_eq!(send("Ignore").await.header("warning"), None);
     server.stop().await;
 }

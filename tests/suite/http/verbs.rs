@@ -177,19 +177,23 @@ async fn vb15_vb18_vb19_er9_li6_bodies_that_are_no_such_object_are_refused_and_n
     let deep = format!("{}1{}", r#"{"a":"#.repeat(5000), "}".repeat(5000));
     let deep_yaml = "- ".repeat(5000);
     let yaml = ("content-type", "application/yaml");
-    let (json_fault, yaml_fault) = ("json parse error", "yaml parse error");
+    let (json_fault, yaml_fault) =
+        ("couldn't get version/kind; json parse error: ", "(must be of type ResourceBinding): yaml: ");
     for (header, body, code, message) in [
         (JSON, "", 400, "unexpected end of JSON input (<empty>)"),
         (JSON, "{", 400, "unexpected end of JSON input ({)"),
         (JSON, "{]", 400, json_fault),
-        (JSON, "[]", 400, json_fault),
-        (JSON, "nonsense", 400, json_fault),
+        (JSON, "[]", 400, "json: cannot unmarshal array into Go value of type map[string]interface {} (5b5d)"),
+        (JSON, "nonsense", 400, "invalid character 'o' in literal null (expecting 'u') (6e6f6e73656e7365)"),
+        (JSON, "null", 400, "Object 'Kind' is missing in 'null' (6e756c6c)"),
+        (JSON, r#"{"kind":1}"#, 400, "json: cannot unmarshal number into Go struct field .kind of type string"),
+        (JSON, r#"{"metadata":{"name":"web"},"spec":{}}"#, 400, r#" ({"metadata":{"name":"web"},"sp ...)"#),
         (JSON, &deep, 400, json_fault),
         (yaml, "a: [", 400, yaml_fault),
         (yaml, &deep_yaml, 400, yaml_fault),
         (yaml, "a: &a [x]\nb: *c\n", 400, yaml_fault),
-        (JSON, "{}", 400, "Object 'Kind' is missing in '{}'"),
-        (JSON, r#"{"kind":"ResourceBinding"}"#, 400, "Object 'apiVersion' is missing"),
+        (JSON, "{}", 400, "Object 'Kind' is missing in '{}' ({})"),
+        (JSON, r#"{"kind":"ResourceBinding"}"#, 400, "the API version in the data () does not match the expected"),
         (JSON, r#"{"kind":"ResourceBinding","apiVersion":"v1"}"#, 400, "does not match the expected API version"),
     ] {
         let reply = admin.send(Method::POST, BINDINGS, &[header], body.to_owned()).await;
@@ -197,7 +201,8 @@ async fn vb15_vb18_vb19_er9_li6_bodies_that_are_no_such_object_are_refused_and_n
     }
     let mut wrong_kind = binding("web");
     wrong_kind["kind"] = json!("Thing");
-    assert_status(&post(&admin, BINDINGS, &wrong_kind).await, 422, "Invalid", "must be ResourceBinding");
+    let message = "Thing.work.karmada.io \"web\" is invalid: kind: Invalid value: \"Thing\": must be ResourceBinding";
+    assert_status(&post(&admin, BINDINGS, &wrong_kind).await, 422, "Invalid", message);
     let mut elsewhere = binding("web");
     elsewhere["metadata"]["namespace"] = json!("other");
     assert_status(&post(&admin, BINDINGS, &elsewhere).await, 400, "BadRequest", "namespace of the provided object");
@@ -325,5 +330,121 @@ async fn ta1_pm1_lists_and_objects_come_as_tables_and_metadata() {
         let wrong = admin.send(Method::GET, BINDINGS, &[("accept", &partial)], "").await;
         assert_status(&wrong, 406, "NotAcceptable", "");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn vb9_vb20_paths_that_lead_nowhere_and_names_that_no_object_can_have() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let nowhere = admin.send(Method::GET, "/apis/work.karmada.io/v1alpha2/things", &[], "").await;
+    assert_eq!((nowhere.code.as_u16(), nowhere.text()), (404, "404 page not found\n"));
+    assert_eq!(nowhere.header("x-content-type-options"), Some("nosniff"));
+    for (name, why) in [("..", "may not be '..'"), (".", "may not be '.'"), ("a%25b", "may not contain '%'")] {
+        let reply = admin.send(Method::GET, &format!("{BINDINGS}/{name}"), &[], "").await;
+        assert_status(&reply, 400, "BadRequest", why);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn fv3_what_is_said_of_a_body_is_said_also_when_it_is_refused() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let mut unknown = binding("web");
+    unknown["spec"]["zz"] = json!(1);
+    unknown["spec"]["replicas"] = json!("x");
+    let refused = post(&admin, BINDINGS, &unknown).await;
+    let message = "spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\"";
+    assert_status(&refused, 422, "Invalid", message);
+    let warning = "299 - \"unknown field \\\"spec.zz\\\"\"";
+    assert_eq!(refused.header("warning"), Some(warning));
+    let put = admin.send(Method::PUT, &format!("{BINDINGS}/web"), &[JSON], unknown.to_string()).await;
+    assert_eq!((put.code.as_u16(), put.header("warning")), (404, Some(warning)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pa5_pa7_patches_that_make_no_object_are_refused_for_what_they_make() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let path = format!("{BINDINGS}/web");
+    let json_patch = ("content-type", "application/json-patch+json");
+    let missing = admin.send(Method::PATCH, &path, &[MERGE], "[]").await;
+    assert_status(&missing, 404, "NotFound", "\"web\" not found");
+    assert_eq!(post(&admin, BINDINGS, &binding("web")).await.code, 201);
+    for (header, patch, code, message) in [
+        (MERGE, "null", 400, "Invalid JSON Patch"),
+        (
+            MERGE,
+            "[]",
+            400,
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (MERGE, r#"{"kind":"Foo"}"#, 422, "Foo.work.karmada.io \"web\" is invalid: kind: Invalid value: \"Foo\""),
+        (
+            MERGE,
+            r#"{"apiVersion":"x/v1"}"#,
+            422,
+            "ResourceBinding.x \"web\" is invalid: apiVersion: Invalid value: \"x/v1\"",
+        ),
+        (MERGE, r#"{"kind":null}"#, 422, "Object 'Kind' is missing in '"),
+        (
+            MERGE,
+            r#"{"metadata":{"labels":{"a":1}}}"#,
+            422,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels",
+        ),
+        (
+            MERGE,
+            r#"{"metadata":null}"#,
+            400,
+            "the name of the object (web based on URL) was undeterminable: name must be provided",
+        ),
+        (json_patch, "{}", 400, "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+        (json_patch, "[1]", 400, "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+        (
+            json_patch,
+            r#"[{"op":"foo","path":"/a"}]"#,
+            400,
+            r#"invalid operation {"op":"foo","path":"/a"}: unsupported operation"#,
+        ),
+        (
+            json_patch,
+            r#"[{"op":"add","path":"/a"}]"#,
+            400,
+            "failed to decode 'value': operation, missing value field: missing value",
+        ),
+        (
+            json_patch,
+            r#"[{"op":"copy","path":"/a"}]"#,
+            400,
+            "failed to decode 'from': operation, missing from field: missing value",
+        ),
+        (
+            json_patch,
+            r#"[{"op":"remove"}]"#,
+            400,
+            "failed to decode 'path': operation missing path field: missing value",
+        ),
+    ] {
+        let reply = admin.send(Method::PATCH, &path, &[header], patch).await;
+        assert_status(&reply, code, if code == 422 { "Invalid" } else { "BadRequest" }, message);
+    }
+    assert_eq!(admin.send(Method::PATCH, &path, &[json_patch], "null").await.code, 200, "no operations");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn md6_a_time_that_is_only_written_otherwise_is_no_change() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let created = post(&admin, BINDINGS, &binding("web")).await.json();
+    let mut object = created.clone();
+    let time = created["metadata"]["creationTimestamp"].as_str().unwrap().replace('Z', "+00:00");
+    object["metadata"]["creationTimestamp"] = json!(time);
+    let path = format!("{BINDINGS}/web");
+    let updated = admin.send(Method::PUT, &path, &[JSON], object.to_string()).await;
+    assert_eq!((updated.code.as_u16(), updated.json()), (200, created));
     server.stop().await;
 }

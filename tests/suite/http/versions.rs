@@ -91,3 +91,35 @@ async fn lists_tables_and_watches_speak_the_version_of_their_path() {
     assert_eq!(groups["preferredVersion"]["version"], "v1");
     server.stop().await;
 }
+
+/// Upstream's `v1` lacks some of these fields; who reads an object there and puts it back must not lose them.
+#[tokio::test]
+async fn a_round_trip_through_one_version_loses_nothing_that_was_set_through_the_other() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let mut whole = placement("v1beta1", "a");
+    whole["spec"]["statusReportingScope"] = json!("NamespaceAccessible");
+    whole["spec"]["resourceSelectors"][0]["selectionScope"] = json!("NamespaceOnly");
+    whole["spec"]["strategy"] = json!({
+        "deleteStrategy": {"propagationPolicy": "Abandon"},
+        "reportBackStrategy": {"type": "Mirror", "destination": "OriginalResource"},
+        "applyStrategy": {"whenToTakeOver": "Never"},
+    });
+    assert_eq!(admin.send(Method::POST, BETA, &[JSON], whole.to_string()).await.code, 201);
+    let before = get(&admin, &format!("{BETA}/a")).await.json();
+    let stable = get(&admin, &format!("{STABLE}/a")).await.json();
+    let put = admin.send(Method::PUT, &format!("{STABLE}/a?fieldValidation=Strict"), &[JSON], stable.to_string()).await;
+    assert_eq!(put.code, 200, "{}", put.text());
+    assert_eq!(get(&admin, &format!("{BETA}/a")).await.json(), before, "nothing was written");
+    let patch = json!({"spec": {"revisionHistoryLimit": 3}});
+    assert_eq!(admin.send(Method::PATCH, &format!("{STABLE}/a"), &[MERGE], patch.to_string()).await.code, 200);
+    let mut expected = before["spec"].clone();
+    expected["revisionHistoryLimit"] = json!(3);
+    assert_eq!(get(&admin, &format!("{BETA}/a")).await.json()["spec"], expected);
+    // What is kept is also told: `kubectl explain --api-version=placement.kubernetes-fleet.io/v1`.
+    let schema = get(&admin, "/openapi/v3/apis/placement.kubernetes-fleet.io/v1").await;
+    for field in ["statusReportingScope", "selectionScope", "deleteStrategy", "reportBackStrategy"] {
+        assert!(schema.text().contains(field), "{field} is published");
+    }
+    server.stop().await;
+}

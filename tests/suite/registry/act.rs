@@ -37,7 +37,7 @@ async fn r21_a_task_has_no_other_verb() {
         world.registry.watch(&all, &list_options("watch=1")).await.err().unwrap(),
         world.try_update(task("a")).await.unwrap_err(),
         world.merge(&task("a"), json!({})).await.unwrap_err(),
-        world.registry.delete(&Default::default(), &target, &DeleteOptions::default()).await.unwrap_err(),
+        world.registry.delete(world.caller(), &target, &DeleteOptions::default()).await.unwrap_err(),
         world.delete_all(&all, "", &DeleteOptions::default()).await.unwrap_err(),
     ];
     for status in refusals {
@@ -67,6 +67,6 @@ async fn r8_a_cluster_scoped_kind_has_no_namespaces() {
     let world = World::new().await;
     let target = Target { namespace: Some("shop".to_owned()), ..world.all(TASKS) };
     let body = ballast::k8s::Body::of(task("a"));
-    let created = world.registry.create(&Default::default(), &target, body, &Default::default()).await;
+    let created = world.registry.create(world.caller(), &target, body, &Default::default()).await;
     assert_eq!(created.unwrap_err().code, 404);
 }

@@ -97,11 +97,7 @@ async fn vb15_and_vb16_the_object_says_what_it_is() {
     let status = create(json!({"kind": "Foo"})).await.unwrap_err();
     assert_eq!(
         (status.code, &*status.message),
-        (
-            422,
-            "WorkloadRebalancer.apps.karmada.io \"a\" is invalid: kind: Invalid value: \"Foo\": must be \
-             WorkloadRebalancer"
-        )
+        (422, "Foo.apps.karmada.io \"a\" is invalid: kind: Invalid value: \"Foo\": must be WorkloadRebalancer")
     );
 }
 
@@ -205,7 +201,9 @@ async fn md12_metadata_of_a_wrong_type_is_400() {
     let world = World::new().await;
     let status = world.try_create(with(rebalancer("a"), json!({"metadata": {"labels": {"a": 1}}}))).await.unwrap_err();
     assert_eq!(status.code, 400);
-    assert!(status.message.ends_with("json: cannot unmarshal number into field metadata.labels.a of type string"));
+    assert!(
+        status.message.ends_with("json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string")
+    );
 }
 
 #[tokio::test]

@@ -83,7 +83,8 @@ async fn vb17_name_and_namespace_are_those_of_the_url() {
         (400, "the name of the object (b) does not match the name on the URL (web)")
     );
     let status = update(json!({"metadata": {"name": null}})).await;
-    assert_eq!((status.code, &*status.message), (400, "name must be provided"));
+    let undeterminable = "the name of the object (web based on URL) was undeterminable: name must be provided";
+    assert_eq!((status.code, &*status.message), (400, undeterminable));
     let status = update(json!({"metadata": {"namespace": "x"}})).await;
     assert_eq!(
         (status.code, &*status.message),

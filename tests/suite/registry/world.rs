@@ -9,7 +9,7 @@ use ballast::k8s::{
     Body, DeleteOptions, FieldValidation, GetOptions, GroupResource, ListOptions, Object, Patch, Query, Revision,
     Status, User, WriteOptions,
 };
-use ballast::registry::{Action, Client, Deleted, List, Registry, Target, Watch, WatchEvent, Written};
+use ballast::registry::{Action, Caller, Client, Deleted, List, Registry, Remarks, Target, Watch, WatchEvent, Written};
 use ballast::resource::Kinds;
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Limits};
@@ -28,13 +28,14 @@ pub struct World {
     /// What the action of RescheduleTasks was asked to do: name, and whether it was a dry run.
     pub acts: Arc<Mutex<Vec<(String, bool)>>>,
     user: User,
+    remarks: Remarks,
 }
 
 struct Recorder(Arc<Mutex<Vec<(String, bool)>>>);
 
 #[async_trait]
 impl Action for Recorder {
-    async fn create(&self, _caller: &User, object: &Tree, dry_run: bool) -> Result<(), Status> {
+    async fn create(&self, _caller: &User, object: &mut Tree, dry_run: bool) -> Result<(), Status> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.0.lock().unwrap().push((name.to_owned(), dry_run));
         if name == "broken" { Err(Status::internal("broken")) } else { Ok(()) }
@@ -74,7 +75,7 @@ pub fn with(object: Tree, change: Value) -> Tree {
 }
 
 pub fn value(object: &Object) -> Value {
-    serde_json::from_slice(&object.json).unwrap()
+    serde_json::from_slice(&object.text.whole()).unwrap()
 }
 
 pub fn names(list: &List) -> Vec<String> {
@@ -107,7 +108,7 @@ impl World {
         let kinds: Arc<Kinds> = Arc::new(api::kinds());
         let registry = Registry::new(kinds, cache, writer, shared);
         let registry = registry.with_action(TASKS, Arc::new(Recorder(Arc::clone(&acts))));
-        World { registry, store, clock, acts, user: User::component("test") }
+        World { registry, store, clock, acts, user: User::component("test"), remarks: Remarks::default() }
     }
 
     pub fn client(&self) -> Client {
@@ -137,8 +138,12 @@ impl World {
         Target { row: Arc::clone(row), namespace: text("namespace"), name: text("name"), status: false }
     }
 
+    pub fn caller(&self) -> Caller<'_> {
+        Caller { user: &self.user, remarks: &self.remarks }
+    }
+
     pub async fn create_at(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, Status> {
-        self.registry.create(&self.user, target, body, options).await
+        self.registry.create(self.caller(), target, body, options).await
     }
 
     pub async fn create_with(&self, object: Tree, options: &WriteOptions) -> Result<Written, Status> {
@@ -155,7 +160,7 @@ impl World {
     }
 
     pub async fn update_at(&self, target: &Target, object: Tree, options: &WriteOptions) -> Result<Written, Status> {
-        self.registry.update(&self.user, target, Body::of(object), options).await
+        self.registry.update(self.caller(), target, Body::of(object), options).await
     }
 
     pub async fn try_update(&self, object: Tree) -> Result<Written, Status> {
@@ -172,7 +177,7 @@ impl World {
     }
 
     pub async fn patch_at(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, Status> {
-        self.registry.patch(&self.user, target, patch, options).await
+        self.registry.patch(self.caller(), target, patch, options).await
     }
 
     pub async fn merge(&self, object: &Tree, patch: Value) -> Result<Written, Status> {
@@ -181,7 +186,7 @@ impl World {
     }
 
     pub async fn delete_with(&self, object: &Tree, options: &DeleteOptions) -> Result<Deleted, Status> {
-        self.registry.delete(&self.user, &self.at(object), options).await
+        self.registry.delete(self.caller(), &self.at(object), options).await
     }
 
     pub async fn delete(&self, object: &Tree) -> Deleted {
@@ -189,7 +194,7 @@ impl World {
     }
 
     pub async fn delete_all(&self, target: &Target, query: &str, options: &DeleteOptions) -> Result<List, Status> {
-        self.registry.delete_collection(&self.user, target, &list_options(query), options).await
+        self.registry.delete_collection(self.caller(), target, &list_options(query), options).await
     }
 
     pub async fn try_get(&self, object: &Tree) -> Result<Value, Status> {

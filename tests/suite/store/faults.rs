@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use ballast::k8s::Revision;
 use ballast::store::{self, Error, Store};
-use ballast::watch::{Atomicity, Interest, Limits, Rejected, WriteError};
+use ballast::watch::{Atomicity, Fence, Interest, Limits, Rejected, WriteError};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -169,4 +169,33 @@ async fn a_file_that_refuses_rows_is_written_again_as_soon_as_it_takes_them() {
         let accepted = room.all(writes()).await;
         assert_eq!(accepted[0].as_ref().unwrap().revision, before.next());
     }
+}
+
+/// The lease of the workers of a replica was lost while their write waited for its turn.
+#[tokio::test]
+async fn a_write_whose_fence_falls_before_its_turn_is_not_stored() {
+    let (store, room) = faulty_room().await;
+    store.hold();
+    let is_held = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let fence: Fence = {
+        let is_held = Arc::clone(&is_held);
+        Arc::new(move || is_held.load(SeqCst))
+    };
+    let (first, second) = (room.writer.clone(), room.writer.clone());
+    let first = tokio::spawn(async move { first.commit(vec![create(&binding("web"), 1)], Atomicity::All).await });
+    // The first is on its way to the disk when the others queue up.
+    tokio::task::yield_now().await;
+    let writes = vec![create(&binding("api"), 1)];
+    let second = tokio::spawn(async move { second.commit_behind(Some(fence), writes, Atomicity::All).await });
+    let third = room.writer.clone();
+    let third = tokio::spawn(async move { third.commit(vec![create(&binding("db"), 1)], Atomicity::All).await });
+    tokio::task::yield_now().await;
+    is_held.store(false, SeqCst);
+    store.gate.add_permits(10);
+    assert!(first.await.unwrap().is_ok());
+    assert!(matches!(second.await.unwrap(), Err(WriteError::Fenced)));
+    assert!(third.await.unwrap().is_ok(), "what clients write is not fenced");
+    let view = room.cache.view();
+    assert!(view.get(&binding("api")).is_none());
+    assert_eq!((view.revision, store.bounds().await.unwrap().last), (Revision(2), Revision(2)));
 }

@@ -78,6 +78,10 @@ impl Store for FaultyStore {
         self.inner.compact(through, limit).await
     }
 
+    async fn probe(&self) -> Result<(), Error> {
+        failure(&self.disk_is_full)
+    }
+
     async fn bounds(&self) -> Result<Bounds, Error> {
         failure(&self.is_silent)?;
         self.inner.bounds().await

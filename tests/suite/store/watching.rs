@@ -43,6 +43,46 @@ async fn a_slow_watcher_is_cut_off_and_nobody_waits_for_it() {
     assert_eq!(again.next().await.unwrap().len(), 10);
 }
 
+/// Counted where time is paused, so that only what waits for time lets it pass.
+#[tokio::test(start_paused = true)]
+async fn followers_are_woken_together_and_for_the_first_event_at_once() {
+    const FOLLOWERS: usize = 1000;
+    const WRITES: i64 = 100;
+    let room = Room::in_memory().await;
+    let follow = |room: &Room| room.cache.follow(BINDINGS, Revision::ZERO).unwrap();
+    let mut followers: Vec<_> = (0..FOLLOWERS).map(|_| follow(&room)).collect();
+    let mut eager = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
+    let pause = Limits::default().beat_max;
+    let begun = tokio::time::Instant::now();
+    room.put(create(&binding("first"), 0)).await;
+    for follower in &mut followers {
+        assert_eq!(follower.next().await.unwrap().len(), 1);
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "nobody waits for the first event after a pause");
+    for number in 1..WRITES {
+        room.put(create(&binding(&format!("web-{number}")), number)).await;
+    }
+    let mut seen = 0;
+    while seen < WRITES {
+        seen += i64::try_from(eager.next().await.unwrap().len()).unwrap();
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "workers are told of every commit");
+    for follower in &mut followers {
+        assert_eq!(follower.next().await.unwrap().len(), WRITES as usize - 1, "the others come together");
+    }
+    assert_eq!(begun.elapsed(), pause);
+    let (mut few, mut again) = (follow(&room), followers.swap_remove(0));
+    drop(followers);
+    assert_eq!(few.next().await.unwrap().len(), WRITES as usize, "what has been does not wait for a beat");
+    tokio::time::advance(pause).await;
+    let begun = tokio::time::Instant::now();
+    for number in 0..3 {
+        room.put(create(&binding(&format!("later-{number}")), number)).await;
+        assert_eq!((few.next().await.unwrap().len(), again.next().await.unwrap().len()), (1, 1));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "a few wait for nothing");
+}
+
 #[tokio::test]
 async fn a_busy_kind_does_not_shorten_the_memory_of_a_quiet_one() {
     let room = Room::open(Arc::new(MemoryStore::new()), small_window(10)).await;
@@ -298,8 +338,8 @@ async fn the_log_goes_on_where_the_window_ends() {
 type Told = (Revision, EventKind, Key, bytes::Bytes, Option<bytes::Bytes>);
 
 fn tell(event: &Event) -> Told {
-    let before = event.previous.as_ref().map(|before| before.json.clone());
-    (event.revision, event.kind, event.object.key.clone(), event.object.json.clone(), before)
+    let before = event.previous.as_ref().map(|before| before.text.whole());
+    (event.revision, event.kind, event.object.key.clone(), event.object.text.whole(), before)
 }
 
 /// Everything from a revision to the newest, from the log first and then from the window.

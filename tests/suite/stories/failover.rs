@@ -231,6 +231,7 @@ async fn a_binding_s_own_purge_mode_and_preserved_state_go_into_its_task() {
     let task = &tasks(&world, &key)[0];
     assert_eq!(task["purgeMode"], "Directly");
     assert_eq!(task["preservedLabelState"], json!({"app/updated": "2"}));
+    assert_eq!(task["clustersBeforeFailover"], json!(["member1", "member2"]), "where the state need not go");
 }
 
 #[tokio::test]
@@ -347,14 +348,20 @@ fn two_a_second() -> FailoverOptions {
     FailoverOptions { taints: TaintEviction::By { purge_mode, rate }, ..without_a_rate() }
 }
 
-#[tokio::test]
-async fn evictions_take_turns() {
+/// Each on both of two clusters, and evicted at that rate.
+async fn twenty_bindings() -> (World, Vec<Key>) {
     let mut world = World::with_failover(two_a_second()).await;
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;
     let bindings = (0..20).map(|number| binding(&format!("web-{number}"), 2, by_room())).collect();
     let keys = world.given_all(bindings).await;
     world.settle().await;
+    (world, keys)
+}
+
+#[tokio::test]
+async fn evictions_take_turns() {
+    let (mut world, keys) = twenty_bindings().await;
     let fled = |world: &World| keys.iter().filter(|key| world.placed(key) == "member2:2").count();
     assert_eq!(fled(&world), 0);
     taint(&mut world, &member1()).await;
@@ -364,6 +371,24 @@ async fn evictions_take_turns() {
     world.crash().await;
     world.pass_seconds(8).await;
     assert_eq!(fled(&world), 20);
+}
+
+#[tokio::test]
+async fn evictions_keep_their_turns_when_the_taints_change_again() {
+    let (mut world, keys) = twenty_bindings().await;
+    let fled = |world: &World| keys.iter().filter(|key| world.placed(key) == "member2:2").count();
+    taint(&mut world, &member1()).await;
+    let closed = json!([no_execute("down"), {"key": "maintenance", "effect": "NoSchedule"}]);
+    world.edit(&member1(), |cluster| cluster["spec"]["taints"] = closed.clone()).await;
+    world.settle().await;
+    assert_eq!(fled(&world), 1, "as before");
+    for key in &keys {
+        world.edit(key, |binding| binding["spec"]["propagateDeps"] = json!(true)).await;
+    }
+    world.settle().await;
+    assert_eq!(fled(&world), 1, "nor does an edit give a turn");
+    world.pass_seconds(4).await;
+    assert!((8..=10).contains(&fled(&world)), "{} after four seconds", fled(&world));
 }
 
 #[tokio::test]

@@ -105,6 +105,16 @@ async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has
     world.settle().await;
     let settled = world.get(&key).unwrap();
     assert_eq!(settled["status"]["schedulerObservedGeneration"], settled["metadata"]["generation"]);
+    // An edit that asks for no pass is taken note of, and nothing else.
+    world.clock.advance_seconds(60);
+    world.edit(&key, |binding| binding["spec"]["preserveResourcesOnDeletion"] = json!(true)).await;
+    let edited = world.get(&key).unwrap();
+    assert!(number(&edited["status"]["schedulerObservedGeneration"]) < number(&edited["metadata"]["generation"]));
+    world.settle().await;
+    let noted = world.get(&key).unwrap();
+    assert_eq!(noted["status"]["schedulerObservedGeneration"], edited["metadata"]["generation"]);
+    assert_eq!(noted["status"]["lastScheduledTime"], settled["status"]["lastScheduledTime"]);
+    assert_eq!(noted["spec"]["clusters"], settled["spec"]["clusters"]);
 }
 
 /// On the backup, though the primary is open again.
@@ -216,4 +226,87 @@ async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
         let clusters = state["spec"]["clusters"].as_array().unwrap().iter();
         assert_eq!(clusters.map(|cluster| cluster["replicas"].as_i64().unwrap()).sum::<i64>(), 2, "{state}");
     }
+}
+
+/// Out of the failed cluster and home again: several writes, in each of which every replica is somewhere, be it on its
+/// way out.
+#[tokio::test]
+async fn r92_on_its_way_out_and_home_again_every_replica_is_somewhere_in_every_write() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    let placed = world.history(&key).await.len();
+    world
+        .edit(&Key::cluster(CLUSTER, "member1"), |cluster| {
+            cluster["spec"]["taints"] = json!([{"key": "down", "effect": "NoExecute"}]);
+        })
+        .await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4");
+    world.edit(&Key::cluster(CLUSTER, "member1"), |cluster| cluster["spec"]["taints"] = json!([])).await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    let history = world.history(&key).await;
+    assert!(history.len() >= placed + 4, "evicted, filled up, triggered, placed");
+    let replicas = |list: &Value| -> i64 {
+        list.as_array().map_or(0, |list| list.iter().filter_map(|entry| entry["replicas"].as_i64()).sum())
+    };
+    for state in &history[placed..] {
+        let spec = &state["spec"];
+        assert!(replicas(&spec["clusters"]) + replicas(&spec["gracefulEvictionTasks"]) >= 4, "{state}");
+        assert!(!spec["clusters"].as_array().unwrap().is_empty());
+    }
+}
+
+/// The sample of the seed observes `ds-hongkong`, and its groups are called `dc-...`.
+#[tokio::test]
+async fn r115_an_observed_name_that_no_group_has_begins_with_the_first() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let mut nginx = binding("nginx", 2, groups(&[("dc-beijing", &["member1"]), ("dc-hongkong", &["member2"])]));
+    nginx["status"] = json!({"schedulerObservingAffinityName": "ds-hongkong"});
+    let key = world.given(nginx).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), json!("dc-beijing")));
+}
+
+/// C4: conditions of old have the seed's reason; the next pass says it in today's words, and keeps the time.
+#[tokio::test]
+async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let mut nginx = binding("nginx", 2, by_room());
+    let old = json!({
+        "type": "Scheduled", "status": "True", "reason": "BindingScheduled", "message": "Binding has been scheduled",
+        "lastTransitionTime": "2022-10-01T00:00:00Z",
+    });
+    nginx["status"] = json!({"conditions": [old]});
+    let key = world.given(nginx).await;
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "BindingScheduled");
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+    let mut today = old;
+    today["reason"] = json!("Success");
+    today["message"] = json!("Binding has been scheduled successfully.");
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled"), today.as_object());
+}
+
+/// Priority within a group is no business of groups: weights are for that.
+#[tokio::test]
+async fn r123_within_a_group_the_weights_decide_and_the_order_of_names_does_not() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let mut placement = groups(&[("both", &["member2", "member1"])]);
+    placement["replicaScheduling"]["weightPreference"] = json!({"staticWeightList": [
+        {"targetCluster": {"clusterNames": ["member1"]}, "weight": 3},
+        {"targetCluster": {"clusterNames": ["member2"]}, "weight": 1},
+    ]});
+    let key = world.given(binding("nginx", 4, placement)).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:3 member2:1".into(), json!("both")));
 }

@@ -2,7 +2,9 @@
 
 mod events;
 mod failover;
-mod fleet;
+pub mod fleet;
+mod fleet_sight;
+mod fleet_simulation;
 mod groups;
 mod policy;
 mod promise;

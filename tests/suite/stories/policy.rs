@@ -18,6 +18,12 @@ fn policy(placement: Value) -> Value {
     })
 }
 
+fn policy_named(name: &str, placement: Value) -> Value {
+    let mut policy = policy(placement);
+    policy["metadata"]["name"] = json!(name);
+    policy
+}
+
 fn only(cluster: &str) -> Value {
     let mut placement = by_room();
     placement["clusterAffinity"] = json!({"clusterNames": [cluster]});
@@ -92,8 +98,7 @@ async fn a_policy_edited_while_nobody_looked_reaches_its_bindings_after_a_restar
 
 /// A policy of the namespace for every Deployment, which wants them on member2.
 fn rival(priority: i64, preemption: &str) -> Value {
-    let mut rival = policy(only("member2"));
-    rival["metadata"]["name"] = json!("rival");
+    let mut rival = policy_named("rival", only("member2"));
     rival["spec"]["resourceSelectors"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
     rival["spec"]["priority"] = json!(priority);
     rival["spec"]["preemption"] = json!(preemption);
@@ -133,10 +138,89 @@ async fn a_binding_whose_policy_is_deleted_goes_to_the_next_that_selects_it() {
     assert_eq!(world.placed(&key), "member2:2");
 }
 
+/// Upstream takes the claim away, so that nobody takes the binding for one that is managed.
 #[tokio::test]
-async fn a_binding_whose_last_policy_is_deleted_stays_as_it_is() {
+async fn a_binding_whose_last_policy_is_gone_stays_where_it_is_and_says_that_it_is_nobody_s() {
+    type Leave = fn(&mut Value);
+    let other_name: Leave = |policy| policy["spec"]["resourceSelectors"][0]["name"] = json!("other");
+    for (activation, leave) in
+        [(None, None), (Some("Lazy"), None), (None, Some(other_name)), (Some("Lazy"), Some(other_name))]
+    {
+        let (mut world, policy, key) = nginx(activation).await;
+        let before = world.get(&key).unwrap();
+        match leave {
+            None => world.delete(&policy).await,
+            Some(leave) => drop(world.edit(&policy, leave).await),
+        }
+        world.settle().await;
+        let after = world.get(&key).unwrap();
+        assert_eq!(after["spec"], before["spec"]);
+        let named = |binding: &Value| binding["metadata"].to_string().contains("\"propagationpolicy.karmada.io/");
+        assert_eq!((named(&before), named(&after)), (true, false), "{}", after["metadata"]);
+        assert!(after["metadata"]["annotations"]["policy.karmada.io/applied-placement"].is_string());
+        assert_eq!(after["status"]["lastScheduledTime"], before["status"]["lastScheduledTime"]);
+        world.crash().await;
+        world.settle().await;
+        assert_eq!(world.get(&key).unwrap(), after);
+        // The next policy that selects it gets it, as upstream's detector gives it the template.
+        let next = policy_named("next", only("member2"));
+        world.given(next).await;
+        world.settle().await;
+        assert_eq!(world.placed(&key), "member2:2");
+        assert!(!world.get(&key).unwrap()["metadata"].to_string().contains("released"));
+    }
+}
+
+#[tokio::test]
+async fn a_binding_that_is_made_without_a_placement_gets_its_policy_s() {
+    for activation in [None, Some("Lazy")] {
+        let (mut world, policy, key) = nginx(activation).await;
+        world.delete(&key).await;
+        world.settle().await;
+        let mut bare = binding("nginx", 2, json!({}));
+        bare["spec"].as_object_mut().unwrap().remove("placement");
+        world.given(bare).await;
+        world.settle().await;
+        assert_eq!(world.placed(&key), "member1:2");
+        let label = "propagationpolicy.karmada.io/permanent-id";
+        let ids = [&key, &policy].map(|key| world.get(key).unwrap()["metadata"]["labels"][label].clone());
+        assert_eq!(ids[0], ids[1], "and says by whose it is, as upstream does");
+    }
+}
+
+/// As a server finds things that serves bindings alone: the policies are served by somebody else.
+#[tokio::test]
+async fn a_policy_that_was_never_here_is_no_reason_to_take_its_claim_away() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, only("member1"))).await;
+    let mut other = policy_named("other", only("member1"));
+    other["spec"]["resourceSelectors"][0]["name"] = json!("other");
+    let other = world.given(other).await;
+    world.settle().await;
+    world.crash().await;
+    world.delete(&other).await;
+    world.settle().await;
+    let binding = world.get(&key).unwrap();
+    assert_eq!(binding["metadata"]["annotations"]["propagationpolicy.karmada.io/name"], "nginx");
+}
+
+#[tokio::test]
+async fn r121_a_binding_that_its_policy_selects_no_longer_goes_to_the_next() {
     let (mut world, policy, key) = nginx(None).await;
-    world.delete(&policy).await;
+    world.given(rival(0, "Never")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+    world.edit(&policy, |policy| policy["spec"]["resourceSelectors"][0]["name"] = json!("other")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:2");
+    // Who has nobody to go to stays as it is, and out of reach of a policy that no longer means it.
+    let (mut world, policy, key) = nginx(None).await;
+    let leave = |policy: &mut Value| {
+        policy["spec"]["resourceSelectors"][0]["name"] = json!("other");
+        policy["spec"]["placement"] = only("member2");
+    };
+    world.edit(&policy, leave).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2");
 }

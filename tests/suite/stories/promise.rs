@@ -52,6 +52,30 @@ async fn triggers_and_passes_within_one_second_are_all_served() {
     assert_eq!(triggered_and_served(&world, &key).await, (5, 5));
 }
 
+/// `kubectl replace` with a manifest that knows of no trigger, before the pass.
+#[tokio::test]
+async fn a_trigger_that_is_owed_a_pass_stays_whoever_replaces_the_binding() {
+    let (mut world, key) = nginx_on_member2().await;
+    let stamp = |world: &World| world.get(&key).unwrap()["spec"].get("rescheduleTriggeredAt").cloned();
+    let without = |binding: &mut Value| {
+        let spec = binding["spec"].as_object_mut().unwrap();
+        spec.remove("rescheduleTriggeredAt");
+        spec.remove("forceRescheduling");
+    };
+    world.task(json!({"targetRefResource": [deployment("nginx")]})).await.unwrap();
+    let accepted = stamp(&world);
+    assert!(accepted.is_some());
+    world.edit(&key, without).await;
+    assert_eq!(stamp(&world), accepted);
+    world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!("2001-01-01T00:00:00Z")).await;
+    assert_eq!(stamp(&world), accepted);
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+    // Served, it is a field like any other.
+    world.edit(&key, without).await;
+    assert_eq!(stamp(&world), None);
+}
+
 #[tokio::test]
 async fn a_trigger_that_comes_while_a_pass_runs_gets_a_pass_of_its_own() {
     let (mut world, key) = nginx_on_member2().await;

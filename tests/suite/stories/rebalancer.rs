@@ -257,7 +257,7 @@ async fn a_thousand_rebalancers_at_once_finish() {
 }
 
 #[tokio::test]
-async fn one_rebalancer_takes_ten_thousand_workloads_and_does_not_delay_the_others() {
+async fn r93_one_rebalancer_of_ten_thousand_workloads_tells_how_far_it_is_and_does_not_delay_the_others() {
     const WORKLOADS: usize = 10_000;
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -278,11 +278,62 @@ async fn one_rebalancer_takes_ten_thousand_workloads_and_does_not_delay_the_othe
     let stamp = world.now().to_string();
     let view = world.client().view();
     let served = view.list(super::world::RB, None).filter(|object| {
-        let binding: Value = serde_json::from_slice(&object.json).unwrap();
+        let binding: Value = serde_json::from_slice(object.text.content()).unwrap();
         binding["spec"]["rescheduleTriggeredAt"] == *stamp && binding["status"]["lastScheduledTime"] == *stamp
     });
     assert_eq!(served.count(), WORKLOADS);
     let status = &world.get(&demo).unwrap()["status"];
     assert_eq!(status["observedWorkloads"].as_array().unwrap().len(), WORKLOADS);
     assert_eq!(status["observedGeneration"], 1);
+    // What it said meanwhile, without anybody asking: more with each write, and not done before the last.
+    let told: Vec<(usize, bool)> = world
+        .history(&demo)
+        .await
+        .iter()
+        .map(|state| &state["status"])
+        .map(|status| {
+            let done = status["observedGeneration"] == 1 && status["finishTime"].is_string();
+            (status["observedWorkloads"].as_array().map_or(0, Vec::len), done)
+        })
+        .collect();
+    assert!(told.len() > 3 && told.is_sorted(), "{told:?}");
+    assert_eq!(told.iter().filter(|(_, done)| *done).count(), 1, "{told:?}");
+}
+
+/// Rebalancers of workloads whose bindings cannot be stamped, and one of a workload that can.
+#[tokio::test]
+async fn rebalancers_that_fail_again_and_again_cost_the_others_no_second_and_no_pass() {
+    const TROUBLED: usize = 60;
+    let (mut world, nginx) = nginx_on_member2().await;
+    let broken = world.given(binding("broken", 2, by_room())).await;
+    world.settle().await;
+    let resource = world.get(&broken).unwrap()["spec"]["resource"].clone();
+    world.damage(&broken, |binding| binding["spec"]["resource"] = json!("unreadable")).await;
+    let mut troubled = Vec::new();
+    for number in 0..TROUBLED {
+        troubled.push(world.given(rebalancer(&format!("a-{number}"), vec![deployment("broken")])).await);
+    }
+    let first = world.given(rebalancer("first", vec![deployment("nginx")])).await;
+    world.settle().await;
+    let is_finished = |world: &World, key: &Key| world.get(key).unwrap()["status"]["finishTime"].is_string();
+    assert!(is_finished(&world, &first), "in the second in which it was made, after all of the others");
+    assert_eq!(world.history(&first).await.len(), 2, "it was made, and its status was written");
+    assert_eq!(world.placed(&nginx), "member1:2 member2:2");
+    // They try again, with all their backoffs; whoever comes meanwhile does not wait for them.
+    for round in 0..5 {
+        world.pass_seconds(7).await;
+        let next = world.given(rebalancer(&format!("next-{round}"), vec![deployment("nginx")])).await;
+        world.settle().await;
+        assert!(is_finished(&world, &next), "round {round}");
+        assert_eq!(world.history(&next).await.len(), 2);
+    }
+    for key in &troubled {
+        assert!(!is_finished(&world, key));
+        assert_eq!(world.get(key).unwrap()["status"]["observedWorkloads"][0]["result"], Value::Null, "no result yet");
+    }
+    world.damage(&broken, |binding| binding["spec"]["resource"] = resource.clone()).await;
+    world.settle().await;
+    for key in &troubled {
+        assert_eq!(observed(&world, key), ["broken Successful -"]);
+    }
 }

@@ -105,6 +105,34 @@ async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_roo
     assert_eq!(world.placed(&key), "member1:4 member2:4", "afresh, though member2 had four");
 }
 
+/// All clusters are closed for what is new; what runs there is tolerated. Nobody asked to lose it.
+#[tokio::test]
+async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_where_it_is() {
+    let (mut world, key) = nginx_on_member2().await;
+    let clusters = ["member1", "member2"].map(|name| ballast::k8s::Key::cluster(super::world::CLUSTER, name));
+    for cluster in &clusters {
+        let closed = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
+        world.edit(cluster, |cluster| cluster["spec"]["taints"] = closed.clone()).await;
+    }
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    world.settle().await;
+    let failed = world.get(&key).unwrap();
+    assert_eq!(condition(&failed, "Scheduled").unwrap()["reason"], "NoClusterFit", "the trigger is not served");
+    assert_eq!(placed(&failed), "member2:4");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(6)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:6", "and may be scaled meanwhile");
+    world.crash().await;
+    world.settle().await;
+    for cluster in &clusters {
+        world.edit(cluster, |cluster| drop(cluster["spec"].as_object_mut().unwrap().remove("taints"))).await;
+    }
+    world.pass_seconds(2).await;
+    assert_eq!(world.placed(&key), "member1:3 member2:3");
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "Success");
+    assert!(world.history(&key).await.iter().skip(2).all(|state| !placed(state).is_empty()), "in every state");
+}
+
 #[tokio::test]
 async fn r34_an_explicit_false_is_no_trigger() {
     let (mut world, key) = nginx_on_member2().await;
@@ -198,6 +226,24 @@ async fn r72_the_transition_time_moves_only_with_the_status() {
     let time = |binding: &Value| condition(binding, "Scheduled").unwrap()["lastTransitionTime"].clone();
     assert_eq!(time(&after), time(&before));
     assert_ne!(after["status"]["lastScheduledTime"], before["status"]["lastScheduledTime"]);
+    // FullyApplied flips with what the clusters report, and its time with it.
+    let applied = |binding: &Value| {
+        let condition = condition(binding, "FullyApplied").unwrap();
+        (condition["status"].clone(), condition["lastTransitionTime"].clone())
+    };
+    let report = json!([{"clusterName": "member1", "applied": true}, {"clusterName": "member2", "applied": true}]);
+    let one = json!([{"clusterName": "member1", "applied": true}]);
+    let mut since = json!(null);
+    for (reports, status, flips) in
+        [(&report, "True", true), (&report, "True", false), (&one, "False", true), (&report, "True", true)]
+    {
+        world.clock.advance_seconds(10);
+        world.edit(&key, |binding| binding["status"]["aggregatedStatus"] = reports.clone()).await;
+        if flips {
+            since = json!(world.now().to_string());
+        }
+        assert_eq!(applied(&world.get(&key).unwrap()), (json!(status), since.clone()));
+    }
 }
 
 #[tokio::test]
@@ -230,6 +276,21 @@ async fn a_suspended_binding_keeps_its_trigger_until_it_is_resumed() {
     world.edit(&key, |binding| drop(binding["spec"].as_object_mut().unwrap().remove("suspension"))).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2");
+}
+
+#[tokio::test]
+async fn a_binding_without_a_placement_is_looked_at_once_and_again_when_it_has_one() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let mut bare = binding("nginx", 2, json!({}));
+    bare["spec"].as_object_mut().unwrap().remove("placement");
+    let key = world.given(bare).await;
+    world.settle().await;
+    world.clock.advance_seconds(3_600);
+    assert!(!world.turn_of("scheduler").await, "nothing is due");
+    world.edit(&key, |binding| binding["spec"]["placement"] = by_room()).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
 }
 
 #[tokio::test]

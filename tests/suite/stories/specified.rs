@@ -3,6 +3,7 @@
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
+use super::events::events_about;
 use super::fleet::{binding, cluster, deployment, rebalancer};
 use super::world::{World, condition};
 
@@ -146,4 +147,29 @@ async fn r150_r152_a_strategy_of_one_s_own_is_passed_through_and_left_to_its_sch
     let told = condition(&told, "Scheduled").unwrap();
     assert_eq!(told["status"], "False");
     assert!(told["message"].as_str().unwrap().contains("ByMoonPhase"), "{told:?}");
+}
+
+/// C22: by region nobody can tell before the fleet is there.
+#[tokio::test]
+async fn c22_a_cluster_that_two_entries_select_has_the_first_and_somebody_is_told() {
+    let mut world = world().await;
+    let entries = [(json!({"clusterNames": ["c2"]}), 1), (regions(&["B"]), 4), (regions(&["A"]), 2)];
+    let key = world.given(binding("nginx", 7, specified(&entries))).await;
+    world.pass_seconds(2).await;
+    assert_eq!(world.placed(&key), "c1:2 c2:1 c3:4");
+    let warning = "cluster \"c2\" is in entries [0, 1] of staticSpecifyList: the first entry alone counts";
+    for (kind, name) in [("ResourceBinding", "nginx-deployment"), ("Deployment", "nginx")] {
+        let told = events_about(&world, kind);
+        let expected = format!("Warning SpecifiedReplicasOverlap {name} x1: {warning}");
+        assert!(told.contains(&expected), "{told:#?}");
+    }
+    scale(
+        &mut world,
+        &key,
+        7,
+        &[(json!({"clusterNames": ["c2"]}), 1), (json!({"clusterNames": ["c3"]}), 4), (regions(&["A"]), 2)],
+    )
+    .await;
+    world.pass_seconds(2).await;
+    assert_eq!(events_about(&world, "Deployment").iter().filter(|told| told.contains("Overlap")).count(), 1);
 }

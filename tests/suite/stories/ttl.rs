@@ -55,6 +55,21 @@ async fn r86_the_latest_time_to_live_counts() {
 }
 
 #[tokio::test]
+async fn r84_a_clock_that_is_set_back_does_not_lengthen_its_life() {
+    let (mut world, _) = nginx().await;
+    let demo = world.given(rebalancer_with_ttl("demo", vec![deployment("nginx")], 60)).await;
+    world.settle().await;
+    world.pass_seconds(10).await;
+    world.clock.advance_seconds(-7_200);
+    world.crash().await;
+    world.settle().await;
+    world.pass_seconds(59).await;
+    assert!(world.get(&demo).is_some());
+    world.pass_seconds(1).await;
+    assert!(world.get(&demo).is_none());
+}
+
+#[tokio::test]
 async fn r87_r91_an_edit_between_check_and_delete_keeps_the_object() {
     let (mut world, _) = nginx().await;
     let demo = world.given(rebalancer_with_ttl("demo", vec![deployment("nginx")], 60)).await;
@@ -66,6 +81,22 @@ async fn r87_r91_an_edit_between_check_and_delete_keeps_the_object() {
     assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
     world.settle().await;
     assert!(world.get(&demo).is_some());
+}
+
+#[tokio::test]
+async fn r87_r90_r91_the_controller_itself_loses_that_race_and_looks_again() {
+    let (mut world, nginx) = nginx().await;
+    let demo = world.given(rebalancer_with_ttl("demo", vec![deployment("nginx")], 60)).await;
+    world.settle().await;
+    world.clock.advance_seconds(60);
+    // It finds the object expired; the edit is stored before its delete is.
+    world.race(&demo, |demo| demo["spec"]["ttlSecondsAfterFinished"] = json!(90), &nginx, "ttl").await;
+    assert!(world.get(&demo).is_some());
+    world.settle().await;
+    world.pass_seconds(29).await;
+    assert!(world.get(&demo).is_some());
+    world.pass_seconds(1).await;
+    assert!(world.get(&demo).is_none(), "the latest time to live counts");
 }
 
 #[tokio::test]

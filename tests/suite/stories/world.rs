@@ -15,7 +15,7 @@ use ballast::engine::karmada::Profile;
 use ballast::events::{Events, Kept, Recorder};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
-use ballast::scheduler::Scheduler;
+use ballast::scheduler::{FleetScheduler, Scheduler};
 use ballast::store::{self, MemoryStore, Store};
 use ballast::watch::{self, Limits};
 use ballast::worker::{Runner, Work};
@@ -46,6 +46,8 @@ pub struct World {
     profile: Profile,
     failover: FailoverOptions,
     live: Option<Live>,
+    /// What the log no longer holds.
+    compacted: Vec<store::Change>,
 }
 
 struct Live {
@@ -71,7 +73,7 @@ impl World {
     async fn of(profile: Profile, failover: FailoverOptions) -> World {
         let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
         let store = Arc::new(FaultyStore::default());
-        let mut world = World { clock, store, profile, failover, live: None };
+        let mut world = World { clock, store, profile, failover, live: None, compacted: Vec::new() };
         world.start().await;
         world
     }
@@ -92,6 +94,9 @@ impl World {
             &recorder,
         );
         work.push(Box::new(scheduler));
+        work.extend(controllers::fleet(&registry, &clock));
+        let fleet = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
+        work.push(Box::new(fleet));
         let events = registry.client(User::component("events"));
         let kept = Arc::new(Kept::new(events.clone()));
         work.push(Box::new(Events::new(recorder, vec![kept], events, Arc::clone(&clock))));
@@ -108,9 +113,31 @@ impl World {
         self.start().await;
     }
 
+    /// As if somebody had written into the file past the server, which starts anew: no rule was asked.
+    pub async fn damage(&mut self, key: &Key, change: impl Fn(&mut Value)) {
+        let stored = self.store.get(key).await.unwrap().expect("it is there");
+        let revision = Revision(self.store.bounds().await.unwrap().last.0 + 1);
+        let mut object: Value = serde_json::from_slice(&stored.object).unwrap();
+        change(&mut object);
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
+        let object = serde_json::to_vec(&object).unwrap().into();
+        let operation = store::Operation::Update;
+        let change = store::Change { revision, previous: stored.revision, operation, object, ..stored };
+        self.store.commit(&[change]).await.unwrap();
+        self.crash().await;
+    }
+
     /// From the next `commits` commits on, every commit fails; until `mend` or `crash`.
     pub fn fail_after(&self, commits: i64) {
         self.store.commits_left.store(commits, Ordering::SeqCst);
+    }
+
+    /// The log forgets its past, also what has just been written.
+    pub async fn compact(&mut self) {
+        let all = self.written_since(Revision::ZERO).await;
+        self.compacted = all;
+        let newest = self.client().view().revision;
+        while self.store.compact(newest, 1_000).await.unwrap() {}
     }
 
     pub fn mend(&self) {
@@ -260,16 +287,16 @@ impl World {
             "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
             "metadata": {"name": "demo-task"}, "spec": spec,
         });
-        let Value::Object(object) = object else { unreachable!() };
+        let Value::Object(mut object) = object else { unreachable!() };
         let registry = &self.live.as_ref().expect("a world is alive between calls").registry;
         let clock: Arc<dyn Clock> = self.clock.clone();
         let action = RescheduleTasks::new(registry.client(User::component("story")), clock);
-        action.create(&User::component("story"), &object, dry_run).await
+        action.create(&User::component("story"), &mut object, dry_run).await
     }
 
     pub fn get(&self, key: &Key) -> Option<Value> {
         let view = self.client().view();
-        view.get(key).map(|object| serde_json::from_slice(&object.json).unwrap())
+        view.get(key).map(|object| serde_json::from_slice(object.text.content()).unwrap())
     }
 
     pub fn revision(&self, key: &Key) -> Revision {
@@ -278,9 +305,16 @@ impl World {
 
     /// Every state that an object was in, oldest first.
     pub async fn history(&self, key: &Key) -> Vec<Value> {
-        let changes = self.store.changes(Revision::ZERO, usize::MAX).await.unwrap();
-        let changes = changes.into_iter().filter(|change| change.key == *key);
+        let changes = self.written_since(Revision::ZERO).await.into_iter().filter(|change| change.key == *key);
         changes.map(|change| serde_json::from_slice(&change.object).unwrap()).collect()
+    }
+
+    /// What was written after `revision`, oldest first.
+    pub async fn written_since(&self, revision: Revision) -> Vec<store::Change> {
+        let compacted = self.store.bounds().await.unwrap().compacted;
+        let before = self.compacted.iter().filter(|change| change.revision > revision).cloned();
+        let after = self.store.changes(revision.max(compacted), usize::MAX).await.unwrap();
+        before.chain(after).collect()
     }
 
     /// `member1:2 member2:1`, sorted by name.
@@ -373,6 +407,10 @@ impl Store for FaultyStore {
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<store::Change>, store::Error> {
         self.inner.rows(revisions).await
+    }
+
+    async fn probe(&self) -> Result<(), store::Error> {
+        self.inner.probe().await
     }
 
     async fn bounds(&self) -> Result<store::Bounds, store::Error> {

@@ -139,6 +139,8 @@ pub fn binding(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> Result<Bind
         BindingState::Scheduled => State::Scheduled,
         BindingState::Bound => State::Bound,
         BindingState::Unscheduled => State::Unscheduled,
+        // Whatever it was, it goes.
+        BindingState::Other(_) if metadata.deletion_timestamp.is_some() => State::Unscheduled,
         BindingState::Other(state) => {
             return Err(UnknownState { name: name(metadata).as_ref().into(), state: state.as_str().into() });
         }

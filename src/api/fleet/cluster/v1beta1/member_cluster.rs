@@ -99,10 +99,11 @@ impl Resource for MemberCluster {
 
     fn validate(object: &MemberCluster, _old: Option<&MemberCluster>) -> FieldErrors {
         let mut errors = FieldErrors::default();
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        if name.len() > NAME_MAX {
-            let rule = format_args!("the name field cannot have length exceeding {NAME_MAX}");
-            errors.invalid(&FieldPath::new("metadata.name"), name, rule);
+        if object.metadata.name.as_deref().unwrap_or_default().len() > NAME_MAX {
+            // A rule of upstream's schema, on the object as a whole.
+            let rule = format_args!("metadata.name max length is {NAME_MAX}");
+            errors.invalid(&FieldPath::root(), "object", rule);
+            return errors;
         }
         taints(&object.spec.taints, &FieldPath::new("spec.taints"), &mut errors);
         errors
@@ -117,14 +118,14 @@ fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);
         for fault in qualified_name_faults(&taint.key) {
-            errors.invalid(&at.child("key"), &taint.key, fault);
+            errors.invalid(&at.child("key"), &taint.key, format_args!("invalid taint key: {fault}"));
         }
         let value = taint.value.as_deref().unwrap_or_default();
         for fault in label_value_faults(value) {
-            errors.invalid(&at.child("value"), value, fault);
+            errors.invalid(&at.child("value"), value, format_args!("invalid taint value: {fault}"));
         }
         if taints[..index].contains(taint) {
-            errors.invalid(&at, taint, "taints must be unique");
+            errors.invalid(&at, taint, "taint already exists, taints must be unique");
         }
     }
 }

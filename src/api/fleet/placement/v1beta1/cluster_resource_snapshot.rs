@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::schema_rules;
 use crate::api::FreeForm;
 use crate::api::meta::{Condition, ObjectMeta};
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::FieldErrors;
 use crate::resource::schema::mark::MapList;
 use crate::resource::{Column, Resource, Scope};
 
@@ -43,6 +45,10 @@ impl Resource for ClusterResourceSnapshot {
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(object: &ClusterResourceSnapshot, old: Option<&ClusterResourceSnapshot>) -> FieldErrors {
+        schema_rules::unchanged(&object.spec, old.map(|old| &old.spec))
+    }
 }
 
 /// Resources as they were.

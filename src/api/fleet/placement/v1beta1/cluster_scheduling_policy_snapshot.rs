@@ -47,8 +47,8 @@ impl Resource for ClusterSchedulingPolicySnapshot {
 
     fn validate(
         object: &ClusterSchedulingPolicySnapshot,
-        _old: Option<&ClusterSchedulingPolicySnapshot>,
+        old: Option<&ClusterSchedulingPolicySnapshot>,
     ) -> FieldErrors {
-        validate::policy_snapshot(&object.spec)
+        validate::policy_snapshot(&object.spec, old.map(|old| &old.spec))
     }
 }

@@ -11,13 +11,17 @@ mod per_resource;
 mod placement;
 mod policy;
 mod policy_snapshot;
+mod property_rules;
 mod resource_binding;
 mod resource_placement;
 mod resource_snapshot;
 mod scheduling_policy_snapshot;
+mod schema_rules;
 mod strategy;
+pub mod strays;
 pub mod trigger;
 mod validate;
+mod webhook_rules;
 
 pub use any::{AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot};
 pub use binding::{BindingState, ResourceBindingSpec, ResourceBindingStatus};

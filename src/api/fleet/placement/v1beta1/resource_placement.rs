@@ -1,14 +1,15 @@
 //! ResourcePlacement: puts resources of its namespace onto clusters. Spec and status are shared with its sibling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::placement::{PlacementSpec, PlacementStatus};
-use super::validate;
+use super::{trigger, validate};
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Given, Resource, Scope};
 
 /// Puts resources of its namespace onto clusters and keeps them there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -96,6 +97,10 @@ impl Resource for ResourcePlacement {
         Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        trigger::keep(object, given);
+    }
 
     fn validate(object: &ResourcePlacement, old: Option<&ResourcePlacement>) -> FieldErrors {
         let name = object.metadata.name.as_deref().unwrap_or_default();

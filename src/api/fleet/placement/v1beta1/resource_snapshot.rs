@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::cluster_resource_snapshot::{ResourceSnapshotSpec, ResourceSnapshotStatus};
+use super::schema_rules;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
 /// The resources of a namespaced placement as they were at one time, or a part of them if they are too many for one object.
@@ -42,4 +44,8 @@ impl Resource for ResourceSnapshot {
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(object: &ResourceSnapshot, old: Option<&ResourceSnapshot>) -> FieldErrors {
+        schema_rules::unchanged(&object.spec, old.map(|old| &old.spec))
+    }
 }

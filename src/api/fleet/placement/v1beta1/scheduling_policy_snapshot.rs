@@ -45,7 +45,7 @@ impl Resource for SchedulingPolicySnapshot {
     const COLUMNS: &'static [Column] = COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
-    fn validate(object: &SchedulingPolicySnapshot, _old: Option<&SchedulingPolicySnapshot>) -> FieldErrors {
-        validate::policy_snapshot(&object.spec)
+    fn validate(object: &SchedulingPolicySnapshot, old: Option<&SchedulingPolicySnapshot>) -> FieldErrors {
+        validate::policy_snapshot(&object.spec, old.map(|old| &old.spec))
     }
 }

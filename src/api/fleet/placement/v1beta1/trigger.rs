@@ -6,12 +6,14 @@
 //! no longer wanted goes by the rollout strategy. Placements nobody asked about stay as they are: IgnoreDuringExecution
 //! is the rule, and this the exception.
 //!
-//! *Invariant:* a stamp is later than every stamp before it, so each accepted trigger is a write and a snapshot that is
-//! made after it.
+//! *Invariants:* a stamp is later than every stamp before it, so each accepted trigger is a write and a snapshot that is
+//! made after it; a stamp stays until a later one comes, whatever a client writes.
 
 use super::any::{PlacementKinds, SCOPES};
 use crate::api::meta::ObjectMeta;
+use crate::api::tree;
 use crate::k8s::{Edit, Key, Object, Time};
+use crate::resource::Given;
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
 
@@ -39,6 +41,20 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
 /// What stamps a placement.
 pub fn stamp(time: Time) -> Edit {
     Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())
+}
+
+/// A new version of a placement that knows nothing of the last trigger, or of an earlier one only, does not take it back:
+/// who replaces the object by their manifest has never seen the annotation.
+pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
+    let annotation = |tree: &tree::Object| tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT).cloned();
+    let read = |annotation: &serde_json::Value| annotation.as_str()?.parse::<Time>().ok();
+    let Some(accepted) = given.old.and_then(annotation) else { return };
+    let written = annotation(object).as_ref().and_then(read);
+    if read(&accepted).is_some_and(|accepted| written.is_none_or(|written| written < accepted))
+        && let Some(annotations) = tree::object_or_new(object, &["metadata", "annotations"])
+    {
+        annotations.insert(TRIGGERED_AT.to_owned(), accepted);
+    }
 }
 
 /// Whether a policy snapshot was made for the placement's last trigger, or there is none.

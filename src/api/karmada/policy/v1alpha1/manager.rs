@@ -20,6 +20,10 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 const NAME: &str = "propagationpolicy.karmada.io/name";
 const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
+/// Ours, on a binding that has lost its policy: which it was. Upstream remembers templates that wait for the next policy;
+/// no templates are kept here.
+const RELEASED_BY: &str = "ballast.dev/released-by";
+
 /// The policies that a set of permanent ids names.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyIds(BTreeMap<String, Key>);
@@ -51,23 +55,47 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
-    /// Writes on a binding that `policy` manages it, and nobody else.
+    /// Writes on a binding that `policy` manages it, and nobody else. What is said of a release is over.
     pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
+        PolicyIds::forget(binding);
         let Some(metadata) = tree::object(binding, &["metadata"]) else { return };
         let id = policy.get("metadata").and_then(|metadata| metadata["labels"].get(id_label(key.resource))).cloned();
-        if let Some(labels) = tree::object_or_new(metadata, &["labels"]) {
-            POLICIES.into_iter().for_each(|kind| drop(labels.remove(id_label(kind))));
-            [NAMESPACE, NAME, CLUSTER_NAME].into_iter().for_each(|name| drop(labels.remove(name)));
-            labels.extend(id.map(|id| (id_label(key.resource).to_owned(), id)));
+        if let (Some(id), Some(labels)) = (id, tree::object_or_new(metadata, &["labels"])) {
+            labels.insert(id_label(key.resource).to_owned(), id);
         }
         if let Some(annotations) = tree::object_or_new(metadata, &["annotations"]) {
-            [NAMESPACE, NAME, CLUSTER_NAME].into_iter().for_each(|name| drop(annotations.remove(name)));
             let mut write = |name: &str, text: &str| drop(annotations.insert(name.to_owned(), Value::from(text)));
             if key.resource == PROPAGATION_POLICIES {
                 write(NAMESPACE, &key.namespace);
                 write(NAME, &key.name);
             } else {
                 write(CLUSTER_NAME, &key.name);
+            }
+        }
+    }
+
+    /// Writes on a binding that nobody manages it any more, and that `policy` did.
+    pub fn release(policy: &Key, binding: &mut Object) {
+        PolicyIds::forget(binding);
+        if let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) {
+            annotations.insert(RELEASED_BY.to_owned(), Value::from(policy.to_string()));
+        }
+    }
+
+    /// Whether a binding that nobody manages waits for the next policy.
+    pub fn is_released(annotations: &BTreeMap<String, String>) -> bool {
+        annotations.contains_key(RELEASED_BY)
+    }
+
+    fn forget(binding: &mut Object) {
+        let Some(metadata) = tree::object(binding, &["metadata"]) else { return };
+        for marks in ["labels", "annotations"] {
+            let Some(Value::Object(there)) = metadata.get_mut(marks) else { continue };
+            for name in POLICIES.into_iter().map(id_label).chain([NAMESPACE, NAME, CLUSTER_NAME, RELEASED_BY]) {
+                there.remove(name);
+            }
+            if there.is_empty() {
+                metadata.remove(marks);
             }
         }
     }

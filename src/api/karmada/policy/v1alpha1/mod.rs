@@ -10,6 +10,7 @@ mod policy_rules;
 mod propagation_policy;
 mod propagation_spec;
 mod replica_scheduling;
+mod resource_selector;
 pub(in crate::api) mod specified_replicas;
 
 pub use cluster_propagation_policy::ClusterPropagationPolicy;
@@ -25,9 +26,10 @@ pub use placement::{
 pub use propagation_policy::PropagationPolicy;
 pub use propagation_spec::{
     ActivationPreference, ConflictResolution, PolicySchedulePriority, Preemption, PriorityClassSource, PropagationSpec,
-    ResourceSelector, SuspendClusters, Suspension,
+    SuspendClusters, Suspension,
 };
 pub use replica_scheduling::{
     ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, ReplicaDivisionPreference,
     ReplicaSchedulingStrategy, ReplicaSchedulingType, StaticClusterSpecified, StaticClusterWeight, WeightPreference,
 };
+pub use resource_selector::{Closeness, LoweredSelector, ResourceSelector};

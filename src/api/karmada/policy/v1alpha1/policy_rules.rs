@@ -89,6 +89,23 @@ fn check_selectors(spec: &PropagationSpec, path: &FieldPath, errors: &mut FieldE
     }
 }
 
+/// A policy of a namespace selects there. One that was stored before this rule stays writable.
+pub fn check_namespaces(namespace: &str, spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if old.is_some_and(|old| old.resource_selectors == spec.resource_selectors) {
+        return errors;
+    }
+    let path = FieldPath::new("spec").child("resourceSelectors");
+    for (index, selector) in spec.resource_selectors.iter().enumerate() {
+        let wanted = selector.namespace.as_deref().unwrap_or_default();
+        if !wanted.is_empty() && wanted != namespace {
+            let detail = format_args!("must be the namespace of the policy, {namespace:?}");
+            errors.invalid(&path.index(index).child("namespace"), wanted, detail);
+        }
+    }
+    errors
+}
+
 fn check_failover(spec: &PropagationSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(failover) = &spec.failover else { return };
     if failover.application.is_some() && spec.propagate_deps != Some(true) {

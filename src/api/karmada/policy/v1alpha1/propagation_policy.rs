@@ -78,7 +78,10 @@ impl Resource for PropagationPolicy {
         let old_metadata = old.map(|old| &old.metadata);
         permanent_id::check(PropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
         specified_replicas::check(&object.metadata, &mut errors);
-        errors.append(policy_rules::check(&object.spec, old.map(|old| &old.spec)));
+        let old_spec = old.map(|old| &old.spec);
+        errors.append(policy_rules::check(&object.spec, old_spec));
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        errors.append(policy_rules::check_namespaces(namespace, &object.spec, old_spec));
         errors
     }
 }

@@ -5,9 +5,8 @@ use utoipa::ToSchema;
 
 use super::failover::FailoverBehavior;
 use super::placement::Placement;
-use crate::api::meta::LabelSelector;
+use super::resource_selector::ResourceSelector;
 use crate::resource::Column;
-use crate::resource::schema::mark::Atomic;
 
 /// The printer columns of both policies.
 pub(super) const COLUMNS: &[Column] = &[
@@ -72,26 +71,6 @@ pub struct PropagationSpec {
     /// How urgent the placements are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<PolicySchedulePriority>,
-}
-
-/// Selects objects: by name, else by labels, else all of the kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceSelector {
-    /// API version of the objects.
-    pub api_version: String,
-    /// Kind of the objects.
-    pub kind: String,
-    /// Namespace of the objects.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Name of the object. Empty selects by labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Labels of the objects. Not looked at if there is a name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Atomic<LabelSelector>>)]
-    pub label_selector: Option<LabelSelector>,
 }
 
 /// Whether a policy takes objects from others.

@@ -219,6 +219,24 @@ pub struct GracefulEvictionTask {
     pub clusters_before_failover: Vec<String>,
 }
 
+impl GracefulEvictionTask {
+    /// Of whoever evicts because of taints, in upstream's words.
+    const TAINT_MANAGER: &str = "TaintManager";
+
+    /// A task that says that the cluster's taints are the reason.
+    pub fn by_taint() -> GracefulEvictionTask {
+        GracefulEvictionTask {
+            reason: "TaintUntolerated".to_owned(),
+            producer: GracefulEvictionTask::TAINT_MANAGER.to_owned(),
+            ..GracefulEvictionTask::default()
+        }
+    }
+
+    pub fn is_by_taint(&self) -> bool {
+        self.producer == GracefulEvictionTask::TAINT_MANAGER
+    }
+}
+
 /// A binding that needs this one, and where it is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BindingSnapshot {

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use super::trigger;
 use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
 use crate::api::meta::ObjectMeta;
 use crate::api::permanent_id;
@@ -64,6 +65,7 @@ impl Resource for ResourceBinding {
             specified_replicas::prepare_extension(spec);
         }
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given);
+        trigger::keep(object, given);
         binding_rules::tell_applied(object, given.now);
     }
 

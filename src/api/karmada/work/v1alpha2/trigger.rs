@@ -4,14 +4,21 @@
 //! Invariants, which hold for any clock, also one that steps back:
 //! - `stamp` is later than everything the binding carries, so each accepted trigger is a write of its own
 //!   and is pending after it;
+//! - a stamp that is owed a pass stays, or gives way to a later one, whatever a client writes (`keep`);
 //! - `served` is no earlier than the trigger and than what was there, so a pass that succeeded leaves
 //!   nothing pending and never makes a served trigger pending again.
 //!
 //! Together with the revision as precondition of both writes, a trigger that comes during a pass makes
 //! the pass's commit fail, and the pass is decided again knowing of it.
 
+use serde_json::Value;
+
 use super::{ResourceBindingSpec, ResourceBindingStatus};
+use crate::api::tree;
 use crate::k8s::Time;
+use crate::resource::Given;
+
+const STAMP: &str = "rescheduleTriggeredAt";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trigger {
@@ -53,6 +60,23 @@ impl Trigger {
     /// What to write to `status.lastScheduledTime` when a pass succeeded at `now`.
     pub fn served(self, now: Time) -> Time {
         now.max(self.triggered_at.unwrap_or(now)).max(self.last_scheduled.unwrap_or(now))
+    }
+}
+
+/// A new version of a binding does not take back a trigger that is still owed: who replaces the binding by a
+/// manifest has never seen the stamp, and was promised no less than others.
+pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
+    fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
+        tree.get(part)?.get(name)?.as_str()?.parse().ok()
+    }
+    let Some(old) = given.old else { return };
+    let Some(accepted) = time(old, "spec", STAMP) else { return };
+    let is_owed = Some(accepted) > time(old, "status", "lastScheduledTime");
+    if is_owed
+        && time(binding, "spec", STAMP) < Some(accepted)
+        && let Some(spec) = tree::object_or_new(binding, &["spec"])
+    {
+        spec.insert(STAMP.to_owned(), Value::from(accepted.to_string()));
     }
 }
 

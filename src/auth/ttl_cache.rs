@@ -1,4 +1,4 @@
-//! What was answered lately: a bounded memory in front of a question that is slow to ask.
+//! A cache of bounded size in front of a question that is slow to ask.
 //!
 //! *Invariants:* callers who ask the same thing at the same time share one question and its answer, a failed
 //! one too; an answer is not used past its time; at most `capacity` answers are kept, and those that nobody
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What part of a full memory is forgotten at once, so that not every new question sorts all of them.
-const FORGOTTEN_PART: usize = 8;
+/// What part of a full cache is evicted at once, so that not every new question sorts all of it.
+const EVICTED_PART: usize = 8;
 
-pub(super) struct Recall<K, V> {
+pub(super) struct TtlCache<K, V> {
     slots: Mutex<HashMap<K, Arc<Slot<V>>>>,
     turns: AtomicU64,
     capacity: usize,
@@ -32,9 +32,9 @@ struct Answered<V> {
     until: Instant,
 }
 
-impl<K: Clone + Eq + Hash, V: Clone> Recall<K, V> {
-    pub fn new(capacity: usize) -> Recall<K, V> {
-        Recall { slots: Mutex::new(HashMap::new()), turns: AtomicU64::new(0), capacity }
+impl<K: Clone + Eq + Hash, V: Clone> TtlCache<K, V> {
+    pub fn new(capacity: usize) -> TtlCache<K, V> {
+        TtlCache { slots: Mutex::new(HashMap::new()), turns: AtomicU64::new(0), capacity }
     }
 
     /// The remembered answer, or that of `ask`, which also says how long it may be used.
@@ -62,7 +62,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Recall<K, V> {
             return Arc::clone(slot);
         }
         if slots.len() >= self.capacity {
-            forget(&mut slots);
+            evict(&mut slots);
         }
         let slot = Arc::new(Slot { used: AtomicU64::new(turn), answer: tokio::sync::Mutex::new(None) });
         slots.insert(key.clone(), Arc::clone(&slot));
@@ -70,12 +70,12 @@ impl<K: Clone + Eq + Hash, V: Clone> Recall<K, V> {
     }
 }
 
-fn forget<K, V>(slots: &mut HashMap<K, Arc<Slot<V>>>) {
+fn evict<K, V>(slots: &mut HashMap<K, Arc<Slot<V>>>) {
     let mut turns: Vec<u64> = slots.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
-    let last = turns.len() / FORGOTTEN_PART;
-    let (_, newest_forgotten, _) = turns.select_nth_unstable(last);
-    let newest_forgotten = *newest_forgotten;
-    slots.retain(|_, slot| slot.used.load(Ordering::Relaxed) > newest_forgotten);
+    let last = turns.len() / EVICTED_PART;
+    let (_, newest_evicted, _) = turns.select_nth_unstable(last);
+    let newest_evicted = *newest_evicted;
+    slots.retain(|_, slot| slot.used.load(Ordering::Relaxed) > newest_evicted);
 }
 
 #[cfg(test)]
@@ -88,43 +88,43 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_used_until_its_time_is_over() {
-        let recall = Recall::new(8);
+        let cache = TtlCache::new(8);
         let asked = Cell::new(0);
         let ask = || async {
             asked.set(asked.get() + 1);
             (asked.get(), KEEP)
         };
-        assert_eq!((recall.get_or(&1, ask()).await, recall.get_or(&1, ask()).await), (1, 1));
-        assert_eq!(recall.get_or(&2, ask()).await, 2, "another question");
+        assert_eq!((cache.get_or(&1, ask()).await, cache.get_or(&1, ask()).await), (1, 1));
+        assert_eq!(cache.get_or(&2, ask()).await, 2, "another question");
         tokio::time::advance(KEEP).await;
-        assert_eq!(recall.get_or(&1, ask()).await, 3);
+        assert_eq!(cache.get_or(&1, ask()).await, 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn callers_at_the_same_time_share_one_question_even_if_its_answer_is_not_kept() {
-        let recall = Recall::new(8);
+        let cache = TtlCache::new(8);
         let asked = Cell::new(0);
         let ask = || async {
             asked.set(asked.get() + 1);
             tokio::time::sleep(Duration::from_secs(1)).await;
             (asked.get(), Duration::ZERO)
         };
-        let (a, b) = tokio::join!(recall.get_or(&1, ask()), recall.get_or(&1, ask()));
+        let (a, b) = tokio::join!(cache.get_or(&1, ask()), cache.get_or(&1, ask()));
         assert_eq!((a, b, asked.get()), (1, 1, 1));
         tokio::time::advance(Duration::from_millis(1)).await;
-        recall.get_or(&1, ask()).await;
+        cache.get_or(&1, ask()).await;
         assert_eq!(asked.get(), 2);
     }
 
     #[tokio::test]
     async fn the_longest_unused_answers_make_room() {
-        let recall = Recall::new(16);
+        let cache = TtlCache::new(16);
         for key in 0..16 {
-            recall.get_or(&key, async { (key, KEEP) }).await;
+            cache.get_or(&key, async { (key, KEEP) }).await;
         }
-        recall.get_or(&0, async { panic!("it is remembered") }).await;
-        recall.get_or(&16, async { (16, KEEP) }).await;
-        let known = recall.slots.lock().unwrap().keys().copied().collect::<Vec<_>>();
+        cache.get_or(&0, async { panic!("it is remembered") }).await;
+        cache.get_or(&16, async { (16, KEEP) }).await;
+        let known = cache.slots.lock().unwrap().keys().copied().collect::<Vec<_>>();
         assert!(known.len() <= 16 && known.contains(&0) && known.contains(&16) && !known.contains(&1), "{known:?}");
     }
 }

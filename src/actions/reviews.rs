@@ -1,0 +1,93 @@
+//! What users ask about themselves (`api::review`), answered by whoever decides about requests: a review
+//! says what the request itself would meet.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::api::review::{AccessReviewSpec, RulesReviewSpec};
+use crate::api::review::{SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
+use crate::auth::{Attributes, Authorizer, ResourceAttributes, Verdict};
+use crate::k8s::{GroupResource, Status, User};
+use crate::registry::Action;
+use crate::resource::Resource;
+
+/// The kinds with what answers them.
+pub fn reviews(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Action>); 3] {
+    [
+        (resource_of::<SelfSubjectReview>(), Arc::new(WhoAmI)),
+        (resource_of::<SelfSubjectAccessReview>(), Arc::new(MayI(Arc::clone(authorizer)))),
+        (resource_of::<SelfSubjectRulesReview>(), Arc::new(WhatMayI(Arc::clone(authorizer)))),
+    ]
+}
+
+fn resource_of<T: Resource>() -> GroupResource {
+    GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP))
+}
+
+struct WhoAmI;
+
+#[async_trait]
+impl Action for WhoAmI {
+    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+        object.insert("status".to_owned(), json!({"userInfo": caller.info()}));
+        Ok(())
+    }
+}
+
+struct MayI(Arc<Authorizer>);
+
+#[async_trait]
+impl Action for MayI {
+    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+        let spec: AccessReviewSpec = spec_of(object)?;
+        let attributes = match (&spec.resource_attributes, &spec.non_resource_attributes) {
+            (Some(asked), _) => Attributes::Resource(ResourceAttributes {
+                verb: &asked.verb,
+                group: &asked.group,
+                version: &asked.version,
+                resource: &asked.resource,
+                subresource: &asked.subresource,
+                namespace: &asked.namespace,
+                name: &asked.name,
+                ..ResourceAttributes::default()
+            }),
+            (None, Some(asked)) => Attributes::Path { verb: &asked.verb, path: &asked.path },
+            (None, None) => return Err(Status::bad_request("nothing is asked about")),
+        };
+        let status = match self.0.decide(caller, &attributes).await {
+            Verdict::Allow(reason) => answer(true, "reason", reason),
+            Verdict::Deny(reason) => answer(false, "reason", reason),
+            Verdict::Failed(why) => answer(false, "evaluationError", why),
+        };
+        object.insert("status".to_owned(), status);
+        Ok(())
+    }
+}
+
+fn answer(allowed: bool, name: &str, why: String) -> Value {
+    match why.is_empty() {
+        true => json!({"allowed": allowed}),
+        false => json!({"allowed": allowed, name: why}),
+    }
+}
+
+struct WhatMayI(Arc<Authorizer>);
+
+#[async_trait]
+impl Action for WhatMayI {
+    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+        let spec: RulesReviewSpec = spec_of(object)?;
+        let namespace = spec.namespace.filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
+        object.insert("status".to_owned(), self.0.rules(caller, &namespace));
+        Ok(())
+    }
+}
+
+fn spec_of<'de, T: Deserialize<'de>>(object: &'de Map<String, Value>) -> Result<T, Status> {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    T::deserialize(spec).map_err(|error| Status::bad_request(error.to_string()))
+}

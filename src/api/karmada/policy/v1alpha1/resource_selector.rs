@@ -1,0 +1,96 @@
+//! Which objects a policy or a task is about, and how closely it describes them.
+//!
+//! An object fits by kind and namespace, and then by its name, else by its labels, else as any of the kind. Whose labels
+//! those are is for the caller to say: templates are not kept here.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::meta::LabelSelector;
+use crate::k8s::selector::{Labels, Selector};
+use crate::resource::schema::mark::Atomic;
+
+/// Selects objects: by name, else by labels, else all of the kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSelector {
+    /// API version of the objects.
+    pub api_version: String,
+    /// Kind of the objects.
+    pub kind: String,
+    /// Namespace of the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the object. Empty selects by labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels of the objects. Not looked at if there is a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
+    pub label_selector: Option<LabelSelector>,
+}
+
+/// How a selector found an object. Where policies overlap, the later of these prevails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Closeness {
+    Kind,
+    Labels,
+    Name,
+}
+
+/// A selector made ready to be asked about many objects.
+#[derive(Clone, Debug)]
+pub struct LoweredSelector {
+    selector: ResourceSelector,
+    /// `None`: no labels can meet it. Admission says so to whoever writes one.
+    labels: Option<Selector>,
+}
+
+impl ResourceSelector {
+    pub fn lowered(self) -> LoweredSelector {
+        let labels = match &self.label_selector {
+            None => Some(Selector::default()),
+            Some(LabelSelector { match_labels, match_expressions }) => {
+                let equal = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                let others = match_expressions
+                    .iter()
+                    .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
+                Selector::from_parts(equal, others).ok()
+            }
+        };
+        LoweredSelector { selector: self, labels }
+    }
+}
+
+impl LoweredSelector {
+    pub fn api_version(&self) -> &str {
+        &self.selector.api_version
+    }
+
+    pub fn kind(&self) -> &str {
+        &self.selector.kind
+    }
+
+    pub fn is_of_kind(&self, api_version: &str, kind: &str) -> bool {
+        self.selector.api_version == api_version && self.selector.kind == kind
+    }
+
+    /// How it finds an object of its kind; `None` where it does not. An empty namespace is every namespace, and none.
+    pub fn closeness<L: Labels + ?Sized>(&self, namespace: &str, name: &str, labels: &L) -> Option<Closeness> {
+        let ResourceSelector { namespace: wanted_namespace, name: wanted_name, label_selector, .. } = &self.selector;
+        if wanted_namespace.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != namespace) {
+            return None;
+        }
+        match wanted_name.as_deref().unwrap_or_default() {
+            "" if label_selector.is_none() => Some(Closeness::Kind),
+            "" => self.labels.as_ref()?.matches(labels).then_some(Closeness::Labels),
+            wanted => (wanted == name).then_some(Closeness::Name),
+        }
+    }
+
+    /// Whether labels decide what it finds.
+    pub fn asks_for_labels(&self) -> bool {
+        let has_name = self.selector.name.as_deref().is_some_and(|name| !name.is_empty());
+        !has_name && self.labels.as_ref().is_some_and(|labels| !labels.is_empty())
+    }
+}

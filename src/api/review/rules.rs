@@ -1,0 +1,116 @@
+//! SelfSubjectRulesReview: what may I do?
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::meta::ObjectMeta;
+use crate::api::type_meta::{ApiVersion, Kind};
+use crate::k8s::protobuf::{Field, Message};
+use crate::resource::schema::mark::AtomicList;
+use crate::resource::{Lifetime, Resource, Scope};
+
+/// Asks what the one who creates it may do in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReview)]
+pub struct SelfSubjectRulesReview {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<SelfSubjectRulesReview>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<SelfSubjectRulesReview>,
+    /// Not used.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is asked about.
+    pub spec: RulesReviewSpec,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RulesReviewStatus>,
+}
+
+const RULES: Message = Message(&[(2, "spec", Field::Message(&SPEC))]);
+const SPEC: Message = Message(&[(1, "namespace", Field::Text)]);
+
+impl Resource for SelfSubjectRulesReview {
+    const GROUP: &'static str = "authorization.k8s.io";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "SelfSubjectRulesReview";
+    const PLURAL: &'static str = "selfsubjectrulesreviews";
+    const SINGULAR: &'static str = "selfsubjectrulesreview";
+    const SCOPE: Scope = Scope::Cluster;
+    const LIFETIME: Lifetime = Lifetime::Action;
+    const STATUS_SUBRESOURCE: bool = false;
+    const PROTOBUF: Option<&'static Message> = Some(&RULES);
+    const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authorization.v1";
+}
+
+/// Where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReviewSpec)]
+pub struct RulesReviewSpec {
+    /// The namespace that is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// What may be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::authorization::v1::SubjectRulesReviewStatus)]
+pub struct RulesReviewStatus {
+    /// To objects.
+    #[schema(value_type = AtomicList<ResourceRule>)]
+    pub resource_rules: Vec<ResourceRule>,
+    /// With paths that are no resources.
+    #[schema(value_type = AtomicList<NonResourceRule>)]
+    pub non_resource_rules: Vec<NonResourceRule>,
+    /// Whether there may be more than this.
+    pub incomplete: bool,
+    /// Why there may be more than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation_error: Option<String>,
+}
+
+/// What may be done to objects. `*` is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = io::k8s::api::authorization::v1::ResourceRule)]
+pub struct ResourceRule {
+    /// What may be done.
+    #[schema(value_type = AtomicList<String>)]
+    pub verbs: Vec<String>,
+    /// Groups of the resources.
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<String>)]
+    pub api_groups: Vec<String>,
+    /// The resources.
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<String>)]
+    pub resources: Vec<String>,
+    /// Names of the objects; empty is all.
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = AtomicList<String>)]
+    pub resource_names: Vec<String>,
+}
+
+/// What may be done with paths that are no resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = io::k8s::api::authorization::v1::NonResourceRule)]
+pub struct NonResourceRule {
+    /// Methods in lower case.
+    #[schema(value_type = AtomicList<String>)]
+    pub verbs: Vec<String>,
+    /// Paths, or starts of paths with `*` behind them.
+    #[serde(
+        default,
+        rename = "nonResourceURLs",
+        deserialize_with = "crate::api::lean::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schema(value_type = AtomicList<String>)]
+    pub non_resource_urls: Vec<String>,
+}

@@ -1,0 +1,37 @@
+//! `ballast backup`: a copy of the database of a server, whole and of one moment, while that server runs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::UsageError;
+use crate::store;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The database, as for `serve`
+    #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    pub database_url: String,
+
+    /// The copy, which must not be there yet
+    pub copy: PathBuf,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let Some(path) = args.database_url.strip_prefix("sqlite://").filter(|path| !path.is_empty()) else {
+        return Err(UsageError(format!("--database-url {:?} names no file: sqlite://PATH", args.database_url)).into());
+    };
+    // SQLite would only say that it cannot open the file.
+    if !Path::new(path).is_file() {
+        return Err(UsageError(format!("there is no database at {path} (--database-url)")).into());
+    }
+    if args.copy.exists() {
+        return Err(UsageError(format!("{} is there already; name another file", args.copy.display())).into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let last = runtime
+        .block_on(store::backup(path.as_ref(), &args.copy))
+        .with_context(|| format!("failed to copy {path} to {}", args.copy.display()))?;
+    Ok(writeln!(std::io::stdout(), "{} holds everything up to revision {last}", args.copy.display())?)
+}

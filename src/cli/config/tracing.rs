@@ -1,0 +1,30 @@
+//! Where traces go.
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::telemetry::Export;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TracingArgs {
+    /// Send traces to this OpenTelemetry collector (base URL, OTLP over HTTP: `http://collector:4318`)
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otlp_endpoint: Option<String>,
+
+    /// Which part of the traces that begin here is sent, 0 to 1; for others their caller decides
+    #[arg(long, env = "BALLAST_OTLP_SAMPLING_RATIO", default_value_t = 1.0, value_parser = ratio)]
+    pub otlp_sampling_ratio: f64,
+}
+
+impl TracingArgs {
+    pub fn export(&self) -> Option<Export> {
+        let endpoint = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty())?;
+        Some(Export { endpoint, sampling_ratio: self.otlp_sampling_ratio })
+    }
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio: Option<f64> = text.parse().ok();
+    ratio.filter(|ratio| (0.0..=1.0).contains(ratio)).ok_or_else(|| format!("{text:?} is no number between 0 and 1"))
+}

@@ -1,0 +1,240 @@
+//! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without that record,
+//! and the objects of a fleet were written by the same few managers in the same way: what they have in common
+//! is held once, so that a record costs an object little more than its times.
+//!
+//! *Invariant:* put together again, the text is the one that was taken apart.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use internment::ArcIntern;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+const HEAD: &[u8] = b"\"managedFields\":[";
+const TAIL: &[u8] = b"],";
+/// An entry's last member.
+const TIME: &str = ",\"time\":\"";
+const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
+const AFTER_TIME: &str = "\"}";
+
+/// Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    content: Bytes,
+    record: Option<Record>,
+}
+
+/// A record of managers and where in the text it belongs. Another member always follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub at: usize,
+    pub managers: Managers,
+}
+
+/// `metadata.managedFields`. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers(Arc<[Entry]>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// Up to the time, or all of it where it does not end with one.
+    words: ArcIntern<str>,
+    time: Option<[u8; TIME_LEN]>,
+}
+
+impl Text {
+    pub(super) fn new(content: Bytes, record: Option<Record>) -> Text {
+        Text { content, record }
+    }
+
+    /// Takes the record, which is a part of `json`, out of it. Where it cannot be one that Ballast has written, it stays.
+    pub(super) fn split(json: Bytes, record: Option<&RawValue>) -> Text {
+        let split = || {
+            let list = record?.get();
+            let managers = Managers::read(list)?;
+            let begin = list.as_ptr().addr().checked_sub(json.as_ptr().addr())?;
+            let (at, end) = (begin.checked_sub(HEAD.len() - 1)?, begin + list.len() + 1);
+            let record = Record { at, managers };
+            let content = [json.get(..at)?, json.get(end..)?].concat();
+            let text = Text { content: content.into(), record: Some(record) };
+            (text.whole() == json).then_some(text)
+        };
+        split().unwrap_or_else(|| Text { content: json.clone(), record: None })
+    }
+
+    /// The object but for the record of its managers.
+    pub fn content(&self) -> &Bytes {
+        &self.content
+    }
+
+    pub fn managers(&self) -> Option<&Managers> {
+        self.record.as_ref().map(|record| &record.managers)
+    }
+
+    /// The whole object, as it goes over the wire.
+    pub fn whole(&self) -> Bytes {
+        if self.record.is_none() {
+            return self.content.clone();
+        }
+        let mut whole = Vec::with_capacity(self.len());
+        self.write(&mut whole);
+        whole.into()
+    }
+
+    /// Adds the whole object.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let Some(Record { at, managers }) = &self.record else {
+            return out.extend_from_slice(&self.content);
+        };
+        let (before, after) = self.content.split_at(*at);
+        out.extend_from_slice(before);
+        managers.write(out);
+        out.extend_from_slice(after);
+    }
+
+    /// Bytes of the whole object.
+    pub fn len(&self) -> usize {
+        self.content.len() + self.managers().map_or(0, Managers::len)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Managers {
+    /// Of the member's value.
+    pub fn of(list: &[Value]) -> Managers {
+        Managers(list.iter().map(|entry| Entry::of(&entry.to_string())).collect())
+    }
+
+    fn read(list: &str) -> Option<Managers> {
+        let entries: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+        Some(Managers(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
+    }
+
+    /// The member's value, parsed anew at each call.
+    pub fn values(&self) -> Vec<Value> {
+        let mut text = Vec::new();
+        let parse = |entry: &Entry| {
+            text.clear();
+            entry.write(&mut text);
+            serde_json::from_slice(&text).expect("made of the text of a JSON value")
+        };
+        self.0.iter().map(parse).collect()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(HEAD);
+        for (index, entry) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            entry.write(out);
+        }
+        out.extend_from_slice(TAIL);
+    }
+
+    fn len(&self) -> usize {
+        let commas = self.0.len().saturating_sub(1);
+        HEAD.len() + self.0.iter().map(Entry::len).sum::<usize>() + commas + TAIL.len()
+    }
+}
+
+impl Entry {
+    fn of(text: &str) -> Entry {
+        let timed = || {
+            let rest = text.strip_suffix(AFTER_TIME)?;
+            let (words, time) = rest.split_at_checked(rest.len().checked_sub(TIME_LEN)?)?;
+            words
+                .ends_with(TIME)
+                .then_some(Entry { words: ArcIntern::from(words), time: time.as_bytes().try_into().ok() })
+        };
+        timed().unwrap_or_else(|| Entry { words: ArcIntern::from(text), time: None })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.words.as_bytes());
+        if let Some(time) = &self.time {
+            out.extend_from_slice(time);
+            out.extend_from_slice(AFTER_TIME.as_bytes());
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.words.len() + self.time.map_or(0, |time| time.len() + AFTER_TIME.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Whole<'a> {
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
+    }
+
+    #[derive(Deserialize)]
+    struct Metadata<'a> {
+        #[serde(borrow, rename = "managedFields")]
+        managed_fields: Option<&'a RawValue>,
+    }
+
+    fn split(json: &str) -> Text {
+        let whole: Whole<'_> = serde_json::from_str(json).unwrap();
+        // The record must be found in the very bytes that are split.
+        let bytes = Bytes::copy_from_slice(json.as_bytes());
+        let there: Whole<'_> = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(whole.metadata.managed_fields.is_some(), there.metadata.managed_fields.is_some());
+        Text::split(bytes.clone(), there.metadata.managed_fields)
+    }
+
+    fn entry(manager: &str, time: &str) -> Value {
+        json!({"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:a\"": {}}}, "time": time})
+    }
+
+    #[test]
+    fn the_record_is_taken_out_and_put_back() {
+        let record = json!([entry("a", "2026-11-21T19:12:32Z"), entry("b", "2026-11-21T19:12:33Z"), {"manager": "c"}]);
+        let json = json!({"metadata": {"labels": {}, "managedFields": record, "name": "n"}, "spec": 1}).to_string();
+        let text = split(&json);
+        assert_eq!(&text.content()[..], br#"{"metadata":{"labels":{},"name":"n"},"spec":1}"#);
+        assert_eq!((text.whole().as_ref(), text.len()), (json.as_bytes(), json.len()));
+        assert_eq!(Value::from(text.managers().unwrap().values()), record);
+        assert_eq!(text.managers().unwrap(), &Managers::of(record.as_array().unwrap()));
+    }
+
+    #[test]
+    fn records_that_differ_in_their_times_share_their_words() {
+        let [one, two] =
+            ["2026-11-21T19:12:32Z", "2027-01-01T00:00:00Z"].map(|time| Entry::of(&entry("a", time).to_string()));
+        assert_ne!(one.time, two.time);
+        assert_eq!(one.words.as_ptr(), two.words.as_ptr());
+    }
+
+    #[test]
+    fn any_text_stays_as_it_is() {
+        for json in [
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"managedFields":[],"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":null,"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":[{}],"name":"n"}}"#,
+            // Not as Ballast writes: nothing follows, blanks, no list, a time that is none.
+            r#"{"metadata":{"managedFields":[{"a":1}]}}"#,
+            r#"{"metadata":{"managedFields": [ {"a":1} , {} ],"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":[{"a":1} ,{}],"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":{"a":1},"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":[{"a":1,"time":"yesterday, or so, ok."}],"name":"n"}}"#,
+            r#"{"metadata":{"managedFields":["é","\",\"time\":\"2026-11-21T19:12:32Z"],"name":"n"}}"#,
+        ] {
+            let text = split(json);
+            assert_eq!((text.whole().as_ref(), text.len()), (json.as_bytes(), json.len()));
+        }
+    }
+}

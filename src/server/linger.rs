@@ -1,0 +1,118 @@
+//! Ends a connection so that its peer can still read what it was sent last.
+//!
+//! A socket that is closed with bytes unread is reset, and the reset takes away what the peer has not read yet: a
+//! client that is still sending an over-long head or body finds a broken connection in place of its 431 or 413. So
+//! our half is closed first, and what still comes is thrown away until the peer has closed its own, within bounds.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::oneshot;
+
+const WAIT_MAX: Duration = Duration::from_secs(1);
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+const PIECE_BYTES: usize = 8 * 1024;
+
+/// A stream for a connection to own, and where it comes back from when the connection is dropped.
+pub fn lend<S>(stream: S) -> (Lent<S>, oneshot::Receiver<S>) {
+    let (back, returned) = oneshot::channel();
+    (Lent { stream: Some(stream), back: Some(back) }, returned)
+}
+
+/// Says the last word, and listens until the peer has said its own.
+pub async fn end(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let farewell = async {
+        // A peer that has gone already is no failure.
+        let _ = stream.shutdown().await;
+        let mut bytes_left = BYTES_MAX;
+        let mut piece = [0; PIECE_BYTES];
+        while let Ok(read @ 1..) = stream.read(&mut piece).await
+            && let Some(left) = bytes_left.checked_sub(read)
+        {
+            bytes_left = left;
+        }
+    };
+    let _ = tokio::time::timeout(WAIT_MAX, farewell).await;
+}
+
+pub struct Lent<S> {
+    /// There until the drop, as is the other.
+    stream: Option<S>,
+    back: Option<oneshot::Sender<S>>,
+}
+
+impl<S: Unpin> Lent<S> {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut S> {
+        Pin::new(self.get_mut().stream.as_mut().expect("it is there until the drop"))
+    }
+}
+
+impl<S> Drop for Lent<S> {
+    fn drop(&mut self) {
+        if let (Some(stream), Some(back)) = (self.stream.take(), self.back.take()) {
+            // Where nobody waits for it, it ends here.
+            let _ = back.send(stream);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Lent<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_still_comes_is_read_until_the_peer_ends_as_well() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let ended = tokio::spawn(async move {
+            let (mut lent, returned) = lend(near);
+            lent.write_all(b"too much").await.unwrap();
+            drop(lent);
+            end(returned.await.unwrap()).await;
+        });
+        far.write_all(&[0; 10_000]).await.unwrap();
+        let mut answer = Vec::new();
+        far.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, b"too much");
+        let before = Instant::now();
+        drop(far);
+        ended.await.unwrap();
+        assert!(before.elapsed() < WAIT_MAX, "a peer that has gone is not waited for");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_end_is_waited_for_within_bounds() {
+        let (near, _far) = tokio::io::duplex(64);
+        let before = Instant::now();
+        end(near).await;
+        assert_eq!(before.elapsed(), WAIT_MAX);
+        let (near, mut endless) = tokio::io::duplex(1 << 20);
+        let sender = tokio::spawn(async move { while endless.write_all(&[0; 1 << 20]).await.is_ok() {} });
+        end(near).await;
+        sender.await.unwrap();
+    }
+}

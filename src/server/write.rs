@@ -1,0 +1,173 @@
+//! A write that was read off the wire: decoded and admitted where it holds up nobody.
+//!
+//! A body of megabytes takes tens of milliseconds, in which a thread that serves would answer nobody else. Such work is
+//! done on a thread of its own. Small writes, which nearly all are, stay where they are.
+
+use std::fmt::Display;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use crate::k8s::protobuf::Message;
+use crate::k8s::{self, GetOptions, Patch, Status, WriteOptions};
+use crate::registry::{Caller, MayCreate, Registry, Remarks, Target, Written};
+
+/// Bodies and stored objects up to this size are dealt with in a millisecond or two.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// How much of a body that cannot be read is shown to its sender (VB18), and of one that lacks its kind (VB15).
+const SHOWN_BYTES_MAX: usize = 30;
+const KINDLESS_CHARS_MAX: usize = 1024;
+
+pub struct Write {
+    pub verb: Verb,
+    pub text: Bytes,
+    pub options: WriteOptions,
+}
+
+#[derive(Clone, Copy)]
+pub enum Verb {
+    Create(Form),
+    Update(Form),
+    Patch(fn(&[u8]) -> Result<Patch, Status>),
+    Apply(MayCreate),
+}
+
+/// How an object is written.
+#[derive(Clone, Copy)]
+pub enum Form {
+    Json,
+    Yaml,
+    Protobuf(&'static Message),
+}
+
+impl Write {
+    /// None from an apply alone: there is nothing to apply to, and the caller has to be asked about creating it.
+    pub async fn carry_out(
+        self,
+        registry: &Arc<Registry>,
+        caller: Caller<'_>,
+        target: &Target,
+    ) -> Result<Option<Written>, Status> {
+        if self.text.len().max(registry.stored_bytes(target)) <= INLINE_BYTES_MAX {
+            return self.done_by(registry, caller, target).await;
+        }
+        let (registry, user, target) = (Arc::clone(registry), caller.user.clone(), target.clone());
+        let runtime = Handle::current();
+        let done = move || {
+            let remarks = Remarks::default();
+            let caller = Caller { user: &user, remarks: &remarks };
+            let outcome = runtime.block_on(self.done_by(&registry, caller, &target));
+            (outcome, remarks)
+        };
+        match tokio::task::spawn_blocking(done).await {
+            Ok((outcome, remarks)) => {
+                caller.remarks.add(&remarks);
+                outcome
+            }
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(Status::unavailable("the server is shutting down".to_owned())),
+            },
+        }
+    }
+
+    async fn done_by(
+        self,
+        registry: &Registry,
+        caller: Caller<'_>,
+        target: &Target,
+    ) -> Result<Option<Written>, Status> {
+        let Write { verb, text, options } = self;
+        match verb {
+            Verb::Create(form) => {
+                let body = form.object(target.row.kind, &text)?;
+                registry.create(caller, target, body, &options).await.map(Some)
+            }
+            Verb::Update(form) => {
+                let body = form.object(target.row.kind, &text)?;
+                registry.update(caller, target, body, &options).await.map(Some)
+            }
+            Verb::Patch(read) => {
+                let patch = match read(&text) {
+                    Ok(patch) => patch,
+                    Err(malformed) => {
+                        // That there is nothing to patch is said first.
+                        registry.get(target, &GetOptions::default()).await?;
+                        return Err(malformed);
+                    }
+                };
+                registry.patch(caller, target, patch, &options).await.map(Some)
+            }
+            Verb::Apply(may_create) => {
+                let body = k8s::Body::from_yaml(&text);
+                let body = body.map_err(|error| {
+                    let step = match error {
+                        k8s::Malformed::NoObject(_) => "error unmarshaling JSON: while decoding JSON: ",
+                        k8s::Malformed::Unreadable(_) => "",
+                    };
+                    Status::bad_request(format!("error decoding YAML: {step}{error}"))
+                })?;
+                registry.apply(caller, target, body, &options, may_create).await
+            }
+        }
+    }
+}
+
+impl Form {
+    pub fn read(self, text: &[u8]) -> Result<k8s::Body, k8s::Malformed> {
+        match self {
+            Form::Json => k8s::Body::from_json(text),
+            Form::Yaml => k8s::Body::from_yaml(text),
+            Form::Protobuf(shape) => k8s::Body::from_protobuf(text, shape),
+        }
+    }
+
+    /// The object in a body, which should be of this kind.
+    fn object(self, kind: &str, text: &[u8]) -> Result<k8s::Body, Status> {
+        let unrecognized = |why: String| {
+            let shown = shown(text);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            ))
+        };
+        let unparsable = |why: &dyn Display| {
+            unrecognized(match self {
+                Form::Json | Form::Yaml => format!("couldn't get version/kind; json parse error: {why}"),
+                Form::Protobuf(_) => why.to_string(),
+            })
+        };
+        let body = self.read(text).map_err(|error| match (self, &error) {
+            (Form::Yaml, k8s::Malformed::Unreadable(why)) => {
+                unrecognized(why.trim_start_matches("error converting YAML to JSON: ").to_owned())
+            }
+            _ => unparsable(&error),
+        })?;
+        for name in ["kind", "apiVersion"] {
+            let Some(other) = body.value.get(name).filter(|value| !value.is_null() && !value.is_string()) else {
+                continue;
+            };
+            let found = k8s::type_of(other);
+            return Err(unparsable(&format!(
+                "json: cannot unmarshal {found} into Go struct field .{name} of type string"
+            )));
+        }
+        if body.value.get("kind").and_then(|kind| kind.as_str()).is_none_or(str::is_empty) {
+            let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();
+            return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
+        }
+        Ok(body)
+    }
+}
+
+/// The start of a body as upstream shows it: the text of an object, of anything else its bytes.
+fn shown(text: &[u8]) -> String {
+    let start = &text[..text.len().min(SHOWN_BYTES_MAX)];
+    let more = if start.len() < text.len() { " ..." } else { "" };
+    match start {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(start).into_owned() + more,
+        _ => start.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}

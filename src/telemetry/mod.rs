@@ -1,0 +1,108 @@
+//! Where log lines go: standard error, as text or as JSON lines. Standard output belongs to results. And where
+//! spans go, if anywhere: to an OpenTelemetry collector (`otlp`).
+
+mod otlp;
+
+use std::error::Error;
+use std::io::IsTerminal;
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+pub use otlp::{Export, ExportError, Exporter, follow, is_exporting};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What somebody should look at, nothing else.
+    Warnings,
+    /// Kubernetes' `-v`: 0 and 1 inform, 2 and 3 add requests and passes (debug), more traces.
+    Verbosity(u8),
+}
+
+/// Starts logging for the whole process; later calls change nothing.
+pub fn start(format: LogFormat, detail: Detail) {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(detail))
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    // A second start (several servers in one test process) finds the first one in place, which is fine.
+    let _already_started = match format {
+        LogFormat::Text => lines.with_target(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+}
+
+/// As `start`, and sends spans to a collector. To be called inside the runtime that does so.
+pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Result<Exporter, ExportError> {
+    let (exporter, spans) = otlp::start(export)?;
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let _already_started =
+        tracing_subscriber::registry().with(lines.with_filter(filter(detail))).with(spans).try_init();
+    Ok(exporter)
+}
+
+/// An error with what caused it, in one line. What an error says of its cause by itself is not said again.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut told = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !told.ends_with(&text) {
+            told = format!("{told}: {text}");
+        }
+        next = cause.source();
+    }
+    told
+}
+
+fn filter(detail: Detail) -> EnvFilter {
+    let (level, verbosity) = match detail {
+        Detail::Warnings => ("warn", 0),
+        Detail::Verbosity(verbosity @ (0 | 1)) => ("info", verbosity),
+        Detail::Verbosity(verbosity @ (2 | 3)) => ("debug", verbosity),
+        Detail::Verbosity(verbosity) => ("trace", verbosity),
+    };
+    // The libraries below us log per connection and per statement; ask for them with a high -v only. Calls of the host
+    // cluster that fail are told by whoever made them, with what that means.
+    let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off" };
+    EnvFilter::new(format!("{others},ballast={level}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Failed(&'static str, #[source] Option<Box<Failed>>);
+
+    #[test]
+    fn causes_are_told_once() {
+        let of = |text, source| Failed(text, Some(Box::new(source)));
+        let refused = || Failed("connection refused", None);
+        assert_eq!(with_causes(&of("no lease", refused())), "no lease: connection refused");
+        let told_before = of("no lease: connection refused", refused());
+        assert_eq!(with_causes(&of("not started", told_before)), "not started: no lease: connection refused");
+    }
+
+    #[test]
+    fn calls_that_fail_are_told_once_unless_everything_is_asked_for() {
+        let told = |verbosity| filter(Detail::Verbosity(verbosity)).to_string();
+        assert!(told(0).contains("kube_client::client=off") && told(5).contains("kube_client::client=off"));
+        assert!(!told(6).contains("kube_client"));
+    }
+}

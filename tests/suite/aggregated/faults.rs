@@ -1,0 +1,230 @@
+//! A host cluster that is slow, talks nonsense or is gone: what needs it is refused, the rest is answered, and
+//! the log and the metrics say why. The server is a process here, so that its log can be read.
+
+use std::path::{Path, PathBuf};
+
+use http::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::ServerProcess;
+use crate::support::aggregated::{CONFIG_MAP, PROXY, config_map};
+use crate::support::host::{Fault, Host};
+use crate::support::objects::{BINDINGS, REBALANCERS, binding, rebalancer};
+use crate::support::pki::Ca;
+use crate::support::raw::{Raw, Reply};
+use crate::support::{metric, wait_for};
+
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const LEASES: &str = "/apis/coordination.k8s.io";
+const JSON: (&str, &str) = ("content-type", "application/json");
+const MASTER: [(&str, &str); 3] = [("x-remote-user", "admin"), ("x-remote-group", "system:masters"), JSON];
+const JANE: [(&str, &str); 2] = [("x-remote-user", "jane"), JSON];
+
+struct Behind {
+    process: ServerProcess,
+    host: Host,
+    proxy: Raw,
+    nobody: Raw,
+    folder: TempDir,
+}
+
+impl Behind {
+    async fn start(host: Host, flags: &[&str]) -> Behind {
+        let folder = tempfile::tempdir().unwrap();
+        let (proxy_ca, client_ca) = (Ca::new("front-proxy-ca"), Ca::new("kubernetes"));
+        host.put(CONFIG_MAP, config_map(&client_ca.pem, &proxy_ca.pem));
+        let kubeconfig = folder.path().join("host.kubeconfig");
+        host.write_kubeconfig(&kubeconfig);
+        let path = folder.path().to_owned();
+        let flags: Vec<String> =
+            ["--kubeconfig", kubeconfig.to_str().unwrap()].iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
+        // The process says when it is ready, which this thread must not wait for: the host answers on it.
+        let process = tokio::task::spawn_blocking(move || {
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            ServerProcess::start(&path, &flags)
+        });
+        let process = process.await.unwrap();
+        let files = ballast::cli::certs::Files::in_dir(&folder.path().join("certs"));
+        let (cert, key) = proxy_ca.client(folder.path(), PROXY, &[], |_| {});
+        let proxy = Raw::with_certificate(process.address, &files, &cert, &key);
+        let nobody = Raw::nobody(process.address, &files);
+        Behind { process, host, proxy, nobody, folder }
+    }
+
+    fn log(&self) -> String {
+        log(self.folder.path())
+    }
+
+    async fn metrics(&self) -> String {
+        self.proxy.send(Method::GET, "/metrics", &MASTER, "").await.text().to_owned()
+    }
+
+    async fn create(&self, path: &str, object: &Value) -> Reply {
+        self.proxy.send(Method::POST, path, &MASTER, object.to_string()).await
+    }
+
+    /// One of each that needs the host cluster, all at once, and what needs it not in between.
+    async fn codes(&self) -> [u16; 3] {
+        let token = [("authorization", "Bearer unknown")];
+        let (web, in_between) = (binding("web"), async {
+            assert_eq!(self.nobody.get("/livez").await.code, 200);
+            assert_eq!(
+                self.proxy.send(Method::GET, REBALANCERS, &MASTER, "").await.code,
+                200,
+                "masters are not reviewed"
+            );
+        });
+        let (by_token, by_jane, created, ()) = tokio::join!(
+            self.nobody.send(Method::GET, REBALANCERS, &token, ""),
+            self.proxy.send(Method::GET, REBALANCERS, &JANE, ""),
+            self.create(BINDINGS, &web),
+            in_between,
+        );
+        [&by_token, &by_jane, &created].map(|reply| reply.code.as_u16())
+    }
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("log")).unwrap()
+}
+
+#[tokio::test]
+async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_why() {
+    let server = Behind::start(Host::start().await, &[]).await;
+    server.host.allow(|_| true);
+    // What is not known before the faults is asked for again with growing pauses, longer than a test should wait.
+    wait_for("readiness", async || (server.nobody.get("/readyz").await.code == 200).then_some(())).await;
+    for fault in [Fault::Garbage, Fault::Code(503), Fault::Hang] {
+        server.host.break_below("/a", fault);
+        assert_eq!(server.codes().await, [401, 500, 500], "{fault:?}");
+    }
+    let metrics = server.metrics().await;
+    for line in [
+        "apiserver_delegated_authn_request_total{code=\"503\"}",
+        "apiserver_delegated_authn_request_total{code=\"<error>\"}",
+        "apiserver_delegated_authz_request_total{code=\"503\"}",
+        "apiserver_delegated_authz_request_total{code=\"<error>\"}",
+        "authorization_attempts_total{result=\"error\"}",
+        "apiserver_admission_controller_admission_duration_seconds_count{name=\"NamespaceLifecycle\",\
+         operation=\"CREATE\",rejected=\"true\",type=\"validate\"}",
+    ] {
+        assert!(metric(&metrics, line) > 0.0, "{line} is 0 or missing in:\n{metrics}");
+    }
+    let log = server.log();
+    for words in ["a token could not be reviewed", "an access could not be reviewed", "failed to look for a namespace"]
+    {
+        assert!(log.contains(words), "{words:?} is missing in:\n{log}");
+    }
+    server.host.mend();
+    server
+        .host
+        .put("/api/v1/namespaces/shop", json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop"}}));
+    // Where another of the three was not back yet, the object of the first round is there in the next.
+    let is_back = |codes: [u16; 3]| matches!(codes, [401, 200, 201 | 409]);
+    wait_for("its recovery", async || is_back(server.codes().await).then_some(())).await;
+    let Behind { process, host, proxy, nobody, folder } = server;
+    drop(host);
+    let jane = proxy.send(Method::GET, REBALANCERS, &[("x-remote-user", "joe")], "").await;
+    assert_eq!(jane.code, 500, "nobody listens there any more");
+    assert_eq!(nobody.get("/readyz").await.code, 200, "and that is no reason to restart");
+    assert!(process.terminate().success());
+    drop(folder);
+}
+
+#[tokio::test]
+async fn until_the_webhook_configurations_are_known_nothing_is_written() {
+    let host = Host::start().await;
+    host.break_below(WEBHOOKS, Fault::Code(503));
+    let server = Behind::start(host, &[]).await;
+    let ready = server.nobody.get("/readyz?verbose").await;
+    assert!(ready.text().contains("[-]admission-webhooks failed: reason withheld\n"), "{}", ready.text());
+    let refused = server.create(REBALANCERS, &rebalancer("early")).await;
+    let expected = "workloadrebalancers.apps.karmada.io \"early\" is forbidden: not yet ready to handle request";
+    assert_eq!((refused.code.as_u16(), &refused.json()["message"]), (403, &json!(expected)));
+    assert!(server.log().contains("failed to watch webhook configurations"), "{}", server.log());
+    server.host.mend();
+    wait_for("readiness", async || (server.nobody.get("/readyz").await.code == 200).then_some(())).await;
+    assert_eq!(server.create(REBALANCERS, &rebalancer("later")).await.code, 201);
+}
+
+#[tokio::test]
+async fn a_webhook_that_hangs_costs_its_own_requests_their_time_and_nothing_else() {
+    let host = Host::start().await;
+    host.break_below("/hooks/stuck", Fault::Hang);
+    let hook = json!({
+        "name": "stuck.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1,
+        "clientConfig": {"url": format!("http://{}/hooks/stuck", host.address)},
+        "rules": [{"apiGroups": ["apps.karmada.io"], "apiVersions": ["*"], "resources": ["workloadrebalancers"],
+            "operations": ["CREATE"], "scope": "*"}],
+    });
+    let configuration = json!({"kind": "ValidatingWebhookConfiguration", "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": "stuck"}, "webhooks": [hook]});
+    host.put(&format!("{WEBHOOKS}/stuck"), configuration);
+    let server = Behind::start(host, &[]).await;
+    wait_for("readiness", async || (server.nobody.get("/readyz").await.code == 200).then_some(())).await;
+    let object = rebalancer("held");
+    let (refused, listed) =
+        tokio::join!(server.create(REBALANCERS, &object), server.proxy.send(Method::GET, REBALANCERS, &MASTER, ""));
+    assert_eq!(refused.code, 500);
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("\"stuck.example.com\": failed to call webhook: no answer in 1s"), "{message}");
+    assert_eq!((listed.code.as_u16(), &listed.json()["items"]), (200, &json!([])));
+    assert!(server.log().contains("a webhook failed, and with it the request"), "{}", server.log());
+    let line = "apiserver_admission_webhook_admission_duration_seconds_count{name=\"stuck.example.com\",\
+        operation=\"CREATE\",rejected=\"true\"";
+    assert!(server.metrics().await.contains(line));
+}
+
+/// From the moment in which the lease is lost, nothing that a worker has decided is stored, although the server
+/// still takes requests for its shutdown delay.
+#[tokio::test]
+async fn what_workers_decide_after_the_lease_is_lost_is_not_stored() {
+    for fault in [Fault::Hang, Fault::Garbage, Fault::Code(500)] {
+        let flags = [
+            "--leader-elect",
+            "--leader-elect-retry-period=100ms",
+            "--leader-elect-renew-deadline=1s",
+            "--leader-elect-lease-duration=60s",
+            "--shutdown-delay-duration=3s",
+        ];
+        let server = Behind::start(Host::start().await, &flags).await;
+        let open = server.proxy.connect().await;
+        let finished = async |name: &str| {
+            let path = format!("{REBALANCERS}/{name}");
+            let reply = server.proxy.send(Method::GET, &path, &MASTER, "").await;
+            reply.json()["status"]["finishTime"].is_string().then_some(())
+        };
+        assert_eq!(server.create(REBALANCERS, &rebalancer("before")).await.code, 201);
+        wait_for("the leader's work", async || finished("before").await).await;
+        server.host.break_below(LEASES, fault);
+        wait_for("the loss", async || server.log().contains("the lease was lost").then_some(())).await;
+        // Over a connection that is open already; if the delay is over by now there is nothing to see.
+        let mut taken = Vec::new();
+        for number in 0..20 {
+            let name = format!("after-{number}");
+            let sent = open.open(Method::POST, REBALANCERS, &MASTER, rebalancer(&name).to_string()).await;
+            if sent.is_ok_and(|answer| answer.status() == 201) {
+                taken.push(name);
+            }
+        }
+        let Behind { process, folder, .. } = server;
+        let ended = tokio::task::spawn_blocking(move || process.wait()).await.unwrap();
+        assert_eq!(ended.code(), Some(1), "{}", log(folder.path()));
+        let states = states(&folder.path().join("ballast.db")).await;
+        for name in taken {
+            let state = states.iter().find(|state| state["metadata"]["name"] == name).expect("it was acknowledged");
+            assert_eq!(state["status"]["finishTime"], Value::Null, "{name} after {fault:?}");
+        }
+    }
+}
+
+/// All versions of all objects in the log of a file.
+async fn states(path: &PathBuf) -> Vec<Value> {
+    use sqlx::ConnectOptions;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).read_only(true);
+    let mut connection = options.connect().await.unwrap();
+    let query = "SELECT object FROM changes WHERE kind = 'workloadrebalancers.apps.karmada.io' ORDER BY revision DESC";
+    let texts: Vec<String> = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+    texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}

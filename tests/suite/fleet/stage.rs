@@ -1,0 +1,188 @@
+//! A server with HTTPS and SQLite whose workers move only when the test says so: what a client does can fall between
+//! any two of their steps.
+
+use std::sync::Arc;
+
+use ballast::clock::{Clock, SystemClock};
+use ballast::controllers;
+use ballast::k8s::{Time, User};
+use ballast::scheduler::FleetScheduler;
+use ballast::worker::{Runner, Work};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::raw::{Connection, Reply};
+use crate::support::server::{Database, Options, TestServer};
+
+pub const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
+pub const SNAPSHOTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterschedulingpolicysnapshots";
+pub const RESOURCES: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots";
+pub const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";
+pub const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
+
+/// What has not settled after so many turns never will.
+const TURNS_MAX: usize = 500;
+
+pub struct Stage {
+    server: TestServer,
+    admin: Connection,
+    workers: Vec<Runner>,
+}
+
+impl Stage {
+    pub async fn new() -> Stage {
+        let server = TestServer::with(Options { database: Database::Sqlite, ..Options::default() }).await;
+        let admin = server.admin().connect().await;
+        let workers = workers(&server);
+        Stage { server, admin, workers }
+    }
+
+    /// What the workers knew is gone; what they wrote is not.
+    pub fn restart_workers(&mut self) {
+        self.workers = workers(&self.server);
+    }
+
+    /// One turn of one worker, in rotation.
+    pub async fn turn(&mut self, number: usize) {
+        let count = self.workers.len();
+        self.workers[number % count].turn().await;
+    }
+
+    /// One worker, until it has nothing to do.
+    pub async fn finish(&mut self, number: usize) {
+        for _ in 0..TURNS_MAX {
+            if !self.workers[number].turn().await {
+                return;
+            }
+        }
+        panic!("{} never ends", self.workers[number].name());
+    }
+
+    /// Until nobody has anything to do.
+    pub async fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let mut busy = false;
+            for worker in &mut self.workers {
+                busy |= worker.turn().await;
+            }
+            if !busy {
+                return;
+            }
+        }
+        panic!("does not settle");
+    }
+
+    pub async fn send(&self, method: Method, path: &str, media_type: &str, body: &Value) -> Reply {
+        self.admin.send(method, path, &[("content-type", media_type)], body.to_string()).await
+    }
+
+    #[track_caller]
+    pub fn post(&self, path: &str, object: &Value) -> impl Future<Output = Value> {
+        let place = std::panic::Location::caller();
+        async move {
+            let reply = self.send(Method::POST, path, "application/json", object).await;
+            assert_eq!(reply.code, 201, "{place}: {}", reply.text());
+            reply.json()
+        }
+    }
+
+    /// As `kubectl replace`: the version that is stored, and otherwise what is in the file.
+    pub async fn replace(&self, path: &str, object: &Value) -> Reply {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = self.get(path).await["metadata"]["resourceVersion"].clone();
+        self.send(Method::PUT, path, "application/json", &object).await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Reply {
+        self.send(Method::PATCH, path, "application/merge-patch+json", patch).await
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let reply = self.send(Method::GET, path, "application/json", &Value::Null).await;
+        assert_eq!(reply.code, 200, "{path}: {}", reply.text());
+        reply.json()
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, "application/json", &json!({})).await
+    }
+
+    pub async fn list(&self, path: &str) -> Vec<Value> {
+        self.get(path).await["items"].as_array().expect("a list").clone()
+    }
+
+    /// What a watch of a second tells.
+    pub async fn events(&self, path: &str) -> Vec<Value> {
+        let path = format!("{path}&watch=1&timeoutSeconds=1");
+        let reply = self.send(Method::GET, &path, "application/json", &Value::Null).await;
+        reply.text().lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+    }
+
+    /// `a:Bound b:Scheduled`, sorted.
+    pub async fn placed(&self) -> String {
+        self.placed_by(BINDINGS).await
+    }
+
+    pub async fn placed_by(&self, bindings: &str) -> String {
+        let bindings = self.list(bindings).await;
+        let text = |binding: &Value, field: &str| binding["spec"][field].as_str().expect("text").to_owned();
+        let place = |binding| format!("{}:{}", text(binding, "targetCluster"), text(binding, "state"));
+        let mut places: Vec<String> = bindings.iter().map(place).collect();
+        places.sort();
+        places.join(" ")
+    }
+
+    /// A member cluster whose agent was just heard of.
+    pub async fn join(&self, name: &str, tier: &str) {
+        self.post(CLUSTERS, &member(name, tier)).await;
+        self.hear(name, 0).await;
+    }
+
+    /// The agent of a member cluster was heard of so many seconds ago.
+    pub async fn hear(&self, name: &str, seconds_ago: i64) {
+        let status = json!({"status": {"agentStatus": [agent_heard(seconds_ago)]}});
+        let told = self.merge(&format!("{CLUSTERS}/{name}/status"), &status).await;
+        assert_eq!(told.code, 200, "{}", told.text());
+    }
+
+    pub async fn stop(self) {
+        let Stage { server, workers, .. } = self;
+        drop(workers);
+        server.stop().await;
+    }
+}
+
+fn workers(server: &TestServer) -> Vec<Runner> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let registry = &server.registry;
+    let mut work: Vec<Box<dyn Work>> = controllers::fleet(registry, &clock);
+    work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
+    work.into_iter().map(|work| Runner::new(work, registry.cache().clone(), Arc::clone(&clock))).collect()
+}
+
+pub fn member(name: &str, tier: &str) -> Value {
+    json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+           "metadata": {"name": name, "labels": {"tier": tier}}, "spec": {"identity": {"kind": "User", "name": name}}})
+}
+
+/// What an agent reports that has joined and is well.
+pub fn agent() -> Value {
+    agent_heard(0)
+}
+
+fn agent_heard(seconds_ago: i64) -> Value {
+    let now = Time::from_seconds(SystemClock.now().seconds() - seconds_ago).to_string();
+    let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
+    json!({"type": "MemberAgent", "lastReceivedHeartbeat": now, "conditions": [condition("Joined"), condition("Healthy")]})
+}
+
+pub fn placement(name: &str, policy: Value) -> Value {
+    json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": policy,
+        },
+    })
+}

@@ -1,0 +1,284 @@
+//! A real kube-apiserver with its etcd, from the folder that `KUBEBUILDER_ASSETS` names (tests/host/build makes one),
+//! and Ballast registered with it as docs/install.md says.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use ballast::cli::certs::Files;
+use http::Method;
+use rcgen::KeyPair;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::ServerProcess;
+use crate::support::pki::Ca;
+use crate::support::raw::{Protocol, Raw};
+use crate::support::{aggregated, wait_for};
+
+/// How often two free ports are looked for: somebody else may take one before we do.
+const STARTS_MAX: usize = 3;
+
+/// A host cluster. Its processes end with it.
+pub struct Cluster {
+    pub folder: TempDir,
+    pub address: SocketAddr,
+    assets: PathBuf,
+    ca: Ca,
+    files: Files,
+    _processes: Vec<Process>,
+}
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing of theirs is to be kept.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Cluster {
+    /// None where there is no such folder, which is said.
+    pub async fn start() -> Option<Cluster> {
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let is_complete = |it: &PathBuf| it.join("kube-apiserver").is_file() && it.join("etcd").is_file();
+        let Some(assets) = assets.filter(is_complete) else {
+            eprintln!("skipped: KUBEBUILDER_ASSETS names no folder with kube-apiserver and etcd (tests/host/build)");
+            return None;
+        };
+        for _ in 1..STARTS_MAX {
+            if let Some(cluster) = Cluster::try_start(&assets).await {
+                return Some(cluster);
+            }
+        }
+        Some(Cluster::try_start(&assets).await.expect("kube-apiserver starts; its log is in the folder"))
+    }
+
+    /// None if one of the two ended at once.
+    async fn try_start(assets: &Path) -> Option<Cluster> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (ca, proxy_ca) = (Ca::new("kubernetes"), Ca::new("front-proxy-ca"));
+        std::fs::write(at("ca.crt"), &ca.pem).unwrap();
+        std::fs::write(at("proxy-ca.crt"), &proxy_ca.pem).unwrap();
+        let serving = ca.server(folder.path(), &["localhost", "127.0.0.1"]);
+        let proxy = proxy_ca.client(folder.path(), aggregated::PROXY, &[], |_| {});
+        let accounts = KeyPair::generate().unwrap();
+        std::fs::write(at("accounts.key"), accounts.serialize_pem()).unwrap();
+        std::fs::write(at("accounts.pub"), accounts.public_key_pem()).unwrap();
+        let admin = ca.client(folder.path(), "admin", &["system:masters"], |_| {});
+        let files =
+            Files { ca_cert: at("ca.crt"), admin_cert: admin.0, admin_key: admin.1, ..Files::in_dir(folder.path()) };
+
+        let [etcd, peers, secure] = free_ports();
+        let etcd_url = format!("http://127.0.0.1:{etcd}");
+        let mut etcd = Command::new(assets.join("etcd"));
+        etcd.arg("--data-dir").arg(at("etcd"));
+        etcd.args(["--listen-client-urls", &etcd_url, "--advertise-client-urls", &etcd_url]);
+        etcd.args(["--listen-peer-urls", &format!("http://127.0.0.1:{peers}"), "--unsafe-no-fsync"]);
+        let mut server = Command::new(assets.join("kube-apiserver"));
+        for (flag, path) in [
+            ("tls-cert-file", &serving.0),
+            ("tls-private-key-file", &serving.1),
+            ("client-ca-file", &at("ca.crt")),
+            ("requestheader-client-ca-file", &at("proxy-ca.crt")),
+            ("proxy-client-cert-file", &proxy.0),
+            ("proxy-client-key-file", &proxy.1),
+            ("service-account-key-file", &at("accounts.pub")),
+            ("service-account-signing-key-file", &at("accounts.key")),
+        ] {
+            server.arg(format!("--{flag}={}", path.display()));
+        }
+        server.args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--authorization-mode=RBAC"]);
+        server.arg(format!("--secure-port={secure}")).arg(format!("--etcd-servers={etcd_url}"));
+        server.arg(format!("--requestheader-allowed-names={}", aggregated::PROXY));
+        server.args(["--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group"]);
+        server.args(["--requestheader-extra-headers-prefix=X-Remote-Extra-", "--service-cluster-ip-range=10.0.0.0/24"]);
+        server.args(["--service-account-issuer=https://localhost", "--disable-admission-plugins=ServiceAccount"]);
+
+        let mut processes = vec![spawn(etcd, &at("etcd.log")), spawn(server, &at("kube-apiserver.log"))];
+        let address = SocketAddr::from(([127, 0, 0, 1], secure));
+        let mut has_ended = || processes.iter_mut().any(|process| process.0.try_wait().unwrap().is_some());
+        let probe = Raw::admin(address, &files);
+        // Its own namespaces come a moment after it is ready.
+        let is_ready = wait_for("kube-apiserver", async || {
+            if has_ended() {
+                return Some(false);
+            }
+            probe.try_connect().await.ok()?;
+            let reply = probe.send(Method::GET, "/readyz", &[], "").await;
+            let system = probe.send(Method::GET, "/api/v1/namespaces/kube-system", &[], "").await;
+            (reply.code == 200 && system.code == 200).then_some(true)
+        });
+        if !is_ready.await {
+            return None;
+        }
+        Some(Cluster { address, assets: assets.to_owned(), ca, files, _processes: processes, folder })
+    }
+
+    pub fn admin(&self) -> Raw {
+        Raw::admin(self.address, &self.files).over(Protocol::Http1)
+    }
+
+    /// The path of a kubeconfig for a user of this name.
+    pub fn kubeconfig(&self, name: &str, groups: &[&str]) -> PathBuf {
+        let (cert, key) = self.ca.client(self.folder.path(), name, groups, |_| {});
+        let user = json!({"client-certificate": cert, "client-key": key});
+        self.write_kubeconfig(name, &user)
+    }
+
+    fn write_kubeconfig(&self, name: &str, user: &Value) -> PathBuf {
+        let path = self.folder.path().join(format!("{name}.kubeconfig"));
+        let cluster =
+            json!({"server": format!("https://{}", self.address), "certificate-authority": self.files.ca_cert});
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "host",
+            "clusters": [{"name": "host", "cluster": cluster}], "users": [{"name": "user", "user": user}],
+            "contexts": [{"name": "host", "context": {"cluster": "host", "user": "user"}}]});
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
+    /// Puts Ballast behind it: what `kubectl apply -k deploy/manifests` would make, but for the pod, whose place a
+    /// process of this test takes, and the Service, which leads there.
+    pub async fn install_ballast(&self) -> ServerProcess {
+        let folder = self.folder.path();
+        let mut certs = Command::new(env!("CARGO_BIN_EXE_ballast"));
+        certs.args(["certs", "--name", "ballast.ballast-system.svc", "--cert-dir"]).arg(folder.join("serving"));
+        let made = certs.output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let manifests = self.manifests();
+        let runs_here = |it: &&Value| !matches!(it["kind"].as_str().unwrap(), "APIService" | "Service");
+        self.apply(manifests.iter().filter(runs_here)).await;
+
+        let account = "/api/v1/namespaces/ballast-system/serviceaccounts/ballast/token";
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).to_string();
+        let headers = [("Content-Type", "application/json")];
+        let token = self.admin().send(Method::POST, account, &headers, request).await.json()["status"]["token"].clone();
+        let kubeconfig = self.write_kubeconfig("ballast", &json!({"token": token}));
+        let serving = |name: &str| folder.join("serving").join(name).display().to_string();
+        let flags = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--tls-cert-file={}", serving("server.crt")),
+            format!("--tls-private-key-file={}", serving("server.key")),
+            format!("--audit-log-path={}", folder.join("audit.log").display()),
+            "--leader-elect".to_owned(),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let ballast = ServerProcess::start(folder, &flags);
+        let service = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "ballast", "namespace": "ballast-system"},
+            "spec": {"type": "ExternalName", "externalName": "localhost"}});
+        let bundle = std::fs::read(folder.join("serving/ca.crt")).unwrap();
+        let bundle = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bundle);
+        let services = manifests.iter().filter(|it| it["kind"] == "APIService").map(|it| {
+            let mut it = it.clone();
+            it["spec"]["caBundle"] = bundle.as_str().into();
+            it["spec"]["service"]["port"] = ballast.address.port().into();
+            it
+        });
+        let services: Vec<Value> = std::iter::once(service).chain(services).collect();
+        self.apply(services.iter()).await;
+        for service in &services[1..] {
+            self.until_available(service["metadata"]["name"].as_str().unwrap()).await;
+        }
+        ballast
+    }
+
+    pub async fn until_available(&self, service: &str) {
+        wait_for(&format!("{service} to be available"), async || {
+            let condition = self.availability(service).await;
+            // It is passed on to us a moment after it is found to be available.
+            let (version, group) = service.split_once('.').unwrap();
+            let passed_on = self.admin().get(&format!("/apis/{group}/{version}")).await;
+            (condition["reason"] == "Passed" && passed_on.code == 200).then_some(())
+        })
+        .await;
+    }
+
+    /// What kube-apiserver says about an APIService.
+    pub async fn availability(&self, service: &str) -> Value {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{service}");
+        let found = self.admin().send(Method::GET, &path, &[], "").await.json();
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|it| it["type"] == "Available").unwrap_or_default()
+    }
+
+    /// As `kubectl kustomize` makes them, without what older kube-apiservers do not know and no test needs.
+    fn manifests(&self) -> Vec<Value> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/manifests");
+        let made = self.kubectl_command().arg("kustomize").arg(root).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let text = String::from_utf8(made.stdout).unwrap();
+        let documents = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+        documents.filter(|it| it["kind"] != "PodDisruptionBudget").collect()
+    }
+
+    pub async fn apply(&self, objects: impl Iterator<Item = &Value>) {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects.collect::<Vec<_>>()}).to_string();
+        let path = self.folder.path().join("applied.json");
+        std::fs::write(&path, list).unwrap();
+        self.kubectl("admin", &["apply", "-f", path.to_str().unwrap()]);
+    }
+
+    fn kubectl_command(&self) -> Command {
+        let own = self.assets.join("kubectl");
+        let mut command = Command::new(if own.is_file() { own } else { PathBuf::from("kubectl") });
+        command.arg("--cache-dir").arg(self.folder.path().join("cache")).stdin(Stdio::null());
+        command
+    }
+
+    /// As a user whose kubeconfig was written, or as the administrator.
+    pub fn try_kubectl(&self, user: &str, args: &[&str]) -> Output {
+        let path = self.folder.path().join(format!("{user}.kubeconfig"));
+        if user == "admin" && !path.exists() {
+            self.kubeconfig("admin", &["system:masters"]);
+        }
+        self.kubectl_command().arg("--kubeconfig").arg(path).args(args).output().expect("kubectl is installed")
+    }
+
+    /// What it prints.
+    #[track_caller]
+    pub fn kubectl(&self, user: &str, args: &[&str]) -> String {
+        let output = self.try_kubectl(user, args);
+        assert!(output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Why it does not.
+    #[track_caller]
+    pub fn kubectl_refused(&self, user: &str, args: &[&str]) -> String {
+        let output = self.try_kubectl(user, args);
+        assert!(!output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// The path of a file with this text.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A serving certificate that `ca.crt` of the folder vouches for.
+    pub fn serving_certificate(&self) -> (PathBuf, PathBuf) {
+        self.ca.server(self.folder.path(), &["localhost", "127.0.0.1"])
+    }
+
+    pub fn ca_pem(&self) -> &str {
+        &self.ca.pem
+    }
+}
+
+fn spawn(mut command: Command, log: &Path) -> Process {
+    let log = std::fs::File::create(log).unwrap();
+    let errors = log.try_clone().unwrap();
+    Process(command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().expect("a binary that runs here"))
+}
+
+fn free_ports() -> [u16; 3] {
+    // All held at once, so that they differ.
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}

@@ -1,0 +1,263 @@
+//! The Helm chart, rendered: with cert-manager it says what the manifests say, and with any values only what
+//! Kubernetes and `ballast serve` understand.
+//!
+//! Helm itself is not at hand where tests run, so `Template` renders the part of its language that the chart
+//! keeps to: if, else, range, end, and a handful of functions. What it does not know fails the test.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{check_kind, deploy, manifests, print_config, read, yaml};
+
+#[test]
+fn the_chart_says_what_the_manifests_say() {
+    let values = json!({"certificates": {"source": "cert-manager"}});
+    let mut chart = by_name(render("ballast-system", values));
+    let certificates = [
+        "Issuer ballast-self-signed",
+        "Issuer ballast-ca",
+        "Certificate ballast-ca",
+        "Certificate ballast-serving-cert",
+    ];
+    for name in certificates {
+        assert!(chart.remove(name).is_some(), "{name}");
+    }
+    let claim = chart.get_mut("PersistentVolumeClaim ballast-data").unwrap();
+    assert_eq!(claim["metadata"]["annotations"].take(), json!({"helm.sh/resource-policy": "keep"}));
+    claim["metadata"].as_object_mut().unwrap().remove("annotations");
+    let mut plain = by_name(manifests());
+    plain.remove("Namespace ballast-system");
+    for (name, manifest) in &plain {
+        assert_eq!(chart.get(name), Some(manifest), "{name}");
+    }
+    assert_eq!(chart.keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_charts_own_ca_is_that_of_the_manifests() {
+    let mut chart = by_name(render("ballast-system", json!({})));
+    let mut job = chart.remove("Job ballast-certificates-3").unwrap();
+    job["metadata"]["name"] = json!("ballast-certificates");
+    chart.insert("Job ballast-certificates".to_owned(), job);
+    for (name, manifest) in by_name(yaml(&read("manifests/certificates.yaml"))) {
+        assert_eq!(chart.get(&name), Some(&manifest), "{name}");
+    }
+}
+
+#[test]
+fn whatever_the_values_are_the_chart_makes_sense() {
+    let all = json!({
+        "image": {"repository": "registry.example/ballast", "tag": "1.2.3", "pullPolicy": "Always"},
+        "storage": {"size": "20Gi", "storageClassName": "fast"},
+        "certificates": {"source": "secret", "secretName": "mine", "caBundle": "Zm9v"},
+        "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "4Gi"}},
+        "verbosity": 2, "otlp": {"endpoint": "http://collector.observe:4318", "samplingRatio": "0.1"},
+        "extraArgs": ["--max-requests-inflight=800"], "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "only", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}},
+        "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true},
+    });
+    let little = json!({
+        "storage": {"existingClaim": "mine"}, "leaderElect": false, "audit": {"enabled": false},
+        "networkPolicy": {"enabled": false}, "podDisruptionBudget": {"enabled": false},
+        "apiServices": [{"group": "task.karmada.io", "version": "v1alpha1", "versionPriority": 10}],
+    });
+    for (values, documents, shown) in [
+        (json!({}), 29, "leader-elect-resource-namespace: placement"),
+        (all, 24, "otlp-endpoint: http://collector.observe:4318"),
+        (little, 18, "leader-elect: false"),
+    ] {
+        let rendered = render("placement", values);
+        rendered.iter().for_each(check_kind);
+        assert_eq!(rendered.len(), documents, "{:?}", by_name(rendered).keys());
+        let deployment = rendered.iter().find(|it| it["kind"] == "Deployment").unwrap();
+        let config = print_config(deployment);
+        assert!(config.contains(shown), "{shown:?} is missing in:\n{config}");
+        let text = serde_json::to_string(&rendered).unwrap();
+        assert!(!text.contains("ballast-system"), "the namespace is the release's");
+    }
+}
+
+#[test]
+fn the_charts_alerts_are_the_alerts() {
+    assert_eq!(read("chart/ballast/ballast.rules.yaml"), read("prometheus/ballast.rules.yaml"));
+    let rendered = render("ballast-system", json!({"prometheusRule": {"enabled": true}}));
+    let rule = rendered.iter().find(|it| it["kind"] == "PrometheusRule").unwrap();
+    assert_eq!(rule["spec"], yaml(&read("prometheus/ballast.rules.yaml"))[0]);
+}
+
+fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
+    let name = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap(), it["metadata"]["name"].as_str().unwrap());
+    manifests.into_iter().map(|manifest| (name(&manifest), manifest)).collect()
+}
+
+/// All documents of the chart with these values over its own.
+fn render(namespace: &str, values: Value) -> Vec<Value> {
+    let chart: Value = serde_saphyr::from_str(&read("chart/ballast/Chart.yaml")).unwrap();
+    let mut defaults: Value = serde_saphyr::from_str(&read("chart/ballast/values.yaml")).unwrap();
+    json_patch::merge(&mut defaults, &values);
+    let root = json!({
+        "Values": defaults, "Release": {"Namespace": namespace, "Name": "ballast", "Revision": 3},
+        "Chart": {"AppVersion": chart["appVersion"]},
+    });
+    let mut files: Vec<_> = std::fs::read_dir(deploy().join("chart/ballast/templates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let texts = files.iter().map(|path| Template::parse(&std::fs::read_to_string(path).unwrap()).render(&root));
+    texts.flat_map(|text| yaml(&format!("{text}\n"))).collect()
+}
+
+enum Piece {
+    Text(String),
+    Action(String),
+}
+
+struct Template(Vec<Piece>);
+
+/// What `.` and `$` are.
+#[derive(Clone, Copy)]
+struct Scope<'v> {
+    root: &'v Value,
+    dot: &'v Value,
+}
+
+impl Template {
+    fn parse(text: &str) -> Template {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        let mut trims = false;
+        while let Some(start) = rest.find("{{") {
+            let end = start + rest[start..].find("}}").expect("an action ends");
+            let (before, action) = (&rest[..start], &rest[start + 2..end]);
+            let before = if trims { before.trim_start() } else { before };
+            let left = action.strip_prefix('-');
+            let before = if left.is_some() { before.trim_end() } else { before };
+            let action = left.unwrap_or(action);
+            trims = action.ends_with('-');
+            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(Piece::Action(action.trim_end_matches('-').trim().to_owned()));
+            rest = &rest[end + 2..];
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        Template(pieces)
+    }
+
+    fn render(&self, root: &Value) -> String {
+        let mut out = String::new();
+        self.run(0, self.0.len(), Scope { root, dot: root }, &mut out);
+        out
+    }
+
+    fn run(&self, from: usize, to: usize, scope: Scope<'_>, out: &mut String) {
+        let mut at = from;
+        while at < to {
+            match &self.0[at] {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Action(action) => match action.split_once(' ').unwrap_or((action, "")) {
+                    ("if", condition) => {
+                        let (otherwise, end) = self.block(at);
+                        match is_true(&evaluate(condition, scope)) {
+                            true => self.run(at + 1, otherwise.unwrap_or(end), scope, out),
+                            false => self.run(otherwise.map_or(end, |it| it + 1), end, scope, out),
+                        }
+                        at = end;
+                    }
+                    ("range", list) => {
+                        let (_, end) = self.block(at);
+                        for dot in evaluate(list, scope).as_array().expect("range wants a list") {
+                            self.run(at + 1, end, Scope { dot, ..scope }, out);
+                        }
+                        at = end;
+                    }
+                    _ => out.push_str(&shown(&evaluate(action, scope))),
+                },
+            }
+            at += 1;
+        }
+    }
+
+    /// Where the block that begins here has its `else`, if any, and its `end`.
+    fn block(&self, start: usize) -> (Option<usize>, usize) {
+        let (mut depth, mut otherwise) = (0, None);
+        for (at, piece) in self.0.iter().enumerate().skip(start + 1) {
+            let Piece::Action(action) = piece else { continue };
+            match action.split(' ').next().unwrap() {
+                "if" | "range" => depth += 1,
+                "end" if depth == 0 => return (otherwise, at),
+                "end" => depth -= 1,
+                "else" if depth == 0 => otherwise = Some(at),
+                _ => {}
+            }
+        }
+        panic!("a block has no end")
+    }
+}
+
+/// `a | f b | g`: each function gets what stands before it as its last argument.
+fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
+    let mut piped = None;
+    for stage in pipeline.split(" | ") {
+        let mut words = stage.split_whitespace();
+        let first = words.next().expect("a stage says something");
+        let mut arguments: Vec<Value> = words.map(|word| term(word, scope)).collect();
+        arguments.extend(piped.take());
+        piped = Some(match (first, &*arguments) {
+            (".Files.Get", [name]) => json!(read(&format!("chart/ballast/{}", shown(name)))),
+            ("eq", [one, other]) => json!(one == other),
+            ("ne", [one, other]) => json!(one != other),
+            ("not", [value]) => json!(!is_true(value)),
+            ("default", [fallback, value]) => {
+                if is_true(value) {
+                    value.clone()
+                } else {
+                    fallback.clone()
+                }
+            }
+            ("quote", [value]) => json!(serde_json::to_string(&shown(value)).unwrap()),
+            ("toYaml", [value]) => json!(serde_saphyr::to_string(value).unwrap().trim_end()),
+            ("nindent", [count, value]) => {
+                let margin = " ".repeat(usize::try_from(count.as_u64().unwrap()).unwrap());
+                json!(shown(value).lines().map(|line| format!("\n{margin}{line}")).collect::<String>())
+            }
+            (value, []) => term(value, scope),
+            (function, _) => panic!("this renderer does not know {function:?}"),
+        });
+    }
+    piped.unwrap()
+}
+
+fn term(word: &str, scope: Scope<'_>) -> Value {
+    if let Some(text) = word.strip_prefix('"') {
+        return json!(text.strip_suffix('"').expect("a text without spaces"));
+    }
+    if let Ok(number) = word.parse::<u64>() {
+        return json!(number);
+    }
+    let (start, path) = match word.strip_prefix('$') {
+        Some(path) => (scope.root, path),
+        None => (scope.dot, word),
+    };
+    let path = path.strip_prefix('.').unwrap_or_else(|| panic!("{word:?} is no path"));
+    let members = path.split('.').filter(|member| !member.is_empty());
+    members.fold(start.clone(), |value, member| {
+        value.get(member).unwrap_or_else(|| panic!("{word}: there is no {member}")).clone()
+    })
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(is) => *is,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

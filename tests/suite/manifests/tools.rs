@@ -1,0 +1,76 @@
+//! What the tools of Prometheus and kustomize make of deploy/, where they are installed; elsewhere it is said that it
+//! was skipped.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::{deploy, manifests, yaml};
+use crate::support::server::TestServer;
+
+/// None where the tool is not installed.
+fn run(tool: &str, args: &[&str], input: &str) -> Option<Output> {
+    let mut command = Command::new(tool);
+    command.args(args).current_dir(deploy()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("skipped: {tool} is not installed");
+            return None;
+        }
+        spawned => spawned.unwrap(),
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Some(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn each_alert_is_raised_by_the_trouble_it_is_for_and_none_by_a_server_that_is_well() {
+    for args in
+        [["check", "rules", "prometheus/ballast.rules.yaml"], ["test", "rules", "prometheus/ballast.rules.test.yaml"]]
+    {
+        let Some(output) = run("promtool", &args, "") else { return };
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn each_alert_has_its_trouble() {
+    let rules = &yaml(&super::read("prometheus/ballast.rules.yaml"))[0];
+    let tests = super::read("prometheus/ballast.rules.test.yaml");
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        let expected = format!("alertname={}", rule["alert"]);
+        assert!(tests.contains(&expected), "{expected} is expected nowhere");
+    }
+}
+
+#[tokio::test]
+async fn me1_prometheus_finds_no_fault_in_the_metrics_but_upstreams_own() {
+    let server = TestServer::start().await;
+    let reply = server.admin().get("/metrics").await;
+    if let Some(output) = run("promtool", &["check", "metrics"], reply.text()) {
+        let told = String::from_utf8(output.stderr).unwrap();
+        // Named so by kube-apiserver, which dashboards know.
+        let faults = told.lines().filter(|line| !line.starts_with("authentication_attempts "));
+        assert_eq!(faults.collect::<Vec<_>>(), [""; 0]);
+    }
+    server.stop().await;
+}
+
+#[test]
+fn kustomize_makes_the_manifests_and_nothing_else() {
+    let built =
+        run("kustomize", &["build", "manifests"], "").or_else(|| run("kubectl", &["kustomize", "manifests"], ""));
+    let Some(output) = built else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sorted = |mut objects: Vec<Value>| {
+        objects.sort_by_key(|it| format!("{} {} {}", it["kind"], it["metadata"]["namespace"], it["metadata"]["name"]));
+        objects
+    };
+    let built = sorted(yaml(&String::from_utf8(output.stdout).unwrap()));
+    let written = sorted(manifests());
+    assert_eq!(built.len(), written.len());
+    for (built, written) in built.iter().zip(&written) {
+        assert_eq!(built, written);
+    }
+}

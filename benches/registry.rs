@@ -8,7 +8,7 @@ use std::time::Instant;
 use ballast::api;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Body, GroupResource, ListOptions, Patch, User, WriteOptions};
-use ballast::registry::{Atomicity, Change, Part, Registry, Target};
+use ballast::registry::{Atomicity, Caller, Change, Part, Registry, Remarks, Target};
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Limits};
 use serde_json::{Map, Value, json};
@@ -37,8 +37,9 @@ async fn run() {
             for i in (task..OBJECTS).step_by(CONCURRENT) {
                 let mut body = Body::from_json(text.as_bytes()).expect("JSON");
                 body.value["metadata"]["name"] = Value::from(format!("b{i:06}"));
-                let (user, options) = (User::default(), WriteOptions::default());
-                registry.create(&user, &target(&registry, None), body, &options).await.expect("created");
+                let (user, remarks, options) = (User::default(), Remarks::default(), WriteOptions::default());
+                let caller = Caller { user: &user, remarks: &remarks };
+                registry.create(caller, &target(&registry, None), body, &options).await.expect("created");
             }
         })
     });
@@ -65,9 +66,10 @@ async fn run() {
     for i in 0..OBJECTS / 10 {
         let patch = format!(r#"{{"metadata":{{"labels":{{"step":"{i}"}}}}}}"#);
         let patch = Patch::merge(patch.as_bytes()).expect("a patch");
-        let (user, options) = (User::default(), WriteOptions::default());
+        let (user, remarks, options) = (User::default(), Remarks::default(), WriteOptions::default());
+        let caller = Caller { user: &user, remarks: &remarks };
         let target = target(&registry, Some(format!("b{i:06}")));
-        registry.patch(&user, &target, patch, &options).await.expect("patched");
+        registry.patch(caller, &target, patch, &options).await.expect("patched");
     }
     report("patch, one after another", start, OBJECTS / 10);
 

@@ -82,9 +82,9 @@ async fn main() {
     }
     println!("resident: {} MB", resident_mb());
 
-    let page: usize = cache.view().list(BINDINGS, None).map(|object| object.json.len()).sum();
+    let page: usize = cache.view().list(BINDINGS, None).map(|object| object.text.len()).sum();
     let start = Start::now();
-    let again: usize = cache.view().list(BINDINGS, None).map(|object| object.json.len()).sum();
+    let again: usize = cache.view().list(BINDINGS, None).map(|object| object.text.len()).sum();
     assert_eq!(page, again);
     start.stop(OBJECTS).print("list");
 
@@ -205,7 +205,7 @@ async fn plain(path: &PathBuf, batch: usize) -> Cost {
     let objects: Vec<(Key, String)> = (0..rows)
         .map(|number| {
             let json = document(&key(number), 0).at(Revision(number as i64));
-            (key(number), String::from_utf8(json.to_vec()).unwrap())
+            (key(number), String::from_utf8(json.whole().to_vec()).unwrap())
         })
         .collect();
     let start = Start::now();

@@ -1,16 +1,20 @@
-//! The figures that need a whole server: `cargo bench --bench load -- create | rebalance | fleet | memory`.
+//! The figures that need a whole server:
+//! `cargo bench --bench load -- create | list | get | patch | watchers | rebalance | fleet | memory`.
 //! Without a name all of them run. Numbers go to standard output; nothing is asserted about time.
 
 #![allow(clippy::print_stdout)]
 
 mod create;
 mod fleet;
+mod list;
 mod memory;
+mod objects;
 #[path = "../../tests/support/process.rs"]
 #[allow(dead_code)]
 mod process;
 mod rebalance;
 mod setup;
+mod watchers;
 
 #[tokio::main]
 async fn main() {
@@ -19,6 +23,18 @@ async fn main() {
     let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
     if wanted("create") {
         create::run().await;
+    }
+    if wanted("list") {
+        list::run().await;
+    }
+    if wanted("get") {
+        objects::get().await;
+    }
+    if wanted("patch") {
+        objects::patch().await;
+    }
+    if wanted("watchers") {
+        watchers::run().await;
     }
     if wanted("rebalance") {
         rebalance::run().await;

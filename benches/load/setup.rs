@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ballast::cli::client::Client;
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -86,6 +89,28 @@ pub fn binding(i: usize) -> Value {
                 "weightPreference": {"dynamicWeight": "AvailableReplicas"}}},
         }
     })
+}
+
+/// `count` bindings that no scheduler looks at, of about 1.5 KB each as they are stored, with their record of managers.
+pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
+    let sender = client.clone();
+    storm(count, 64, move |i| {
+        let client = sender.clone();
+        async move {
+            let mut object = binding(i);
+            object["spec"]["schedulerName"] = "nobody".into();
+            object["metadata"]["annotations"] = Value::Null;
+            client.post(BINDINGS, &object).await.expect("a binding");
+        }
+    })
+    .await;
+}
+
+/// The whole body of an answer, which is not looked into.
+pub async fn body_of(client: &Client, method: Method, path: &str, kind: Option<&str>, body: Bytes) -> Bytes {
+    let (status, body) = client.send(method, path, kind, body).await.expect("an answer");
+    assert!(status.is_success(), "{path}: {status}");
+    body.collect().await.expect("the answer ends").to_bytes()
 }
 
 /// Creates bindings `from..to`, and waits until all of them are scheduled.

@@ -1,0 +1,55 @@
+//! GET and PATCH of single objects, 32 at a time on one HTTP/2 connection; every patch is durable before it is answered.
+//! Client and server share the machine, so beside the rate stands what a request costs the server alone.
+//! Run with `cargo bench --bench load -- get` or `patch`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+
+use super::process::ServerProcess;
+use super::setup::{BINDINGS, body_of, make_idle_bindings, percentile, storm};
+
+const OBJECTS: usize = 1_000;
+const GETS: usize = 200_000;
+const PATCHES: usize = 30_000;
+const CONCURRENT: usize = 32;
+
+pub async fn get() {
+    measure("GET", GETS, |_| (Method::GET, None, Bytes::new())).await;
+}
+
+pub async fn patch() {
+    measure("PATCH", PATCHES, |i| {
+        let patch = format!(r#"{{"metadata":{{"labels":{{"turn":"{i}"}}}}}}"#);
+        (Method::PATCH, Some("application/merge-patch+json"), patch.into())
+    })
+    .await;
+}
+
+async fn measure(name: &str, count: usize, request: fn(usize) -> (Method, Option<&'static str>, Bytes)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = Arc::new(server.client().await);
+    make_idle_bindings(&client, OBJECTS).await;
+    for round in ["warm-up", "measured"] {
+        let sender = client.clone();
+        let cpu_before = server.cpu();
+        let (whole, took) = storm(count, CONCURRENT, move |i| {
+            let client = sender.clone();
+            async move {
+                let (method, kind, body) = request(i);
+                let path = format!("{BINDINGS}/web-{}-deployment", i % OBJECTS);
+                body_of(&client, method, &path, kind, body).await;
+            }
+        })
+        .await;
+        println!(
+            "{round}: {count} {name}, {CONCURRENT} at a time: {:.0}/s, p50 {:.1?}, p99 {:.1?}, server CPU {:.1} µs each",
+            count as f64 / whole.as_secs_f64(),
+            percentile(&took, 50),
+            percentile(&took, 99),
+            (server.cpu() - cpu_before).as_secs_f64() * 1e6 / count as f64,
+        );
+    }
+}

@@ -5,14 +5,17 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::{Cache, Limits};
+use crate::k8s::Revision;
 
 /// What a timer can tell apart; a shorter rest is none.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// Runs for as long as it is polled.
-pub(super) async fn run(cache: Cache, limits: Limits) -> Infallible {
-    let mut tip = cache.tip();
+/// Runs for as long as it is polled. `tip` is `Cache::tip` from before the first write, which may come before the first
+/// poll.
+pub(super) async fn run(mut tip: watch::Receiver<Revision>, cache: Cache, limits: Limits) -> Infallible {
     loop {
         // The sender lives in the cache that this holds.
         let _ = tip.changed().await;

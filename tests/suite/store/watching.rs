@@ -9,6 +9,7 @@ use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast::store::{self, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, EventKind, Interest, Limits, Lost, Rejected, View, Write, Writer};
+use futures_util::FutureExt;
 
 use super::faulty::FaultyStore;
 use super::fixtures::*;
@@ -81,6 +82,18 @@ async fn followers_are_woken_together_and_for_the_first_event_at_once() {
         assert_eq!((few.next().await.unwrap().len(), again.next().await.unwrap().len()), (1, 1));
     }
     assert_eq!(begun.elapsed(), Duration::ZERO, "a few wait for nothing");
+}
+
+/// The writer's task has its first turn when the write is already queued.
+#[tokio::test]
+async fn a_follower_is_told_of_a_write_that_was_there_before_the_writer_began() {
+    let clock = ManualClock::at(Time::from_seconds(0));
+    let (cache, writer, _task) = watch::open(Arc::new(MemoryStore::new()), clock, Limits::default()).await.unwrap();
+    let mut follower = cache.follow(BINDINGS, Revision::ZERO).unwrap();
+    assert!(follower.next().now_or_never().is_none(), "from here on it has to be told");
+    let write = vec![create(&binding("web"), 1)];
+    writer.commit(write, Atomicity::All).await.unwrap().remove(0).unwrap();
+    assert_eq!(soon(follower.next()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

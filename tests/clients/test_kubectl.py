@@ -289,7 +289,7 @@ def test_apply_prunes_what_is_no_longer_there(kubectl):
     assert names(kubectl.run("get", "rb", "-o", "name")) == ["a"]
 
 
-def test_server_side_apply_knows_who_owns_what(kubectl, server_side_apply):
+def test_server_side_apply_knows_who_owns_what(kubectl):
     applied = f"{RB}/ssa serverside-applied\n"
     mine = kubectl.file(binding("ssa", replicas=1, labels={"a": "1", "b": "2"}))
     assert kubectl.run("apply", "--server-side", "-f", mine, "--dry-run=server") == f"{RB}/ssa serverside-applied (server dry run)\n"
@@ -321,7 +321,7 @@ def test_server_side_apply_knows_who_owns_what(kubectl, server_side_apply):
     assert "field not declared in schema" in kubectl.fail("apply", "--server-side", "-f", kubectl.file(surprise))
 
 
-def test_what_was_applied_by_the_client_goes_on_on_the_server(kubectl, server_side_apply):
+def test_what_was_applied_by_the_client_goes_on_on_the_server(kubectl):
     before = kubectl.file(binding("moved", replicas=1, labels={"a": "1", "b": "2"}))
     kubectl.run("apply", "-f", before)
     after = kubectl.file(binding("moved", replicas=2, labels={"a": "1"}), name="after.yaml")

@@ -171,7 +171,7 @@ def test_the_dynamic_client_creates_changes_and_deletes(bindings):
     assert len(bindings.get(namespace=NAMESPACE).items) == 1
 
 
-def test_the_dynamic_client_applies(bindings, server_side_apply):
+def test_the_dynamic_client_applies(bindings):
     def applied(manager, **more):
         return bindings.server_side_apply(body=binding("s", **more), namespace=NAMESPACE, field_manager=manager)
 

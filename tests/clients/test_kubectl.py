@@ -196,8 +196,9 @@ def test_a_watch_shows_each_change(kubectl):
     os.set_blocking(plain.stdout.fileno(), False)
     while not seen and time.monotonic() < deadline:
         kubectl.run("label", "rb", "before", "--overwrite", f"a=x{time.monotonic_ns()}")
-        seen = plain.stdout.read()
-    assert seen.startswith("MODIFIED:x"), seen
+        # The bytes: where there are none yet, a text stream fails.
+        seen = plain.stdout.buffer.read()
+    assert seen and seen.startswith(b"MODIFIED:x"), seen
     kubectl.run("delete", "rb", "later")
     line = event()
     while line == ["MODIFIED", "before"]:
@@ -397,7 +398,7 @@ def test_wait_for_fields_conditions_creation_and_the_end(kubectl):
     condition = {"type": "FullyApplied", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     kubectl.run("patch", "rb", "w", "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"conditions": [condition]}}))
     assert waiting.wait(SECONDS) == 0, waiting.stderr.read()
-    assert kubectl.fail("wait", "rb/w", "--for=condition=Scheduled", "--timeout=1s").startswith("error: timed out waiting")
+    assert kubectl.fail("wait", "rb/w", "--for=condition=Scheduled", "--timeout=5s").startswith("error: timed out waiting")
     waiting = kubectl.start("wait", "rb", "--all", "--for=delete", "--timeout=30s")
     kubectl.run("delete", "rb", "w")
     assert waiting.wait(SECONDS) == 0, waiting.stderr.read()

@@ -1,6 +1,5 @@
 """The Python package `kubernetes`: CustomObjectsApi, the dynamic client, and its watches."""
 
-import threading
 
 import pytest
 from kubernetes import client, config, dynamic, watch
@@ -130,7 +129,7 @@ def test_a_watch_resumes_where_a_list_ended(objects):
             watcher.stop()
     assert seen == [("ADDED", "new"), ("MODIFIED", "new"), ("DELETED", "new")]
     # Without a version it begins with what is there; with a time, it ends by itself.
-    quiet = watch.Watch().stream(objects.list_namespaced_custom_object, timeout_seconds=1, **WHERE)
+    quiet = watch.Watch().stream(objects.list_namespaced_custom_object, timeout_seconds=5, **WHERE)
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in quiet] == [("ADDED", "old")]
 
 
@@ -187,12 +186,11 @@ def test_the_dynamic_client_applies(bindings):
 
 def test_the_dynamic_client_watches(bindings):
     bindings.create(body=binding("w"), namespace=NAMESPACE)
-    timer = threading.Timer(0.5, lambda: bindings.delete(name="w", namespace=NAMESPACE))
-    timer.start()
     seen = []
     for event in bindings.watch(namespace=NAMESPACE, timeout=WATCH_SECONDS):
         seen.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":
             break
-    timer.join()
+        # Not before the watch has begun: it would never hear of it.
+        bindings.delete(name="w", namespace=NAMESPACE)
     assert seen == [("ADDED", "w"), ("DELETED", "w")]

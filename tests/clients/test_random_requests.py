@@ -20,6 +20,8 @@ REQUESTS = int(os.environ.get("RANDOM_REQUESTS", "6000"))
 SEED = int(os.environ.get("RANDOM_SEED", "1"))
 CONNECTIONS = 4
 ANSWER_SECONDS = 60
+# What some requests ask for. With a shorter time, a stalled disk would bring a 504.
+DEADLINE = "50s"
 # What the server may have grown by between the first fifth and the end. Its window of past events fills up in that
 # time, and allocators keep some of what they are given back.
 GROWTH_KIB_MAX = 200 * 1024
@@ -161,7 +163,7 @@ class Draw(random.Random):
             "sendInitialEvents": ("true", "x"), "dryRun": ("All", "x", ""), "fieldManager": ("m", "", "x" * 200, "\u0007"),
             "fieldValidation": ("Strict", "Warn", "Ignore", "x"), "force": ("true", "x"), "pretty": ("true", "x"),
             "propagationPolicy": ("Orphan", "Foreground", "x"), "gracePeriodSeconds": ("0", "-5", "x"),
-            "orphanDependents": ("true", "x"), "timeout": ("5s", "x", "-1s", "0"), "timeoutSeconds": ("1", "x"), "unknown": ("1",),
+            "orphanDependents": ("true", "x"), "timeout": (DEADLINE, "x", "-1s", "0"), "timeoutSeconds": ("1", "x"), "unknown": ("1",),
         }  # fmt: skip
         chosen = self.sample(list(options), self.choice((0, 0, 0, 0, 0, 0, 1, 2, 4)))
         return "&".join(f"{name}={quoted(self.choice(options[name]))}" for name in chosen)

@@ -370,7 +370,13 @@ impl Life {
                 return Err(format!("a ready cluster is still tainted: {cluster}"));
             }
         }
-        for (app, key) in &self.bindings {
+        // An application that failed on each of its clusters has nowhere to go until it has left them.
+        let is_leaving = |key: &Key| {
+            let binding = self.world.get(key);
+            binding.is_some_and(|binding| !tasks(&binding).is_null() && !is_scheduled(&binding))
+        };
+        let (late, settled): (Vec<_>, Vec<_>) = self.bindings.clone().into_iter().partition(|(_, key)| is_leaving(key));
+        for (app, key) in &settled {
             self.judge(app, key).await.map_err(|fault| format!("{app}: {fault}"))?;
         }
         for key in &self.rebalancers {
@@ -379,10 +385,13 @@ impl Life {
         // Evictions whose replacement nobody calls healthy end with their grace period.
         self.look_on(620).await;
         for (app, key) in &self.bindings {
-            let tasks = &self.world.get(key).ok_or("a binding is gone")?["spec"]["gracefulEvictionTasks"];
-            if !tasks.is_null() {
-                return Err(format!("{app}: an eviction never ends: {tasks}"));
+            let binding = self.world.get(key).ok_or("a binding is gone")?;
+            if !tasks(&binding).is_null() {
+                return Err(format!("{app}: an eviction never ends: {}", tasks(&binding)));
             }
+        }
+        for (app, key) in &late {
+            self.judge(app, key).await.map_err(|fault| format!("{app}, late: {fault}"))?;
         }
         let revision = self.world.client().view().revision;
         self.look_on(320).await;
@@ -452,7 +461,7 @@ impl Life {
         if is_pending(now) {
             return Err(format!("a trigger is lost: {now}"));
         }
-        if condition(now, "Scheduled").is_none_or(|condition| condition["status"] != "True") {
+        if !is_scheduled(now) {
             return Err(format!("not scheduled: {now}"));
         }
         if now["status"]["schedulerObservedGeneration"] != now["metadata"]["generation"] {
@@ -542,6 +551,14 @@ fn time(value: &Value) -> Option<Time> {
 
 fn stamp(binding: &Value) -> Option<Time> {
     time(&binding["spec"]["rescheduleTriggeredAt"])
+}
+
+fn tasks(binding: &Value) -> &Value {
+    &binding["spec"]["gracefulEvictionTasks"]
+}
+
+fn is_scheduled(binding: &Value) -> bool {
+    condition(binding, "Scheduled").is_some_and(|condition| condition["status"] == "True")
 }
 
 fn last(binding: &Value) -> Option<Time> {

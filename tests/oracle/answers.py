@@ -3,6 +3,7 @@
 import json
 import re
 
+import documents
 import table
 
 try:
@@ -40,7 +41,7 @@ class Seen:
 
 
 class Answer:
-    def __init__(self, code, headers, body, seen):
+    def __init__(self, code, headers, body, seen, picks=()):
         self.code, self.seen = code, seen
         self.headers = {}
         for name, value in headers:
@@ -49,7 +50,9 @@ class Answer:
         try:
             self.raw = [json.loads(body)]
         except ValueError:
-            self.raw = documents(body, dict(headers).get("Content-Type") or dict(headers).get("content-type", ""))
+            self.raw = texts(body, dict(headers).get("Content-Type") or dict(headers).get("content-type", ""))
+        for pick in picks if code == 200 else ():
+            self.raw = [documents.PICKS[pick](value) for value in self.raw]
         self.body = [self.levelled(value) for value in self.raw]
 
     def find(self, path):
@@ -108,7 +111,7 @@ def is_emptied(name, child):
     return name == "f:metadata" and child == {}
 
 
-def documents(body, content_type):
+def texts(body, content_type):
     """YAML, a stream of JSON documents, or else text."""
     text = body.decode(errors="replace")
     try:
@@ -161,14 +164,16 @@ class Accepted:
     def __init__(self, file):
         lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
         self.patterns = {line: tuple(re.compile(part) for part in line.split(" => ")) for line in lines}
-        self.used = set()
+        # What each has excused.
+        self.used = {line: [] for line in self.patterns}
 
     def covers(self, request, difference):
-        matching = {
+        matching = [
             line for line, (where, what) in self.patterns.items() if where.search(request) and what.search(difference)
-        }
-        self.used |= matching
+        ]
+        for line in matching:
+            self.used[line].append((request, difference))
         return bool(matching)
 
     def unused(self):
-        return [line for line in self.patterns if line not in self.used]
+        return [line for line, excused in self.used.items() if not excused]

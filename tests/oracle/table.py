@@ -5,6 +5,7 @@
       Accept: application/yaml              a header
       | {"spec": ...}                       a line of the body
       @uid = metadata.uid                   from here on $uid is this member of the answer
+      ~ resources                           of the answer only this is compared (documents.py)
     // a remark
 
 `$name` stands for a text of `WORDS` or for a captured value. A line of the body may have brackets, too.
@@ -68,10 +69,12 @@ class Line:
     headers: tuple = ()
     body: str | None = None
     captures: list = field(default_factory=list)
+    picks: list = field(default_factory=list)
 
     @property
     def shown(self):
         parts = [self.method, self.path, *(f"{{{header}}}" for header in self.headers), self.body or ""]
+        parts += [f"~ {pick}" for pick in self.picks]
         text = " ".join(parts).strip()
         return text if len(text) < 400 else f"{text[:400]}…"
 
@@ -127,6 +130,8 @@ def requests(lines):
             found[-1].body = "\n".join(filter(None, [found[-1].body, text[1:].removeprefix(" ")]))
         elif text.startswith("@"):
             found[-1].captures.append(tuple(text[1:].split(" = ")))
+        elif text.startswith("~"):
+            found[-1].picks.append(text[1:].strip())
         else:
             found[-1].headers += (text,)
     for line in found:
@@ -142,4 +147,4 @@ def expanded(line):
         text = fixed[0] + "".join(a + b for a, b in zip(choice, fixed[1:]))
         method, path, headers, body = text.split("\x01")
         headers = tuple(header for header in headers.split("\x00") if header and not header.endswith(": "))
-        yield Line(method, path, headers, body if line.body is not None else None, line.captures)
+        yield Line(method, path, headers, body if line.body is not None else None, line.captures, line.picks)

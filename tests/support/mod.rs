@@ -14,8 +14,12 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks until the answer is there.
-pub async fn wait_for<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asked = tokio::time::timeout(PATIENCE, async {
+pub async fn wait_for<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, ask).await
+}
+
+pub async fn wait_within<T>(patience: Duration, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asked = tokio::time::timeout(patience, async {
         loop {
             if let Some(answer) = ask().await {
                 return answer;

@@ -4,6 +4,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use ballast::cli::certs::Files;
 use http::Method;
@@ -14,10 +15,13 @@ use tempfile::TempDir;
 use crate::process::ServerProcess;
 use crate::support::pki::Ca;
 use crate::support::raw::{Protocol, Raw};
-use crate::support::{aggregated, wait_for};
+use crate::support::{aggregated, wait_within};
 
 /// How often two free ports are looked for: somebody else may take one before we do.
 const STARTS_MAX: usize = 3;
+/// How long kube-apiserver may take until it is ready, and until it passes requests on to us. 1.20 merges all OpenAPI
+/// documents anew for each registration, and meanwhile takes up no other: half a minute where the processor is busy.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A host cluster. Its processes end with it.
 pub struct Cluster {
@@ -103,7 +107,7 @@ impl Cluster {
         let mut has_ended = || processes.iter_mut().any(|process| process.0.try_wait().unwrap().is_some());
         let probe = Raw::admin(address, &files);
         // Its own namespaces come a moment after it is ready.
-        let is_ready = wait_for("kube-apiserver", async || {
+        let is_ready = wait_within(PATIENCE, "kube-apiserver", async || {
             if has_ended() {
                 return Some(false);
             }
@@ -187,7 +191,7 @@ impl Cluster {
     }
 
     pub async fn until_available(&self, service: &str) {
-        wait_for(&format!("{service} to be available"), async || {
+        wait_within(PATIENCE, &format!("{service} to be available"), async || {
             let condition = self.availability(service).await;
             // It is passed on to us a moment after it is found to be available.
             let (version, group) = service.split_once('.').unwrap();

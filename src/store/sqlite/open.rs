@@ -24,7 +24,15 @@ const OPEN: &str = "failed to open the file";
 /// Holds the file for this process. A file of its own is locked, because SQLite loses its locks when
 /// anybody else in the process closes a handle of the database file.
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child that somebody is starting at this moment has a copy of the handle until it runs its own program, and
+        // closing ours would leave the lock to that.
+        let _ = self.file.unlock();
+    }
 }
 
 pub(super) struct Opened {
@@ -68,7 +76,7 @@ impl Lock {
         }
         // Only for the message above; the lock holds without it.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 }
 
@@ -161,4 +169,21 @@ const ROWS_IN_FLIGHT: usize = 500;
 
 pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Unavailable { action, source: Arc::new(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_when_it_is_dropped_whoever_has_a_copy_of_its_handle() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ballast.db");
+        let lock = Lock::take(&path).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(Lock::take(&path).is_err());
+        drop(lock);
+        assert!(Lock::take(&path).is_ok());
+        drop(copy);
+    }
 }

@@ -189,6 +189,10 @@ impl Watch {
 
     fn tick(&mut self) {
         if Instant::now() >= self.deadline {
+            // What has happened is told before the end, also to who looks late.
+            if let Some(events) = self.source.as_mut().and_then(|source| source.next().now_or_never()) {
+                self.take(events);
+            }
             self.source = None;
             return;
         }

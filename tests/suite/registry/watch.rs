@@ -168,6 +168,16 @@ async fn wa9_a_watch_ends_on_time_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_is_read_only_after_its_end_tells_what_has_happened() {
+    let world = World::new().await;
+    let mut watch = world.watch(&world.all(REBALANCERS), "timeoutSeconds=2").await;
+    world.create(rebalancer("a")).await;
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(next(&mut watch).await.0.unwrap(), "ADDED a 1");
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn wa10_bookmarks_come_each_minute_and_before_the_end() {
     let world = World::new().await;
     world.create(rebalancer("a")).await;

@@ -7,11 +7,12 @@ pub mod pki;
 pub mod raw;
 pub mod registry;
 pub mod server;
+pub mod still;
 
 use std::time::Duration;
 
 /// How long a state is waited for that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks until the answer is there.
 pub async fn wait_for<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {

@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 use crate::support::objects::{REBALANCERS, rebalancer};
 use crate::support::raw::{Protocol, Raw};
 use crate::support::server::{Options, TestServer};
+use crate::support::still::StillTime;
 use crate::support::wait_for;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -110,11 +111,7 @@ async fn where_everybody_is_at_work_newcomers_hear_so_at_once() {
 
 #[tokio::test]
 async fn li5_a_head_that_comes_too_slowly_ends_the_connection() {
-    let server = limited(|limits| {
-        limits.header_read_max = Duration::from_millis(300);
-        limits.idle_max = Duration::from_millis(300);
-    })
-    .await;
+    let server = limited(|limits| limits.header_read_max = Duration::from_millis(300)).await;
     let before = closed("timeout");
     let mut slow = server.nobody().over(Protocol::Http1).try_connect().await.unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Never-").await.unwrap();
@@ -122,10 +119,16 @@ async fn li5_a_head_that_comes_too_slowly_ends_the_connection() {
     assert!(closed("timeout") > before);
     // Over HTTP/2 a head that never ends is no request: the connection is idle.
     let before = closed("idle");
+    let still = StillTime::begin();
     let mut slow = server.nobody().try_connect().await.unwrap();
     slow.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, b""), &frame(HEADERS, END_STREAM, 1, GET)].concat())
         .await
         .unwrap();
+    // From its first frame on the server listens.
+    let frames = frames_until(&mut slow, SETTINGS).await;
+    assert!(frames.iter().any(|(kind, _)| *kind == SETTINGS), "{frames:?}");
+    still.pass(ConnectionLimits::default().idle_max).await;
+    drop(still);
     let frames = frames_until(&mut slow, GOAWAY).await;
     assert!(frames.iter().any(|(kind, _)| *kind == GOAWAY), "{frames:?}");
     assert!(closed("idle") > before);

@@ -79,9 +79,9 @@ async fn me1_me2_me3_me4_metrics_name_what_was_done() {
         "apiserver_resource_objects{group=\"apps.karmada.io\",resource=\"workloadrebalancers\"}",
         "apiserver_admission_webhook_admission_duration_seconds_count{name=\"kind.example.com\",operation=\"CREATE\",\
          rejected=\"false\",type=\"admit\"}",
-        // What has not failed yet has failed no times: an alert could not tell the first failure otherwise.
-        "ballast_trust_reloads_total{result=\"failure\"} 0",
-        "ballast_store_compactions_total{result=\"failure\"} 0",
+        // Whatever other tests of this process have counted.
+        "ballast_trust_reloads_total{result=\"failure\"} ",
+        "ballast_store_compactions_total{result=\"failure\"} ",
         "ballast_connections_closed_total{reason=\"evicted\"}",
         "# TYPE process_cpu_seconds_total counter",
         "apiserver_tls_handshake_errors_total",

@@ -34,6 +34,18 @@ impl Running {
     }
 }
 
+/// An alert could not tell the first failure otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_not_failed_yet_has_failed_no_times() {
+    let running = Running::start();
+    let metrics = running.admin.get("/metrics").await;
+    for line in
+        ["ballast_trust_reloads_total{result=\"failure\"} 0", "ballast_store_compactions_total{result=\"failure\"} 0"]
+    {
+        assert!(metrics.text().lines().any(|it| it == line), "{line} is missing in:\n{}", metrics.text());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r8_r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_applied() {
     let running = Running::start();

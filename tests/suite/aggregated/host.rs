@@ -76,14 +76,19 @@ async fn is_finished(server: &Aggregated, name: &str) -> bool {
 
 fn elected(args: &mut ServeArgs, _: &Path) {
     args.host.leader_elect = true;
-    args.host.leader_elect_retry_period = "50ms".parse().unwrap();
-    args.host.leader_elect_renew_deadline = "10s".parse().unwrap();
+    args.host.leader_elect_retry_period = "500ms".parse().unwrap();
+    args.host.leader_elect_renew_deadline = "50s".parse().unwrap();
     args.host.leader_elect_lease_duration = "60s".parse().unwrap();
 }
 
 #[tokio::test]
 async fn a_second_replica_stands_by_until_the_first_is_gone() {
-    let first = Aggregated::with(elected).await;
+    let first = Aggregated::with(|args, folder| {
+        elected(args, folder);
+        // Also the time that it has for giving the lease back.
+        args.host.leader_elect_retry_period = "20s".parse().unwrap();
+    })
+    .await;
     let holder = |server: &Aggregated| {
         let holder = server.host.object(LEASE)?["spec"]["holderIdentity"].as_str()?.to_owned();
         (!holder.is_empty()).then_some(holder)

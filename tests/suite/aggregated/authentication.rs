@@ -125,7 +125,8 @@ async fn an7_the_development_ca_lets_nobody_in_behind_a_host_cluster() {
 
 #[tokio::test]
 async fn an8_tokens_are_reviewed_once_and_refused_ones_too() {
-    let server = Aggregated::start().await;
+    let long = "10m".parse().unwrap();
+    let server = Aggregated::with(|args, _| args.host.authentication_token_webhook_cache_ttl = long).await;
     server.host.know_token("good", json!({"username": "bot", "uid": "1", "groups": ["robots"], "extra": {"k": ["v"]}}));
     server.host.allow(|spec| spec["user"] == "bot");
     let nobody = server.nobody();

@@ -111,6 +111,7 @@ async fn az3_masters_are_not_reviewed_and_open_paths_neither() {
 async fn az4_answers_last_as_long_as_the_flags_say() {
     let server = Aggregated::with(|args, _| {
         args.host.authorization_webhook_cache_authorized_ttl = "0s".parse().unwrap();
+        args.host.authorization_webhook_cache_unauthorized_ttl = "10m".parse().unwrap();
     })
     .await;
     server.host.allow(|spec| spec["user"] == "jane");

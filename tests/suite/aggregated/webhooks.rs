@@ -264,6 +264,14 @@ async fn ad3_warnings_and_annotations_are_passed_on_also_with_a_refusal() {
     });
     server.host.answer_webhook("/hooks/open", |_| json!({"nonsense": true}));
     register(&server, MUTATING, "open", |hook| hook["failurePolicy"] = json!("Ignore"));
+    // The two sorts are watched apart, so the one may be known before the other.
+    let mut number = 0;
+    wait_for("the mutating one", async || {
+        number += 1;
+        create(&server, &format!("open-{number}")).await;
+        (!seen(&server, "open", 0).is_empty()).then_some(())
+    })
+    .await;
     register(&server, VALIDATING, "guard", |_| {});
     let refused = create_until(&server, "a refusal", 418).await;
     assert_eq!(refused.header("warning"), Some("299 - \"mind the gap\""));

@@ -69,13 +69,17 @@ async fn r121_priority_goes_before_name_name_before_labels_and_labels_before_the
     ] {
         left.push(policy(name, priority, selector));
     }
+    // Whoever came first has it, and keeps it.
+    client.post(POLICIES, &left.pop().unwrap()).await.unwrap();
+    for binding in ["web", "untold", "api"] {
+        goes_to(&client, binding, "z-any").await;
+    }
     for policy in left.iter().rev() {
         client.post(POLICIES, policy).await.unwrap();
     }
-    // Whoever came first has it, and keeps it.
-    goes_to(&client, "web", "z-any").await;
-    goes_to(&client, "untold", "z-any").await;
-    goes_to(&client, "api", "z-any").await;
+    for binding in ["web", "untold", "api"] {
+        goes_to(&client, binding, "z-any").await;
+    }
     client.delete(&format!("{POLICIES}/z-any")).await.unwrap();
     goes_to(&client, "api", "e-not-gold").await;
     for name in ["a-high", "b-named", "c-gold", "d-gold"] {

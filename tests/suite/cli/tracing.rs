@@ -92,8 +92,12 @@ async fn lg2_a_request_goes_on_with_its_callers_trace_and_the_work_it_causes_is_
     wait_for("a commit", async || collector.find(|span| span.name == "store_commit")).await;
     let of_worker = |span: &Span| span.name == "work" && attributes(span)["worker"] == "rebalancer";
     wait_for("the worker's batch", async || collector.find(of_worker)).await;
-    let delivered = metric(admin.get("/metrics").await.text(), "ballast_trace_exports_total{result=\"success\"}");
-    assert!(delivered > 0.0);
+    // The collector has the spans before its answer has come back.
+    wait_for("the delivery to be counted", async || {
+        let metrics = admin.get("/metrics").await;
+        (metric(metrics.text(), "ballast_trace_exports_total{result=\"success\"}") > 0.0).then_some(())
+    })
+    .await;
     assert!(process.terminate().success());
 }
 
@@ -130,8 +134,8 @@ async fn a_collector_that_hangs_or_is_not_there_delays_nobody_and_is_named() {
             (metric(metrics.text(), "ballast_trace_exports_total{result=\"failure\"}") > 0.0).then_some(())
         })
         .await;
-        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
-        assert!(log.contains("spans could not be delivered"), "{log}");
+        let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
+        wait_for("a word of it", async || log().contains("spans could not be delivered").then_some(())).await;
         assert!(process.terminate().success());
     }
 }

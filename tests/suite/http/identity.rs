@@ -59,13 +59,19 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     assert_eq!(with_token(&client, Method::GET, "t-eve").await.code, 401);
     assert_eq!(client.get(REBALANCERS).await.code, 401, "nobody is anonymous here");
 
-    fs::write(folder.path().join("policy.yaml"), POLICY.replace("get, list", "get, list, create")).unwrap();
+    // In one piece: a file that is looked at while it is written may be empty, and then names nobody.
+    let put = |name: &str, text: &str| {
+        let next = folder.path().join("next");
+        fs::write(&next, text).unwrap();
+        fs::rename(&next, folder.path().join(name)).unwrap();
+    };
+    put("policy.yaml", &POLICY.replace("get, list", "get, list, create"));
     wait_for("the new rule", async || (with_token(&client, Method::POST, "t-jane").await.code == 400).then_some(()))
         .await;
-    fs::write(folder.path().join("tokens.csv"), "not a token file").unwrap();
-    fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
+    put("tokens.csv", "not a token file");
+    put("policy.yaml", POLICY);
     assert_eq!(with_token(&client, Method::GET, "t-jane").await.code, 200, "what cannot be read changes nothing");
-    fs::write(folder.path().join("tokens.csv"), token_line("t-joe", "joe", "ops")).unwrap();
+    put("tokens.csv", &token_line("t-joe", "joe", "ops"));
     wait_for("the token's end", async || (with_token(&client, Method::GET, "t-jane").await.code == 401).then_some(()))
         .await;
     assert_eq!(with_token(&client, Method::GET, "t-joe").await.code, 200);

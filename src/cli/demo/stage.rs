@@ -12,7 +12,7 @@ use crate::cli::client::Client;
 use crate::resource::{Kinds, ResourceKind};
 
 /// How long a story waits for a state before it says that it never came.
-const STATE_WITHIN: Duration = Duration::from_secs(20);
+const STATE_WITHIN: Duration = Duration::from_secs(60);
 /// How long a story looks on to show that nothing happens.
 const NOTHING_HAPPENS_SECONDS: u32 = 1;
 

@@ -1,7 +1,6 @@
 //! Every statement, and how rows become changes and back.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -15,43 +14,40 @@ use crate::store::{Bounds, Change, Operation, Replacement, Span};
 const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
 const COLUMNS_COUNT: usize = 9;
 
-/// Rows per INSERT. A few fixed sizes, so that SQLite parses each statement once.
-const INSERT_ROWS: [usize; 5] = [256, 64, 16, 4, 1];
-
-static INSERTS: LazyLock<[Arc<str>; INSERT_ROWS.len()]> = LazyLock::new(|| {
-    INSERT_ROWS.map(|rows| {
-        let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
-        format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; rows].join(", ")).into()
-    })
-});
+/// Rows per INSERT: a group up to this size is one, of which SQLite parses each size once.
+const INSERT_ROWS: usize = 64;
+/// What a batch is cut into first.
+const INSERT_ROWS_LARGE: usize = 256;
 
 /// One transaction.
 pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
-    if let Some(size) = INSERT_ROWS.iter().position(|&rows| rows == changes.len()) {
+    if insert_rows(changes.len()) == changes.len() {
         // A lone statement is a transaction, and saves two ways to the connection's thread.
-        return insert(connection, &INSERTS[size], changes).await;
+        return insert(connection, changes).await;
     }
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     let mut rest = changes;
-    for (rows, statement) in INSERT_ROWS.iter().zip(INSERTS.iter()) {
-        while let Some((chunk, after)) = rest.split_at_checked(*rows) {
-            insert(connection, statement, chunk).await?;
-            rest = after;
-        }
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(insert_rows(rest.len()));
+        insert(connection, chunk).await?;
+        rest = after;
     }
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(())
 }
 
-async fn insert(
-    connection: &mut SqliteConnection,
-    statement: &Arc<str>,
-    changes: &[Change],
-) -> Result<(), sqlx::Error> {
+/// How many of so many rows go into the next INSERT.
+fn insert_rows(rows: usize) -> usize {
+    if rows < INSERT_ROWS_LARGE { rows.min(INSERT_ROWS) } else { INSERT_ROWS_LARGE }
+}
+
+async fn insert(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
+    let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
+    let statement = format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; changes.len()].join(", "));
     let mut arguments = SqliteArguments::default();
     arguments.reserve(changes.len() * COLUMNS_COUNT, 0);
     changes.iter().try_for_each(|change| bind(&mut arguments, change)).map_err(sqlx::Error::Encode)?;
-    sqlx::query_with(AssertSqlSafe(statement.clone()), arguments).execute(connection).await?;
+    sqlx::query_with(AssertSqlSafe(statement), arguments).execute(connection).await?;
     Ok(())
 }
 

@@ -71,11 +71,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         if self.held.len() == HELD_BYTES_MAX {
             ready!(self.release(cx))?;
         }
-        if self.held.is_empty() {
-            // What begins with a whole frame goes on with more.
-            self.held.reserve(if data.len() > LARGE_BYTES { HELD_BYTES_MAX } else { data.len() });
-        }
         let fits = data.len().min(HELD_BYTES_MAX - self.held.len());
+        if data.len() > LARGE_BYTES {
+            // More follows: one place for all of it, to which nothing has to be copied from a smaller one.
+            let room = HELD_BYTES_MAX - self.held.len();
+            self.held.reserve(room);
+        }
         self.held.extend_from_slice(&data[..fits]);
         Poll::Ready(Ok(fits))
     }

@@ -62,17 +62,18 @@ struct Lines {
 fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(lines, async |mut lines| {
         let first = lines.next().await?;
-        let mut piece = Vec::with_capacity(first.size() + WORDS_BYTES);
-        lines.write(&mut piece, &first);
-        let mut events = 1;
-        while piece.len() < PIECE_BYTES
+        let mut size = first.size() + WORDS_BYTES;
+        let mut events = vec![first];
+        while size < PIECE_BYTES
             && let Some(event) = lines.watch.next_ready()
         {
-            piece.reserve(event.size() + WORDS_BYTES);
-            lines.write(&mut piece, &event);
-            events += 1;
+            size += event.size() + WORDS_BYTES;
+            events.push(event);
         }
-        lines.sent.left(events, piece.len() as u64);
+        // One place for all of them, which need not be copied to a larger one. What is not sent whole is much shorter.
+        let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
+        events.iter().for_each(|event| lines.write(&mut piece, event));
+        lines.sent.left(events.len() as u64, piece.len() as u64);
         Some((Ok(piece.into()), lines))
     })
 }

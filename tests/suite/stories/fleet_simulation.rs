@@ -289,15 +289,20 @@ impl Life {
     }
 
     /// Somebody edits or deletes a binding. What they say, the scheduler and the rollout take back.
-    async fn edit_binding(&mut self, name: &str) -> String {
+    async fn edit_binding(&mut self, name: &'static str) -> String {
         let bindings = self.bindings(name);
         let Some((key, binding)) = one_of(&mut self.dice, &bindings) else { return format!("no binding of {name}") };
+        // Where no PickFixed policy names the cluster, the binding would stay, as upstream lets it.
+        let sight = self.sight(name);
+        let named =
+            sight.placement.as_ref().and_then(|placement| placement["spec"]["policy"]["clusterNames"].as_array());
+        let clusters = named.map_or(CLUSTERS.to_vec(), |names| names.iter().filter_map(Value::as_str).collect());
         let spec = match self.dice.roll(6) {
             0 => {
                 let done = self.world.try_delete(key).await.is_ok();
                 return format!("{} is deleted: {done}", key.name);
             }
-            1 => json!({"targetCluster": self.dice.pick(&CLUSTERS)}),
+            1 => json!({"targetCluster": self.dice.pick(&clusters)}),
             2 => json!({"resourceSnapshotName": ""}),
             3 => json!({"schedulingPolicySnapshotName": "another"}),
             4 => json!({"state": "Scheduled"}),

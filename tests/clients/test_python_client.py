@@ -1,6 +1,5 @@
 """The Python package `kubernetes`: CustomObjectsApi, the dynamic client, and its watches."""
 
-
 import pytest
 from kubernetes import client, config, dynamic, watch
 from kubernetes.client.exceptions import ApiException

@@ -1,6 +1,7 @@
 //! One Fleet scheduling cycle over a thousand clusters: `cargo bench --bench engine_fleet`.
 //!
-//! Promised: PickAll below 2 ms, PickN 50 with three preferred terms below 5 ms. Printed is the median of many runs.
+//! Promised: PickAll below 2 ms, PickN 50 with three preferred terms below 5 ms. Printed is the
+//! median of many runs.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,14 +1,16 @@
 //! What a scheduling pass costs: microseconds and allocations for each binding, one thread.
 //!
-//! `cargo bench --bench engine_pass` (or `-- 1000` for one size of fleet). Reads the clusters and 200 mixed bindings of
-//! benches/data/schedule-*.json.gz, on which Karmada's own algorithm was timed on the same machine.
+//! `cargo bench --bench engine_pass` (or `-- 1000` for one size of fleet). Reads the clusters and
+//! 200 mixed bindings of benches/data/schedule-*.json.gz, on which Karmada's own algorithm was
+//! timed on the same machine.
 //!
-//! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one pass. Each binding is
-//! timed in several rounds, of which the median counts; of a long batch, the median of its stretches of 200 bindings.
+//! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one
+//! pass. Each binding is timed in several rounds, of which the median counts; of a long batch, the
+//! median of its stretches of 200 bindings.
 //!
-//! `-- flat` measures batches of 1,000, 10,000 and 100,000 in turns, several times over, and says how far apart they are:
-//! in turns and by the time of the thread, because a machine that grows slower or faster meanwhile would look like a cost
-//! that grows with the batch.
+//! `-- flat` measures batches of 1,000, 10,000 and 100,000 in turns, several times over, and says
+//! how far apart they are: in turns and by the time of the thread, because a machine that grows
+//! slower or faster meanwhile would look like a cost that grows with the batch.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
@@ -119,8 +121,8 @@ fn measure(size: usize, karmada_us: f64) {
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
 }
 
-/// Time that this thread has run; that has passed, where the kernel does not tell. Told in ticks of milliseconds: for long
-/// stretches only.
+/// Time that this thread has run; that has passed, where the kernel does not tell. Told in ticks of
+/// milliseconds: for long stretches only.
 fn cpu_time() -> Duration {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

@@ -1,5 +1,5 @@
-//! Requests over real TLS against a real SQLite file, client and server in one process: creates on one
-//! HTTP/2 connection with 32 requests under way, then reads. `cargo bench --bench https`.
+//! Requests over real TLS against a real SQLite file, client and server in one process: creates on
+//! one HTTP/2 connection with 32 requests under way, then reads. `cargo bench --bench https`.
 //!
 //! Prints requests per second and the 50th, 99th and last percentile of their latency.
 

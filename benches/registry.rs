@@ -1,5 +1,6 @@
-//! What the verbs cost beside the store: creates, updates in batches, patches and lists of ResourceBindings
-//! of about 1.5 KB over the memory store, without HTTP. Run by hand: `cargo bench --bench registry`.
+//! What the verbs cost beside the store: creates, updates in batches, patches and lists of
+//! ResourceBindings of about 1.5 KB over the memory store, without HTTP. Run by hand: `cargo bench
+//! --bench registry`.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The write path against SQLite alone: `cargo bench --bench store [-- PLACE]`.
 //!
-//! Rows are bindings of about 1.5 KB. "plain" is what sqlx needs for the same rows in the same batches in
-//! a table with nothing but a key; the ratio of the two is the price of the log, the checks and the cache.
+//! Rows are bindings of about 1.5 KB. "plain" is what sqlx needs for the same rows in the same
+//! batches in a table with nothing but a key; the ratio of the two is the price of the log, the
+//! checks and the cache.
 
 #![allow(clippy::print_stdout)]
 

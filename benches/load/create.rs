@@ -1,5 +1,5 @@
-//! Creates over HTTPS, 32 at a time on one HTTP/2 connection, every one durable before it is answered.
-//! Run with `cargo bench --bench load -- create`.
+//! Creates over HTTPS, 32 at a time on one HTTP/2 connection, every one durable before it is
+//! answered. Run with `cargo bench --bench load -- create`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
-//! 500 ClusterResourcePlacements over 100 member clusters, from the first POST to the last of 50,000 bindings Bound,
-//! beside what SQLite alone needs for the same rows in the same batches. Run with `cargo bench --bench load -- fleet`.
+//! 500 ClusterResourcePlacements over 100 member clusters, from the first POST to the last of
+//! 50,000 bindings Bound, beside what SQLite alone needs for the same rows in the same batches. Run
+//! with `cargo bench --bench load -- fleet`.
 //!
-//! A placement says that its rollout has started when all of its bindings are Bound: that is what is waited for.
+//! A placement says that its rollout has started when all of its bindings are Bound: that is what
+//! is waited for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! LIST of 10,000 bindings over HTTPS, beside a plain copy of the same bytes into a TLS stream of the same kind, by the CPU
-//! that each costs its server. The copy is a thread that knows neither HTTP nor objects: it writes the bytes that it has.
-//! Run with `cargo bench --bench load -- list`.
+//! LIST of 10,000 bindings over HTTPS, beside a plain copy of the same bytes into a TLS stream of
+//! the same kind, by the CPU that each costs its server. The copy is a thread that knows neither
+//! HTTP nor objects: it writes the bytes that it has. Run with `cargo bench --bench load -- list`.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! The figures that need a whole server:
-//! `cargo bench --bench load -- create | list | get | patch | watchers | rebalance | fleet | memory`.
-//! Without a name all of them run. Numbers go to standard output; nothing is asserted about time.
+//! The figures that need a whole server: `cargo bench --bench load -- create | list | get | patch |
+//! watchers | rebalance | fleet | memory`. Without a name all of them run. Numbers go to standard
+//! output; nothing is asserted about time.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,6 +1,6 @@
-//! GET and PATCH of single objects, 32 at a time on one HTTP/2 connection; every patch is durable before it is answered.
-//! Client and server share the machine, so beside the rate stands what a request costs the server alone.
-//! Run with `cargo bench --bench load -- get` or `patch`.
+//! GET and PATCH of single objects, 32 at a time on one HTTP/2 connection; every patch is durable
+//! before it is answered. Client and server share the machine, so beside the rate stands what a
+//! request costs the server alone. Run with `cargo bench --bench load -- get` or `patch`.
 
 use std::sync::Arc;
 

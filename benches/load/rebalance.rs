@@ -64,7 +64,8 @@ pub struct LogRow {
     pub object: String,
 }
 
-/// What the server wrote since a revision, batch by batch: the rows of a transaction share their time.
+/// What the server wrote since a revision, batch by batch: the rows of a transaction share their
+/// time.
 pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
     let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object \
@@ -85,8 +86,8 @@ pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     batches
 }
 
-/// The same rows in the same transactions, through sqlx alone: one connection, multi-row inserts, the
-/// same durability, a table with the same columns and the same index.
+/// The same rows in the same transactions, through sqlx alone: one connection, multi-row inserts,
+/// the same durability, a table with the same columns and the same index.
 pub async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
     const ROWS_PER_INSERT: usize = 256;
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,8 @@ pub const ALL_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 
-/// Runs `request` for 0..count with this many at the same time, and returns how long each took, sorted.
+/// Runs `request` for 0..count with this many at the same time, and returns how long each took,
+/// sorted.
 pub async fn storm<F, Fut>(count: usize, concurrent: usize, request: F) -> (Duration, Vec<Duration>)
 where
     F: Fn(usize) -> Fut + Send + Sync + 'static,
@@ -91,7 +92,8 @@ pub fn binding(i: usize) -> Value {
     })
 }
 
-/// `count` bindings that no scheduler looks at, of about 1.5 KB each as they are stored, with their record of managers.
+/// `count` bindings that no scheduler looks at, of about 1.5 KB each as they are stored, with their
+/// record of managers.
 pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
     let sender = client.clone();
     storm(count, 64, move |i| {
@@ -126,7 +128,8 @@ pub async fn make_bindings(client: &Arc<Client>, count: usize) {
     await_scheduled(client, count, 0, |binding| binding.status.last_scheduled_time.is_some()).await;
 }
 
-/// As much of an event as says how far a binding is: a client that decoded everything would measure itself.
+/// As much of an event as says how far a binding is: a client that decoded everything would measure
+/// itself.
 #[derive(Deserialize)]
 struct Seen {
     object: Binding,
@@ -160,7 +163,8 @@ pub struct Status {
     pub last_scheduled_time: Option<String>,
 }
 
-/// Waits until `count` different bindings are as wanted, in what came after a revision; 0 is everything.
+/// Waits until `count` different bindings are as wanted, in what came after a revision; 0 is
+/// everything.
 pub async fn await_scheduled(client: &Client, count: usize, since: i64, wanted: impl Fn(&Binding) -> bool) {
     let mut done = BTreeSet::new();
     let path = match since {

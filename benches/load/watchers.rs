@@ -1,6 +1,6 @@
-//! 1,000 watchers of 1,000 updates: each sees every one, in order. What a delivered event costs is the CPU of the whole
-//! server process, the updates' own share included, by the number of events delivered.
-//! Run with `cargo bench --bench load -- watchers`.
+//! 1,000 watchers of 1,000 updates: each sees every one, in order. What a delivered event costs is
+//! the CPU of the whole server process, the updates' own share included, by the number of events
+//! delivered. Run with `cargo bench --bench load -- watchers`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use super::setup::{ALL_BINDINGS, BINDINGS, body_of, make_idle_bindings};
 const WATCHERS: usize = 1_000;
 const UPDATES: usize = 1_000;
 const OBJECTS: usize = 100;
-/// The updates come one after the other as fast as they are answered, or with this pause between them, so that no two
-/// can be sent together.
+/// The updates come one after the other as fast as they are answered, or with this pause between
+/// them, so that no two can be sent together.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
 /// Watchers share connections as the agents behind one front proxy do, or have one each.
 const CONNECTIONS: [usize; 2] = [10, WATCHERS];

@@ -1,5 +1,5 @@
-//! Bodies and patches: JSON, YAML, the binary form, merge patch and JSON patch, read strictly, and applied to an object that is then pruned,
-//! defaulted and judged.
+//! Bodies and patches: JSON, YAML, the binary form, merge patch and JSON patch, read strictly, and
+//! applied to an object that is then pruned, defaulted and judged.
 
 use ballast::k8s::protobuf::{Field, Message};
 use ballast::k8s::{Body, Patch};

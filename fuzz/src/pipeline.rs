@@ -1,7 +1,8 @@
-//! Arbitrary clusters and bindings through the whole pipeline: read, lowered, decided, explained, reported.
+//! Arbitrary clusters and bindings through the whole pipeline: read, lowered, decided, explained,
+//! reported.
 //!
-//! Most inputs are a tape of choices among the words that placements are made of, since bytes at random are hardly ever
-//! JSON; one in eight is taken as the text that `ballast simulate` reads.
+//! Most inputs are a tape of choices among the words that placements are made of, since bytes at
+//! random are hardly ever JSON; one in eight is taken as the text that `ballast simulate` reads.
 
 use ballast::cli::simulate::{Case, Options, Output, answer, read, simulate};
 use ballast::engine::karmada::{Decision, Fleet, Pass, Request, Rules, Workloads, check, decide, explain};
@@ -29,7 +30,8 @@ fn as_text(text: &[u8]) {
     }
 }
 
-/// Decided without a panic and without a fault, alike in any order, alone and in company, explained or not.
+/// Decided without a panic and without a fault, alike in any order, alone and in company, explained
+/// or not.
 fn decided(case: &Case, options: &Options) {
     let Ok((fleet, workloads, binding)) = read(case) else {
         assert!(answer(case, options).is_err(), "an answer to what cannot be read");

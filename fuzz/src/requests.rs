@@ -1,5 +1,6 @@
-//! Everything of a request but its body: path, query, options of every verb, continue tokens, and the headers that choose
-//! the form of the answer. Each is understood or refused with a status of the 400s.
+//! Everything of a request but its body: path, query, options of every verb, continue tokens, and
+//! the headers that choose the form of the answer. Each is understood or refused with a status of
+//! the 400s.
 
 use ballast::k8s::{ContinueToken, DeleteOptions, GetOptions, ListOptions, Query, Status, WriteOptions};
 use ballast::server::codec::{self, Answer};
@@ -92,7 +93,8 @@ pub fn run(input: &[u8]) {
     as_it_came(input);
 }
 
-/// The whole input as each of the texts that a client chooses freely, with nothing of ours in between.
+/// The whole input as each of the texts that a client chooses freely, with nothing of ours in
+/// between.
 fn as_it_came(input: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(input) {
         let names = [ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE];

@@ -1,4 +1,5 @@
-//! Label and field selectors: what can be parsed matches something or not, and means the same when parsed again.
+//! Label and field selectors: what can be parsed matches something or not, and means the same when
+//! parsed again.
 
 use ballast::k8s::{FieldQuery, GroupResource, Key, label_query};
 

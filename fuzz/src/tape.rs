@@ -1,6 +1,7 @@
 //! Choices read off the input, so that a fuzzer that changes a byte changes one choice.
 //!
-//! An input that is used up goes on with zeros: every input is long enough, and short ones are simple.
+//! An input that is used up goes on with zeros: every input is long enough, and short ones are
+//! simple.
 
 pub struct Tape<'a> {
     rest: &'a [u8],

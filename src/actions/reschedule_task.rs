@@ -1,14 +1,16 @@
-//! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh (R8-R25).
+//! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh
+//! (R8-R25).
 //!
-//! A mark is both triggers in one write per binding: `spec.forceRescheduling` and a stamp that is later
-//! than everything the binding carries (C7). The call returns when every selected binding is marked
-//! durably (R27); what the scheduler makes of it is not waited for (R23).
+//! A mark is both triggers in one write per binding: `spec.forceRescheduling` and a stamp that is
+//! later than everything the binding carries (C7). The call returns when every selected binding is
+//! marked durably (R27); what the scheduler makes of it is not waited for (R23).
 //!
-//! *Invariant:* an error means that some bindings may be marked and some not. That is harmless, as the
-//! kind promises no idempotency (R20): the caller may simply post again.
+//! *Invariant:* an error means that some bindings may be marked and some not. That is harmless, as
+//! the kind promises no idempotency (R20): the caller may simply post again.
 //!
-//! A resource may be a placement of the Fleet family (ours, the seed knows none): it gets a stamp, too, and is decided
-//! afresh through its rollout strategy. It has to be named as such: what selects everything selects bindings.
+//! A resource may be a placement of the Fleet family (ours, the seed knows none): it gets a stamp,
+//! too, and is decided afresh through its rollout strategy. It has to be named as such: what
+//! selects everything selects bindings.
 //!
 //! Templates are not kept here, so a label selector is matched against the labels of the bindings.
 
@@ -50,7 +52,8 @@ impl Action for RescheduleTasks {
     async fn create(&self, _caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status> {
         let task = RescheduleTask::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
         let view = self.client.view();
-        // A look into every binding: milliseconds for thousands of them, so not on a thread that serves.
+        // A look into every binding: milliseconds for thousands of them, so not on a thread that
+        // serves.
         let selected = tokio::task::spawn_blocking(move || Selection::new(&task.spec, &view).select(&view));
         let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
         if dry_run {
@@ -166,8 +169,8 @@ fn selects_policy(selector: &PolicySelector, policy: &Key) -> bool {
     fits(&selector.namespace, &policy.namespace) && fits(&selector.name, &policy.name)
 }
 
-/// An empty namespace selects cluster-scoped resources and those of every namespace (C6), an empty name
-/// all, or those with the labels (R15).
+/// An empty namespace selects cluster-scoped resources and those of every namespace (C6), an empty
+/// name all, or those with the labels (R15).
 fn selects_resource(selector: &LoweredSelector, resource: &ObjectReference, object: &Object) -> bool {
     let namespace = resource.namespace.as_deref().unwrap_or_default();
     selector.is_of_kind(&resource.api_version, &resource.kind)

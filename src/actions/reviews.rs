@@ -1,5 +1,5 @@
-//! What users ask about themselves (`api::review`), answered by whoever decides about requests: a review
-//! says what the request itself would meet.
+//! What users ask about themselves (`api::review`), answered by whoever decides about requests: a
+//! review says what the request itself would meet.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The shapes of `core/v1` that placements use: quantities, taints, tolerations, node selectors. Data only.
-//! The one kind of the group that is served, Event, has a file of its own.
+//! The shapes of `core/v1` that placements use: quantities, taints, tolerations, node selectors.
+//! Data only. The one kind of the group that is served, Event, has a file of its own.
 
 mod event;
 
@@ -148,7 +148,8 @@ pub struct Toleration {
     /// Effect of the taint; empty matches all effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// For `NoExecute`: how long the taint is tolerated. Absent is for ever; zero and less not at all.
+    /// For `NoExecute`: how long the taint is tolerated. Absent is for ever; zero and less not at
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -184,9 +185,11 @@ pub struct NodeSelectorTerm {
 pub struct NodeSelectorRequirement {
     /// What the requirement is on.
     pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as upstream's does.
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as
+    /// upstream's does.
     pub operator: String,
-    /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`, one integer for `Gt` and `Lt`.
+    /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`, one integer for `Gt`
+    /// and `Lt`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,

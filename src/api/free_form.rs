@@ -1,5 +1,5 @@
-//! A JSON object of any shape, kept as its text: a typed binding holds one for each cluster that reports,
-//! and the text is many times smaller than a tree.
+//! A JSON object of any shape, kept as its text: a typed binding holds one for each cluster that
+//! reports, and the text is many times smaller than a tree.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;

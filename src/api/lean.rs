@@ -1,4 +1,5 @@
-//! Typed objects are kept by the hundred thousand, so what they hold takes no more room than it needs.
+//! Typed objects are kept by the hundred thousand, so what they hold takes no more room than it
+//! needs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,8 +19,8 @@ pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
     Ok(list)
 }
 
-/// A JSON object of a few members that are not known beforehand: labels, annotations, amounts. Sorted by
-/// key. A tree would take half a kilobyte for the first of them.
+/// A JSON object of a few members that are not known beforehand: labels, annotations, amounts.
+/// Sorted by key. A tree would take half a kilobyte for the first of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pairs<V>(Vec<(String, V)>);
 

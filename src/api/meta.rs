@@ -1,7 +1,8 @@
 //! The shapes of `meta/v1` that every kind carries or uses: metadata, conditions, label selectors.
 //!
-//! They are data: nothing here knows a rule. `registry::metadata` keeps the rules of `metadata`, the
-//! engine evaluates selectors. `ObjectMeta` is complete, so that a typed round trip loses nothing.
+//! They are data: nothing here knows a rule. `registry::metadata` keeps the rules of `metadata`,
+//! the engine evaluates selectors. `ObjectMeta` is complete, so that a typed round trip loses
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -186,8 +187,8 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema lets any through, as upstream's does; a
-    /// selector with another operator selects nothing.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema lets any through, as upstream's does;
+    /// a selector with another operator selects nothing.
     pub operator: String,
     /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]

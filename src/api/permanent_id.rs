@@ -1,7 +1,8 @@
-//! The label that names an object for life. Karmada's controllers find what belongs to a policy or a
-//! binding by it, and refuse objects that lack it.
+//! The label that names an object for life. Karmada's controllers find what belongs to a policy or
+//! a binding by it, and refuse objects that lack it.
 //!
-//! Upstream draws a random id when an object is created; the object's uid serves as well, and is known.
+//! Upstream draws a random id when an object is created; the object's uid serves as well, and is
+//! known.
 
 use serde_json::Value;
 

@@ -9,8 +9,8 @@ pub fn object<'a>(tree: &'a mut Object, path: &[&str]) -> Option<&'a mut Object>
     path.iter().try_fold(tree, |tree, step| tree.get_mut(*step)?.as_object_mut())
 }
 
-/// The object under `path`, made where it is missing. A step that is something else stays as it is and
-/// ends the walk: the schema will say what is wrong with it.
+/// The object under `path`, made where it is missing. A step that is something else stays as it is
+/// and ends the walk: the schema will say what is wrong with it.
 pub fn object_or_new<'a>(tree: &'a mut Object, path: &[&str]) -> Option<&'a mut Object> {
     path.iter().try_fold(tree, |tree, step| {
         let child = tree.entry(*step).or_insert(Value::Null);

@@ -1,4 +1,5 @@
-//! `apiVersion` and `kind` of a typed object: they follow from its type, so they take no room in it.
+//! `apiVersion` and `kind` of a typed object: they follow from its type, so they take no room in
+//! it.
 
 use std::marker::PhantomData;
 
@@ -7,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::resource::Resource;
 
-/// Writes `group/version` of `K` (`v1` in the core group); reads anything, because the registry has checked it against the URL.
+/// Writes `group/version` of `K` (`v1` in the core group); reads anything, because the registry has
+/// checked it against the URL.
 pub struct ApiVersion<K>(PhantomData<K>);
 
 /// Writes the kind of `K`; reads anything.

@@ -11,7 +11,8 @@ use crate::k8s::User;
 
 /// Answers remembered at most.
 const ANSWERS_MAX: usize = 8192;
-/// A question that is longer is not remembered: users with thousands of groups would fill the memory.
+/// A question that is longer is not remembered: users with thousands of groups would fill the
+/// memory.
 const QUESTION_BYTES_MAX: usize = 10_000;
 
 /// What a reviewer says.
@@ -59,7 +60,8 @@ impl AccessReviews {
     }
 }
 
-/// The question as bytes: each part with its length in front, so that no two questions read the same.
+/// The question as bytes: each part with its length in front, so that no two questions read the
+/// same.
 fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let mut put = |part: &str| {

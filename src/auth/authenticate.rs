@@ -1,8 +1,9 @@
-//! Who asks: the front proxy's word, a client certificate, a bearer token, nobody; in this order (AN2).
+//! Who asks: the front proxy's word, a client certificate, a bearer token, nobody; in this order
+//! (AN2).
 //!
-//! *Invariants:* the trust that credentials are checked against can be replaced at any time, and counts from
-//! the next request on, on connections that are open already too (AN4, AN12). A certificate is judged again
-//! when the trust changed or it has run out, not on each request.
+//! *Invariants:* the trust that credentials are checked against can be replaced at any time, and
+//! counts from the next request on, on connections that are open already too (AN4, AN12). A
+//! certificate is judged again when the trust changed or it has run out, not on each request.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::clock::Clock;
 use crate::k8s::{Time, User};
 use crate::metrics;
 
-/// How long a refusal of a certificate stands before it is looked at again: it may not have been valid yet.
+/// How long a refusal of a certificate stands before it is looked at again: it may not have been
+/// valid yet.
 const REFUSAL_SECONDS: i64 = 5;
 
 /// What credentials are checked against.
@@ -96,7 +98,8 @@ impl Authenticator {
         self
     }
 
-    /// Gives those without any credential the name that says so, for authorization to decide (AN10).
+    /// Gives those without any credential the name that says so, for authorization to decide
+    /// (AN10).
     #[must_use]
     pub fn with_anonymous(mut self) -> Authenticator {
         let groups = vec![UNAUTHENTICATED.to_owned()];

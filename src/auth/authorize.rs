@@ -1,7 +1,8 @@
-//! What a user may do: members of `system:masters` everything, others what the mode of the server says (AZ3).
+//! What a user may do: members of `system:masters` everything, others what the mode of the server
+//! says (AZ3).
 //!
-//! Decides before the body is read and before the object is looked up, so that a refusal says nothing
-//! about what exists (AZ8).
+//! Decides before the body is read and before the object is looked up, so that a refusal says
+//! nothing about what exists (AZ8).
 
 use std::sync::Arc;
 
@@ -35,8 +36,8 @@ pub struct ResourceAttributes<'a> {
     pub subresource: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// Of lists, watches and deletes of collections, as they were written (AZ2): rights may be limited to what they
-    /// select.
+    /// Of lists, watches and deletes of collections, as they were written (AZ2): rights may be
+    /// limited to what they select.
     pub field_selector: &'a str,
     pub label_selector: &'a str,
 }

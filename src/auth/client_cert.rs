@@ -64,13 +64,14 @@ impl ClientCa {
         Ok(ca)
     }
 
-    /// The names of the CAs (DER, without the outer SEQUENCE): the hints by which a client picks its
-    /// certificate (AN1).
+    /// The names of the CAs (DER, without the outer SEQUENCE): the hints by which a client picks
+    /// its certificate (AN1).
     pub fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.anchors.iter().map(|anchor| anchor.subject.as_ref())
     }
 
-    /// The user that this chain proves at this time; `chain` starts with the client's own certificate.
+    /// The user that this chain proves at this time; `chain` starts with the client's own
+    /// certificate.
     pub fn identify(&self, chain: &[CertificateDer<'_>], now: Time) -> Result<User, Untrusted> {
         user_of(self.verify(chain, now)?)
     }

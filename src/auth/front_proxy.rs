@@ -1,7 +1,9 @@
-//! Users from the headers of a front proxy, which kube-apiserver is to the servers behind it (AN3-AN5, AG6).
+//! Users from the headers of a front proxy, which kube-apiserver is to the servers behind it
+//! (AN3-AN5, AG6).
 //!
-//! *Invariant:* the headers are read only after the peer's certificate was verified against the proxies' own
-//! CA and its name was found among the allowed ones. Without that they are as if they were not there.
+//! *Invariant:* the headers are read only after the peer's certificate was verified against the
+//! proxies' own CA and its name was found among the allowed ones. Without that they are as if they
+//! were not there.
 
 use std::collections::BTreeMap;
 

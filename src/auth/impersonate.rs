@@ -1,5 +1,6 @@
-//! Acting as somebody else (IM1, IM2): what the `Impersonate-*` headers ask for, and which permissions that
-//! takes. Each is authorised for the caller on its own; one that is missing refuses the request.
+//! Acting as somebody else (IM1, IM2): what the `Impersonate-*` headers ask for, and which
+//! permissions that takes. Each is authorised for the caller on its own; one that is missing
+//! refuses the request.
 
 use http::HeaderMap;
 

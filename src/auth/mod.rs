@@ -1,12 +1,12 @@
 //! Who asks, and what they may do.
 //!
-//! *Invariants:* a request has a user only through a credential that was verified; headers that name a user
-//! count only on a connection whose certificate proves the front proxy. A credential that is wrong is
-//! refused, never taken for none. Whoever cannot be asked (the cluster that reviews tokens and accesses) has
-//! not said yes.
+//! *Invariants:* a request has a user only through a credential that was verified; headers that
+//! name a user count only on a connection whose certificate proves the front proxy. A credential
+//! that is wrong is refused, never taken for none. Whoever cannot be asked (the cluster that
+//! reviews tokens and accesses) has not said yes.
 //!
-//! Deliberately absent: HTTP (headers are handed in) and the clients that reach the host cluster (`host`
-//! implements `TokenReviewer` and `AccessReviewer`).
+//! Deliberately absent: HTTP (headers are handed in) and the clients that reach the host cluster
+//! (`host` implements `TokenReviewer` and `AccessReviewer`).
 
 mod access_review;
 mod authenticate;
@@ -31,8 +31,8 @@ pub use token_review::{TokenReviewer, TokenReviews};
 
 use crate::k8s::User;
 
-/// Paths that are open to everybody unless told otherwise: probes and version skew checks (HE5). What lies
-/// below them is not.
+/// Paths that are open to everybody unless told otherwise: probes and version skew checks (HE5).
+/// What lies below them is not.
 pub const OPEN_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// Every user that was authenticated belongs to this group (AN9).

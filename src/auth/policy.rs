@@ -9,9 +9,10 @@
 //!       verbs: [get]
 //!       paths: [/metrics]
 //!
-//! A rule is about objects or about paths, for the users and groups it names. Rules only allow. Every user
-//! that was authenticated may also read what is served (discovery and OpenAPI) and review its own
-//! permissions, as the roles system:discovery and system:basic-user of any cluster have it. Without a file that is all.
+//! A rule is about objects or about paths, for the users and groups it names. Rules only allow.
+//! Every user that was authenticated may also read what is served (discovery and OpenAPI) and
+//! review its own permissions, as the roles system:discovery and system:basic-user of any cluster
+//! have it. Without a file that is all.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,7 +74,8 @@ impl Policy {
         is_for_everybody(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
     }
 
-    /// What the user may do in a namespace, as a SelfSubjectRulesReview tells it. `open_paths` answer everybody.
+    /// What the user may do in a namespace, as a SelfSubjectRulesReview tells it. `open_paths`
+    /// answer everybody.
     pub(super) fn rules(&self, user: &User, namespace: &str, open_paths: &[String]) -> Value {
         let (mut on_objects, mut on_paths) = (Vec::new(), Vec::new());
         if !open_paths.is_empty() {

@@ -1,7 +1,7 @@
 //! Bearer tokens from a file, for a server on its own.
 //!
-//! One line a token, as kube-apiserver's `--token-auth-file` has it, but for the token itself: only its hash
-//! is there, so the file gives nobody access who reads it.
+//! One line a token, as kube-apiserver's `--token-auth-file` has it, but for the token itself: only
+//! its hash is there, so the file gives nobody access who reads it.
 //!
 //!     sha256:9f86d081…0f00a08,jane,uid-1,"staff,ops"
 

@@ -1,6 +1,8 @@
-//! Users from bearer tokens that the host cluster reviews, asked at most once in a while for each (AN8).
+//! Users from bearer tokens that the host cluster reviews, asked at most once in a while for each
+//! (AN8).
 //!
-//! Tokens are remembered by their hash, so that a dump of memory holds none that was only looked up.
+//! Tokens are remembered by their hash, so that a dump of memory holds none that was only looked
+//! up.
 
 use std::sync::Arc;
 use std::time::Duration;

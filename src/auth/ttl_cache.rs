@@ -1,8 +1,8 @@
 //! A cache of bounded size in front of a question that is slow to ask.
 //!
-//! *Invariants:* callers who ask the same thing at the same time share one question and its answer, a failed
-//! one too; an answer is not used past its time; at most `capacity` answers are kept, and those that nobody
-//! asked for longest go first.
+//! *Invariants:* callers who ask the same thing at the same time share one question and its answer,
+//! a failed one too; an answer is not used past its time; at most `capacity` answers are kept, and
+//! those that nobody asked for longest go first.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! `ballast backup`: a copy of the database of a server, whole and of one moment, while that server runs.
+//! `ballast backup`: a copy of the database of a server, whole and of one moment, while that server
+//! runs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! Development certificates: a CA, the server's certificate, an administrator's, and a kubeconfig.
 //!
-//! *Invariant:* what exists is never overwritten. A pair (certificate and key) that is wholly absent is
-//! made; one that is half there, unreadable, expired or not signed by the CA is an error that names the
-//! files and says what to do. Deleting the pair of a leaf has it made anew from the same CA.
+//! *Invariant:* what exists is never overwritten. A pair (certificate and key) that is wholly
+//! absent is made; one that is half there, unreadable, expired or not signed by the CA is an error
+//! that names the files and says what to do. Deleting the pair of a leaf has it made anew from the
+//! same CA.
 //!
 //! Not here: rotation, and certificates from elsewhere (`--tls-cert-file`, `--client-ca-file`).
 
@@ -100,8 +101,8 @@ pub fn ensure(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> 
     Ok(files)
 }
 
-/// Writes the administrator's kubeconfig for a server at `url` unless one is there that is not ours.
-/// Certificates and key are embedded, so that the one file can be copied elsewhere.
+/// Writes the administrator's kubeconfig for a server at `url` unless one is there that is not
+/// ours. Certificates and key are embedded, so that the one file can be copied elsewhere.
 pub fn write_kubeconfig(files: &Files, url: &str) -> anyhow::Result<()> {
     let path = &files.admin_kubeconfig;
     let embed = |path: &Path| anyhow::Ok(base64::engine::general_purpose::STANDARD.encode(read(path)?));
@@ -242,7 +243,8 @@ fn bad_name(name: &str) -> String {
 
 pub(super) fn ca_params(now: Time, validity: Validity) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(vec![])?;
-    // The moment sets this CA's name apart from that of an earlier one, which a client may still hold.
+    // The moment sets this CA's name apart from that of an earlier one, which a client may still
+    // hold.
     params.distinguished_name = name(&[(DnType::CommonName, &format!("ballast-ca@{}", now.seconds()))]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -383,7 +385,8 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, existing: Existing) -> anyho
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(place)?;
     let placed = match existing {
         Existing::Replace => fs::rename(&fresh, path),
-        // A hard link fails where the name is taken, by another process that started at the same time.
+        // A hard link fails where the name is taken, by another process that started at the same
+        // time.
         Existing::Refuse => fs::hard_link(&fresh, path).and_then(|()| fs::remove_file(&fresh)),
     };
     placed.map_err(|error| {

@@ -43,7 +43,8 @@ impl Client {
         let stream = tls.connect(name, tcp).await.context("failed to agree on TLS")?;
         let (requests, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // Ends with the last clone of `requests`; what fails on it shows in the requests themselves.
+        // Ends with the last clone of `requests`; what fails on it shows in the requests
+        // themselves.
         tokio::spawn(connection);
         Ok(Client { authority: address.to_string(), requests })
     }
@@ -65,8 +66,8 @@ impl Client {
         self.exchange(Method::DELETE, path, None, Bytes::new()).await
     }
 
-    /// Reads a watch until `seen` says that it has seen enough (`true`), or until the server ends the
-    /// watch (`false`). The path carries the query, without `watch`.
+    /// Reads a watch until `seen` says that it has seen enough (`true`), or until the server ends
+    /// the watch (`false`). The path carries the query, without `watch`.
     pub async fn watch(&self, path: &str, mut seen: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
         let read = |line: &[u8]| {
             let event: Value = serde_json::from_slice(line).context("a watch event is not JSON")?;

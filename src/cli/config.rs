@@ -1,5 +1,5 @@
-//! What `serve` can be told, and every default. Flag over environment over default; nobody else reads
-//! the environment. Flags that extension API servers share have the names their users know.
+//! What `serve` can be told, and every default. Flag over environment over default; nobody else
+//! reads the environment. Flags that extension API servers share have the names their users know.
 
 mod audit;
 mod failover;
@@ -34,7 +34,8 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443)]
     pub secure_port: u16,
 
-    /// Where objects are kept: `sqlite://PATH`, or `memory:` to keep them only as long as the process lives
+    /// Where objects are kept: `sqlite://PATH`, or `memory:` to keep them only as long as the
+    /// process lives
     #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
     pub database_url: String,
 
@@ -70,7 +71,8 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
 
-    /// For how long requests are still taken after SIGTERM while `/readyz` fails, so that load balancers notice
+    /// For how long requests are still taken after SIGTERM while `/readyz` fails, so that load
+    /// balancers notice
     #[arg(long, env = "BALLAST_SHUTDOWN_DELAY_DURATION", default_value = "0s")]
     pub shutdown_delay_duration: GoDuration,
 

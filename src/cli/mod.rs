@@ -1,6 +1,7 @@
 //! The composition root: the command line, and the only place that knows every room.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no. Results go to standard output, logs to standard error.
+//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no. Results go to standard output,
+//! logs to standard error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -35,13 +36,15 @@ struct Cli {
 enum Command {
     /// Serve the placement APIs over HTTPS and run the scheduler
     Serve(Box<config::ServeArgs>),
-    /// Play a story against a real server of its own: a cluster is lost, returns, and the replicas come home
+    /// Play a story against a real server of its own: a cluster is lost, returns, and the replicas
+    /// come home
     Demo(demo::Args),
     /// Decide offline what the scheduler would decide, from manifests or recorded cases
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
     Openapi(openapi::Args),
-    /// Make or renew the serving certificate in a Secret of the host cluster, and have its aggregator trust it
+    /// Make or renew the serving certificate in a Secret of the host cluster, and have its
+    /// aggregator trust it
     ServingCert(serving_cert::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),

@@ -1,5 +1,6 @@
-//! `ballast openapi`: the documents that a server publishes, as files. The committed ones below openapi/
-//! are what SDKs are generated from, so they must say what the program does: `--check` tells.
+//! `ballast openapi`: the documents that a server publishes, as files. The committed ones below
+//! openapi/ are what SDKs are generated from, so they must say what the program does: `--check`
+//! tells.
 
 use std::fs;
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! `ballast serve`: puts the rooms together, and takes them apart in order.
 //!
-//! Start: certificates, store, cache and writer, registry, workers, server. Stop: the server first (no
-//! new requests, watches ended, requests finished), then the workers, then the writer, so that nothing is
-//! acknowledged that is not stored. A background task that ends by itself takes the process with it: a
-//! server that does half of its job is worse than one that is restarted.
+//! Start: certificates, store, cache and writer, registry, workers, server. Stop: the server first
+//! (no new requests, watches ended, requests finished), then the workers, then the writer, so that
+//! nothing is acknowledged that is not stored. A background task that ends by itself takes the
+//! process with it: a server that does half of its job is worse than one that is restarted.
 
 use std::fs;
 use std::io::Write;
@@ -163,7 +163,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         checks,
         shutdown: shutdown.clone(),
     };
-    // Behind a host cluster nobody is let in by the development CA, so its kubeconfig would be of no use.
+    // Behind a host cluster nobody is let in by the development CA, so its kubeconfig would be of
+    // no use.
     let certificates = development.filter(|_| !args.host.is_given());
     if let Some(files) = &certificates {
         certs::write_kubeconfig(files, &format!("https://{address}"))?;
@@ -176,7 +177,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()) })
 }
 
-/// With what else has a say in what is written: actions, the host cluster's admission, and the lease.
+/// With what else has a say in what is written: actions, the host cluster's admission, and the
+/// lease.
 fn complete(
     registry: Registry,
     identity: &mut Identity,
@@ -232,7 +234,8 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
     Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
 }
 
-/// Whether the store can write, tried again and again (HE6): a server that cannot is not ready, but lives.
+/// Whether the store can write, tried again and again (HE6): a server that cannot is not ready, but
+/// lives.
 #[derive(Clone, Default)]
 struct StorageProbe {
     fault: Arc<Mutex<Option<String>>>,
@@ -310,7 +313,8 @@ impl Tasks {
         self.workers.drain().await;
         self.leadership.end().await;
         if written.is_none() {
-            // The last writers are gone with the server and the workers: the queue empties, the loop ends.
+            // The last writers are gone with the server and the workers: the queue empties, the
+            // loop ends.
             self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
         }
         if let Some(audit) = self.audit {

@@ -1,9 +1,11 @@
-//! `ballast serving-cert`: makes and renews the serving certificate of a Service in a Secret, from a CA of its own,
-//! and has the aggregator trust it. Meant for a Job, and for a CronJob that runs it again and again.
+//! `ballast serving-cert`: makes and renews the serving certificate of a Service in a Secret, from
+//! a CA of its own, and has the aggregator trust it. Meant for a Job, and for a CronJob that runs
+//! it again and again.
 //!
-//! Each renewal has a new CA whose key is thrown away: nobody can sign anything else with it. The bundle holds
-//! the CA before as well, so that pods may go on showing the old certificate until the Secret has reached them.
-//! A run that is cut off leaves a bundle that trusts more than it needs to, never less.
+//! Each renewal has a new CA whose key is thrown away: nobody can sign anything else with it. The
+//! bundle holds the CA before as well, so that pods may go on showing the old certificate until the
+//! Secret has reached them. A run that is cut off leaves a bundle that trusts more than it needs
+//! to, never less.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,7 +27,8 @@ use crate::telemetry;
 
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// The Service that kube-apiserver connects to, as NAMESPACE/NAME; the certificate is for NAME.NAMESPACE.svc
+    /// The Service that kube-apiserver connects to, as NAMESPACE/NAME; the certificate is for
+    /// NAME.NAMESPACE.svc
     #[arg(long, default_value = "ballast-system/ballast")]
     pub service: String,
 

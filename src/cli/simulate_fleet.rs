@@ -1,4 +1,5 @@
-//! One line of `ballast simulate` with `memberClusters`: a placement of the Fleet family, run to its end offline.
+//! One line of `ballast simulate` with `memberClusters`: a placement of the Fleet family, run to
+//! its end offline.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,8 @@ struct Line {
     bindings: Vec<ClusterResourceBinding>,
 }
 
-/// The line's outcome in the form of the vectors' `expect`, with its `id`. A cycle that failed is an outcome.
+/// The line's outcome in the form of the vectors' `expect`, with its `id`. A cycle that failed is
+/// an outcome.
 pub fn simulate_fleet(line: &Value) -> Result<Value, Malformed> {
     let id = line.get("id");
     let malformed = |error: serde_json::Error| Malformed {
@@ -119,7 +121,8 @@ impl Outcome<'_> {
         decision.writes.iter().filter_map(cluster).collect()
     }
 
-    /// Clusters whose bindings were created, patched, unscheduled and deleted from the first cycle to the last.
+    /// Clusters whose bindings were created, patched, unscheduled and deleted from the first cycle
+    /// to the last.
     fn changes(&self) -> [Vec<&str>; 4] {
         let after = &self.settled.objects.bindings;
         let [mut created, mut patched, mut unscheduled] = [const { Vec::new() }; 3];

@@ -1,7 +1,7 @@
 //! How each kind reads in SQL: `select name, triggered_at, clusters from resource_bindings`.
 //!
-//! Every kind has a table named after it; what people ask about most is a column. A kind without a line
-//! here has the common columns alone.
+//! Every kind has a table named after it; what people ask about most is a column. A kind without a
+//! line here has the common columns alone.
 
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 use crate::store::{Column, Table};
@@ -9,7 +9,8 @@ use crate::store::{Column, Table};
 /// What the groups of the Fleet family end with.
 const FLEET: &str = ".kubernetes-fleet.io";
 
-/// One table per stored kind. Where both families have a kind of the same name, the table of Fleet's says so.
+/// One table per stored kind. Where both families have a kind of the same name, the table of
+/// Fleet's says so.
 pub fn tables(kinds: &Kinds) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version()) {
@@ -73,8 +74,8 @@ fn fleet_columns(kind: &str) -> Vec<(&'static str, Column)> {
     }
 }
 
-/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind tells where the
-/// words begin, the plural how the last one ends.
+/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind tells
+/// where the words begin, the plural how the last one ends.
 fn table_name(row: &ResourceKind) -> String {
     let shared = row.kind.bytes().zip(row.plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let mut name = String::with_capacity(row.plural.len() + 4);

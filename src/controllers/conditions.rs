@@ -1,4 +1,5 @@
-//! Conditions as Kubernetes keeps them: one of each type, whose time moves only with its status. Pure.
+//! Conditions as Kubernetes keeps them: one of each type, whose time moves only with its status.
+//! Pure.
 
 use crate::api::meta::Condition;
 use crate::k8s::Time;

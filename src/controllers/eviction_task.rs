@@ -1,8 +1,10 @@
-//! The eviction task: how a binding leaves a cluster. Shared by those who decide that it must. Pure.
+//! The eviction task: how a binding leaves a cluster. Shared by those who decide that it must.
+//! Pure.
 //!
-//! The target goes at once, so that the scheduler sees replicas missing and places them elsewhere; the task
-//! says what becomes of the workload that still runs there, and keeps the scheduler from sending it back
-//! (R43). Whoever purges workloads from clusters reads the tasks; `graceful_eviction` ends them.
+//! The target goes at once, so that the scheduler sees replicas missing and places them elsewhere;
+//! the task says what becomes of the workload that still runs there, and keeps the scheduler from
+//! sending it back (R43). Whoever purges workloads from clusters reads the tasks;
+//! `graceful_eviction` ends them.
 
 use serde_json::{Map, Value};
 
@@ -14,8 +16,8 @@ use crate::k8s::json_path::JsonPath;
 /// Why a workload leaves that does not run well, in upstream's word.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
 
-/// Takes the target away and adds the task, which gets the replicas that were there. A binding that leaves
-/// the cluster already gets no second task. `None` if it is not there.
+/// Takes the target away and adds the task, which gets the replicas that were there. A binding that
+/// leaves the cluster already gets no second task. `None` if it is not there.
 pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -> Option<()> {
     let spec = binding.get_mut("spec")?.as_object_mut()?;
     let clusters = spec.get_mut("clusters")?.as_array_mut()?;
@@ -31,9 +33,9 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Writes into the task what goes along to the next cluster, and to which clusters it need not go: those that the
-/// workload was on have a state of their own. The error says why it is not known yet: then nothing may be evicted, for
-/// the state would be lost.
+/// Writes into the task what goes along to the next cluster, and to which clusters it need not go:
+/// those that the workload was on have a state of their own. The error says why it is not known
+/// yet: then nothing may be evicted, for the state would be lost.
 pub fn preserve(
     rules: Option<&StatePreservation>,
     binding: &AnyBinding,

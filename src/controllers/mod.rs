@@ -1,9 +1,9 @@
-//! Loops that turn what users ask for into changes of other objects. Each is a `mod.rs` that observes and
-//! applies, and a `plan.rs` that decides (pure).
+//! Loops that turn what users ask for into changes of other objects. Each is a `mod.rs` that
+//! observes and applies, and a `plan.rs` that decides (pure).
 //!
-//! Controllers know neither the scheduler nor each other: they meet in objects. They write through the
-//! registry's client, so validation and generations hold for them too. Each write names the revision that
-//! the plan was made from; on conflict the plan is thrown away and made again.
+//! Controllers know neither the scheduler nor each other: they meet in objects. They write through
+//! the registry's client, so validation and generations hold for them too. Each write names the
+//! revision that the plan was made from; on conflict the plan is thrown away and made again.
 
 mod application_failover;
 mod cluster_taints;
@@ -66,7 +66,8 @@ impl Default for FailoverOptions {
     }
 }
 
-/// The controllers of the Karmada family, each under an identity of its own. Hand them to `worker::Workers::spawn`.
+/// The controllers of the Karmada family, each under an identity of its own. Hand them to
+/// `worker::Workers::spawn`.
 pub fn karmada(
     registry: &Arc<Registry>,
     clock: &Arc<dyn Clock>,
@@ -102,7 +103,8 @@ async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<
     outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
 }
 
-/// Writes each object, in one transaction, and says what became of its key. Answers which were written.
+/// Writes each object, in one transaction, and says what became of its key. Answers which were
+/// written.
 async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next)>, worked: &mut Worked) -> Vec<bool> {
     let mut changes = Vec::with_capacity(writes.len());
     let mut writing = Vec::with_capacity(writes.len());

@@ -1,5 +1,6 @@
-//! The bindings that a controller has something to do with, out of very many that it has not: kept in step
-//! with the events, so that the others cost a look at their text when their spec changes, and no more.
+//! The bindings that a controller has something to do with, out of very many that it has not: kept
+//! in step with the events, so that the others cost a look at their text when their spec changes,
+//! and no more.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use crate::k8s::{Key, Object};
 use crate::watch::{Event, EventKind, View};
 
 pub struct Noted {
-    /// A field that only these bindings have. Found elsewhere in an object, it costs a needless look.
+    /// A field that only these bindings have. Found elsewhere in an object, it costs a needless
+    /// look.
     field: &'static str,
     keys: BTreeSet<Key>,
 }

@@ -1,7 +1,8 @@
-//! What the controllers of Fleet placements share: their loop, and the objects of a placement in a view.
+//! What the controllers of Fleet placements share: their loop, and the objects of a placement in a
+//! view.
 //!
-//! *Invariant:* a controller looks at one placement in one view and answers with one batch, all or nothing; a conflict
-//! throws the batch away, and it looks again.
+//! *Invariant:* a controller looks at one placement in one view and answers with one batch, all or
+//! nothing; a conflict throws the batch away, and it looks again.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ const CONCURRENCY: usize = 4;
 /// Changes of one batch.
 pub(super) type Changes = Vec<(GroupResource, Change)>;
 
-/// What a controller wants changed about a placement, and when it wants to look again. None: nothing.
+/// What a controller wants changed about a placement, and when it wants to look again. None:
+/// nothing.
 pub(super) type Look = fn(&Scene<'_>, Time) -> Option<(Changes, Next)>;
 
 /// A loop over placements: each is a key, and so is whatever belongs to it.

@@ -1,26 +1,29 @@
-//! Webster's (Sainte-Laguë's) method: dividing whole seats among parties in proportion to their votes.
+//! Webster's (Sainte-Laguë's) method: dividing whole seats among parties in proportion to their
+//! votes.
 //!
-//! Seat by seat, the party with the largest votes / (2 * seats + 1) gets the next; of equals the one with fewer
-//! seats, of those the one that comes first. All of it in integers, so that the order of close quotients is exact
-//! and large votes do not lose digits. The seats everybody would agree on are given at once: the cost depends on the
-//! number of parties, not of seats.
+//! Seat by seat, the party with the largest votes / (2 * seats + 1) gets the next; of equals the
+//! one with fewer seats, of those the one that comes first. All of it in integers, so that the
+//! order of close quotients is exact and large votes do not lose digits. The seats everybody would
+//! agree on are given at once: the cost depends on the number of parties, not of seats.
 
 /// Somebody with a claim to seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
     /// Whatever the caller knows the party by.
     pub id: u32,
-    /// Who of two otherwise equal parties comes first: the one with the smaller number. Unique among the parties.
+    /// Who of two otherwise equal parties comes first: the one with the smaller number. Unique
+    /// among the parties.
     pub order: u32,
     pub votes: u64,
     pub seats: u32,
 }
 
-/// Adds `seats` to those that the parties hold (which count as theirs only if they were given by the same votes: call
-/// it with parties that hold none). Without votes at all the parties get seats in turn. Keeps only parties that hold
-/// seats, in no particular order.
+/// Adds `seats` to those that the parties hold (which count as theirs only if they were given by
+/// the same votes: call it with parties that hold none). Without votes at all the parties get seats
+/// in turn. Keeps only parties that hold seats, in no particular order.
 pub fn divide(seats: u32, parties: &mut Vec<Party>) {
-    // A party outside of the first `seats` by votes never gets one: each before it takes at least one first.
+    // A party outside of the first `seats` by votes never gets one: each before it takes at least
+    // one first.
     if (seats as usize) < parties.len() {
         if seats > 0 {
             parties.select_nth_unstable_by(seats as usize - 1, |a, b| b.claim().cmp(&a.claim()));
@@ -56,8 +59,9 @@ impl Party {
     }
 }
 
-/// With the quotient q = votes of all / (2 * seats - parties), at most `seats` seats have a quotient of q or more, so
-/// all of those are given whatever the rest looks like. Returns their number.
+/// With the quotient q = votes of all / (2 * seats - parties), at most `seats` seats have a
+/// quotient of q or more, so all of those are given whatever the rest looks like. Returns their
+/// number.
 fn give_undisputed(seats: u32, parties: &mut [Party]) -> u32 {
     let total: u128 = parties.iter().map(|party| u128::from(party.votes)).sum();
     let divisor = (2 * u128::from(seats)).saturating_sub(parties.len() as u128);
@@ -67,7 +71,8 @@ fn give_undisputed(seats: u32, parties: &mut [Party]) -> u32 {
     }
     let mut given = 0;
     for party in parties {
-        // Seats s with votes / (2s + 1) >= total / divisor: s from 0 to (votes * divisor / total - 1) / 2.
+        // Seats s with votes / (2s + 1) >= total / divisor: s from 0 to (votes * divisor / total -
+        // 1) / 2.
         let quotients = u128::from(party.votes) * divisor / total;
         party.seats = quotients.div_ceil(2) as u32;
         given += party.seats;

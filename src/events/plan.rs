@@ -1,8 +1,8 @@
-//! What a piece of news becomes: the event's name, a new event, or one more in the count of a known one.
-//! Pure.
+//! What a piece of news becomes: the event's name, a new event, or one more in the count of a known
+//! one. Pure.
 //!
-//! The name follows from the content, so that the same news finds its event again, after a restart too,
-//! and two writers cannot make two events of it.
+//! The name follows from the content, so that the same news finds its event again, after a restart
+//! too, and two writers cannot make two events of it.
 
 use std::sync::Arc;
 
@@ -153,8 +153,8 @@ pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String,
     Some(event)
 }
 
-/// Seconds until the event goes; none are left when it is to go now. One that a client wrote in its own way
-/// counts from when it was created.
+/// Seconds until the event goes; none are left when it is to go now. One that a client wrote in its
+/// own way counts from when it was created.
 pub fn seconds_left(event: &Map<String, Value>, now: Time) -> i64 {
     let created = event.get("metadata").and_then(|metadata| metadata["creationTimestamp"].as_str()?.parse().ok());
     let seen: Option<Time> = last_seen(event).max(created);

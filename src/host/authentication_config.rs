@@ -1,5 +1,5 @@
-//! What the host cluster tells its extension servers: whose certificates prove users and front proxies
-//! (AN4). Read from a ConfigMap, and read again when it changes.
+//! What the host cluster tells its extension servers: whose certificates prove users and front
+//! proxies (AN4). Read from a ConfigMap, and read again when it changes.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -48,7 +48,8 @@ impl AuthenticationConfig {
         self.data.subscribe()
     }
 
-    /// Keeps it up to date for as long as it is polled. What cannot be read leaves what was read last.
+    /// Keeps it up to date for as long as it is polled. What cannot be read leaves what was read
+    /// last.
     pub async fn follow(self) {
         let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));
         while let Some(change) = changes.next().await {
@@ -63,8 +64,8 @@ impl AuthenticationConfig {
                         is_new
                     });
                 }
-                // A ConfigMap that is deleted is a mistake or about to be made anew; to forget whom to let
-                // in would not help either.
+                // A ConfigMap that is deleted is a mistake or about to be made anew; to forget whom
+                // to let in would not help either.
                 Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch {NAMESPACE}/{NAME}");

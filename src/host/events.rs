@@ -47,7 +47,8 @@ impl HostEvents {
         };
         match posted {
             Ok(_) => Posted::Done,
-            // Not allowed, no such namespace, or another replica was quicker: trying again would not help.
+            // Not allowed, no such namespace, or another replica was quicker: trying again would
+            // not help.
             Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
                 tracing::debug!(code = status.code, message = status.message, "an event was not taken");
                 Posted::Done

@@ -1,8 +1,10 @@
-//! Which of several replicas works: whoever holds a lease of the host cluster (coordination.k8s.io).
+//! Which of several replicas works: whoever holds a lease of the host cluster
+//! (coordination.k8s.io).
 //!
-//! *Invariants:* a replica believes that it holds the lease for no longer than `renew_deadline` after its last
-//! renewal was *sent*, which ends before others may take it (`duration` after they saw it). Clocks of two
-//! machines are never compared: others are timed by when a change of theirs was seen here.
+//! *Invariants:* a replica believes that it holds the lease for no longer than `renew_deadline`
+//! after its last renewal was *sent*, which ends before others may take it (`duration` after they
+//! saw it). Clocks of two machines are never compared: others are timed by when a change of theirs
+//! was seen here.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,7 +92,8 @@ impl Lease {
         tracing::info!(identity = self.terms.identity, lease = self.terms.name, "holding the lease: workers start");
     }
 
-    /// Renews until the lease is lost: not renewed in time, or seen to be another's. To be called once it is held.
+    /// Renews until the lease is lost: not renewed in time, or seen to be another's. To be called
+    /// once it is held.
     pub async fn keep(&mut self) {
         loop {
             let until = self.fence.held_until().unwrap_or_else(Instant::now);
@@ -178,7 +181,8 @@ impl Lease {
         let is_ours = holder == self.terms.identity;
         let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
         let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
-        // Whoever worked in the meantime has seen and changed things: what this replica holds on to is over, too.
+        // Whoever worked in the meantime has seen and changed things: what this replica holds on to
+        // is over, too.
         let is_taken_from_us = self.fence.held_until().is_some();
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
             return Ok(Tried::Anothers);

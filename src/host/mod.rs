@@ -1,11 +1,12 @@
-//! The cluster that Ballast serves behind: whom it knows, what it lets them do, its namespaces, its webhooks,
-//! its events, and which replica works.
+//! The cluster that Ballast serves behind: whom it knows, what it lets them do, its namespaces, its
+//! webhooks, its events, and which replica works.
 //!
-//! *Invariants:* nothing here says yes when the host cluster did not; every call has a deadline; a host
-//! cluster that is down, slow or talks nonsense is an `Unavailable`, never a panic and never a reason to end.
+//! *Invariants:* nothing here says yes when the host cluster did not; every call has a deadline; a
+//! host cluster that is down, slow or talks nonsense is an `Unavailable`, never a panic and never a
+//! reason to end.
 //!
-//! The only room that talks to another API server. What it implements is asked for below: `auth` knows
-//! reviewers, `registry` knows gates, `worker` knows leases; none of them knows this room.
+//! The only room that talks to another API server. What it implements is asked for below: `auth`
+//! knows reviewers, `registry` knows gates, `worker` knows leases; none of them knows this room.
 
 mod authentication_config;
 mod connect;
@@ -30,8 +31,8 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// When the host cluster is back it may have other CAs and webhooks than before: for no longer than this are they
-/// unknown here. Clients wait for up to half a minute otherwise.
+/// When the host cluster is back it may have other CAs and webhooks than before: for no longer than
+/// this are they unknown here. Clients wait for up to half a minute otherwise.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Between two tries to follow something of the host cluster: ever longer, up to `PAUSE_MAX`.

@@ -1,5 +1,6 @@
-//! The serving certificate where the cluster keeps it: a Secret for the pods, and in `caBundle` of the APIServices
-//! for the aggregator, which must trust the next CA before anybody shows a certificate of it.
+//! The serving certificate where the cluster keeps it: a Secret for the pods, and in `caBundle` of
+//! the APIServices for the aggregator, which must trust the next CA before anybody shows a
+//! certificate of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +70,8 @@ impl ServingCert {
         Ok(pair())
     }
 
-    /// Has the aggregator trust these CAs wherever it asks the service. Answers with the names of what changed.
+    /// Has the aggregator trust these CAs wherever it asks the service. Answers with the names of
+    /// what changed.
     pub async fn trust(&self, cas: &str) -> Result<Vec<String>, PublishError> {
         let services: Api<APIService> = Api::all(self.host.client.clone());
         let all = call("list the APIServices", services.list(&ListParams::default())).await?;

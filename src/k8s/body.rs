@@ -1,9 +1,10 @@
 //! Request bodies: JSON and YAML read into a tree, noting what a tree forgets (FV6).
 //!
-//! A tree keeps the last of two equal keys, as Kubernetes does; strict validation must still name them,
-//! so they are collected while reading. YAML is read as Kubernetes reads it: YAML 1.1 booleans, octal
-//! with a leading zero, keys that are no text turned into text, whole floats into integers. One object
-//! makes a body: several YAML documents are refused. Everything is bounded: depth, size, alias replay.
+//! A tree keeps the last of two equal keys, as Kubernetes does; strict validation must still name
+//! them, so they are collected while reading. YAML is read as Kubernetes reads it: YAML 1.1
+//! booleans, octal with a leading zero, keys that are no text turned into text, whole floats into
+//! integers. One object makes a body: several YAML documents are refused. Everything is bounded:
+//! depth, size, alias replay.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -16,8 +17,8 @@ use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::json_syntax;
 
-/// Nesting of a YAML body, far beyond any object of ours. The parser recurses, in unoptimised builds with
-/// 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
+/// Nesting of a YAML body, far beyond any object of ours. The parser recurses, in unoptimised
+/// builds with 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
 const YAML_DEPTH_MAX: usize = 64;
 /// Values in a YAML body. A 3 MiB body of short items stays below.
 const YAML_NODES_MAX: usize = 1_000_000;
@@ -64,7 +65,8 @@ impl Body {
         reading.body(value.map_err(|error| Malformed::Unreadable(json_words(&error, text)))?)
     }
 
-    /// JSON is YAML too, and is read as JSON, unless a key is there twice: that is told by its line.
+    /// JSON is YAML too, and is read as JSON, unless a key is there twice: that is told by its
+    /// line.
     pub fn from_yaml(text: &[u8]) -> Result<Body, Malformed> {
         if text.trim_ascii_start().first() == Some(&b'{')
             && let Ok(body) = Body::from_json(text)

@@ -1,7 +1,8 @@
-//! An object on its way to the log: its text but for the revision, which is known only when the writer
-//! numbers the change.
+//! An object on its way to the log: its text but for the revision, which is known only when the
+//! writer numbers the change.
 //!
-//! *Invariant:* the head says what `Object::decode` would read from the text, so that nobody has to.
+//! *Invariant:* the head says what `Object::decode` would read from the text, so that nobody has
+//! to.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use serde_json::{Map, Value};
 use super::text::Record;
 use super::{Managers, Object, Parts, Revision, Text};
 
-/// An object serialized but for its `metadata.resourceVersion`. Filling it in copies bytes and parses
-/// nothing.
+/// An object serialized but for its `metadata.resourceVersion`. Filling it in copies bytes and
+/// parses nothing.
 #[derive(Clone, Debug)]
 pub struct Document {
     before: Bytes,
@@ -32,8 +33,8 @@ pub(super) struct Head {
     pub deleting: bool,
 }
 
-/// Stand for the revision and for the record of managers. Cannot occur by themselves: the control character is
-/// written escaped, and the key makes them unique.
+/// Stand for the revision and for the record of managers. Cannot occur by themselves: the control
+/// character is written escaped, and the key makes them unique.
 const REVISION_HOLE: &str = "\u{1}ballast:revision\u{1}";
 const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 
@@ -41,7 +42,8 @@ const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 const EDITED_BYTES_MORE: usize = 512;
 
 impl Document {
-    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata` is made.
+    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata`
+    /// is made.
     pub fn new(mut object: Map<String, Value>) -> Document {
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {
@@ -57,8 +59,8 @@ impl Document {
         Document::with_holes(json, managers, head)
     }
 
-    /// The object with `parts` for its content, which differ from it in no label, with these managers and this
-    /// generation.
+    /// The object with `parts` for its content, which differ from it in no label, with these
+    /// managers and this generation.
     pub fn edited(object: &Object, mut parts: Parts<'_>, managers: Option<Managers>, generation: i64) -> Document {
         if generation != object.generation {
             parts.set(&["metadata", "generation"], Some(generation.to_string()));
@@ -74,8 +76,8 @@ impl Document {
         Document::with_holes(json, managers, Head { uid, labels, generation, deleting: *deleting })
     }
 
-    /// Takes apart a text whose `metadata.resourceVersion` is a hole, and `metadata.managedFields` too where there
-    /// are managers.
+    /// Takes apart a text whose `metadata.resourceVersion` is a hole, and `metadata.managedFields`
+    /// too where there are managers.
     fn with_holes(mut json: Vec<u8>, managers: Option<Managers>, head: Head) -> Document {
         // The revision follows the record: members are sorted.
         const RECORD: &[u8] = b"\"managedFields\":\"\\u0001ballast:record\\u0001\",";
@@ -127,8 +129,8 @@ impl Head {
     }
 }
 
-/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs over
-/// every byte that is stored.
+/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs
+/// over every byte that is stored.
 fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
     let mut from = 0;
     while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {

@@ -1,7 +1,7 @@
 //! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8).
 //!
-//! The name and the namespace of every kind can be selected by. What else can is for the kind's row to say:
-//! whoever knows it asks `unsupported` before anything is selected.
+//! The name and the namespace of every kind can be selected by. What else can is for the kind's row
+//! to say: whoever knows it asks `unsupported` before anything is selected.
 
 use serde_json::Value;
 
@@ -60,7 +60,8 @@ impl FieldQuery {
         self.0.is_empty()
     }
 
-    /// The sentence for the caller if a field is named that objects of a kind cannot be selected by.
+    /// The sentence for the caller if a field is named that objects of a kind cannot be selected
+    /// by.
     pub fn unsupported(&self, selectable: &[&str]) -> Option<String> {
         let mut fields = self.0.iter().map(|requirement| &requirement.field);
         fields.find_map(|field| match field {
@@ -80,7 +81,8 @@ impl FieldQuery {
         })
     }
 
-    /// Whether everything is as wanted. The object is parsed only if the query names more than its key.
+    /// Whether everything is as wanted. The object is parsed only if the query names more than its
+    /// key.
     pub fn matches(&self, object: &Object) -> bool {
         if !self.matches_key(&object.key) {
             return false;
@@ -98,7 +100,8 @@ impl FieldQuery {
         })
     }
 
-    /// The only name that can match, where the query says so: what authorization is asked about (SE5).
+    /// The only name that can match, where the query says so: what authorization is asked about
+    /// (SE5).
     pub fn name(&self) -> Option<&str> {
         self.only(Field::Name)
     }

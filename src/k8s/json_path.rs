@@ -1,5 +1,6 @@
-//! The part of kubectl's JSONPath that printer columns use: `.status.conditions[?(@.type=="Ready")].status`,
-//! `.spec.names[0]`, `.spec.names[*]`, `.metadata.labels.app\.kubernetes\.io/name`, `['a b']`.
+//! The part of kubectl's JSONPath that printer columns use:
+//! `.status.conditions[?(@.type=="Ready")].status`, `.spec.names[0]`, `.spec.names[*]`,
+//! `.metadata.labels.app\.kubernetes\.io/name`, `['a b']`.
 //!
 //! Not RFC 9535: there is no leading `$`, and a column shows the first match only. Ranges, unions,
 //! recursive descent and functions are absent.

@@ -1,10 +1,12 @@
-//! What is wrong with a text that is no JSON, in the words of Go's scanner: people know them, and search for
-//! them (VB18). Only for a text that was found wanting; what is right about it is not kept.
+//! What is wrong with a text that is no JSON, in the words of Go's scanner: people know them, and
+//! search for them (VB18). Only for a text that was found wanting; what is right about it is not
+//! kept.
 //!
-//! One pass without recursion, bounded by the length of the text. The end of the text is not told from here:
-//! whoever asks knows it as `unexpected end of JSON input`.
+//! One pass without recursion, bounded by the length of the text. The end of the text is not told
+//! from here: whoever asks knows it as `unexpected end of JSON input`.
 
-/// The fault of a text that cannot be parsed; None where it ends too early, or where its grammar is right.
+/// The fault of a text that cannot be parsed; None where it ends too early, or where its grammar is
+/// right.
 pub fn fault(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { rest: text, open: Vec::new() };
     match scanner.document() {

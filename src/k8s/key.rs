@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// A kind as the store knows it, `<plural>.<group>` (`resourcebindings.work.karmada.io`). All served
-/// versions of a kind share one.
+/// A kind as the store knows it, `<plural>.<group>` (`resourcebindings.work.karmada.io`). All
+/// served versions of a kind share one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource(&'static str);
 
@@ -16,8 +16,8 @@ impl GroupResource {
         GroupResource(name)
     }
 
-    /// For names that come out of a database. The text of each distinct name stays allocated for the
-    /// life of the process, so call this only with names that a row or our own log holds.
+    /// For names that come out of a database. The text of each distinct name stays allocated for
+    /// the life of the process, so call this only with names that a row or our own log holds.
     pub fn intern(name: &str) -> GroupResource {
         let mut interned = INTERNED.lock().expect("no holder of this lock can panic");
         if let Some(known) = interned.get(name) {
@@ -55,7 +55,8 @@ impl fmt::Debug for GroupResource {
     }
 }
 
-/// Names one object. Ordered by kind, then namespace, then name, bytewise: the order of a LIST (CH10).
+/// Names one object. Ordered by kind, then namespace, then name, bytewise: the order of a LIST
+/// (CH10).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub resource: GroupResource,

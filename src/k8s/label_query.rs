@@ -1,18 +1,20 @@
-//! The label selector of a query string, `app=web,tier in (a,b),!legacy` (SE1, SE2), read into a `Selector`.
-//! Not the `LabelSelector` inside objects.
+//! The label selector of a query string, `app=web,tier in (a,b),!legacy` (SE1, SE2), read into a
+//! `Selector`. Not the `LabelSelector` inside objects.
 
 use super::names::{label_value_faults, qualified_name_faults};
 use super::selector::Operator;
 use super::{FieldErrors, FieldPath, Requirement, Selector};
 
-/// Reads a query; the empty one selects everything. The error is the sentence that the caller gets (SE2).
+/// Reads a query; the empty one selects everything. The error is the sentence that the caller gets
+/// (SE2).
 pub fn parse(text: &str) -> Result<Selector, String> {
     Parser { tokens: tokens(text), next: 0 }.query()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
-    /// A key or a value; also the words `in` and `notin`, which are operators only where one is due.
+    /// A key or a value; also the words `in` and `notin`, which are operators only where one is
+    /// due.
     Word(&'a str),
     /// `=`, `==`, `!=`, `>`, `<`, `!`, `(`, `)` or `,`.
     Symbol(&'a str),

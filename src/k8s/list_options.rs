@@ -1,5 +1,5 @@
-//! What a LIST or WATCH asks for (`metav1.ListOptions`), read from a query string and checked (RV10-RV15,
-//! CH4, CH8, WA13). The token that continues a list is here too.
+//! What a LIST or WATCH asks for (`metav1.ListOptions`), read from a query string and checked
+//! (RV10-RV15, CH4, CH8, WA13). The token that continues a list is here too.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
@@ -100,7 +100,8 @@ fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
             errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         if query.text("continue").is_some() && matches!(query.text("resourceVersion"), None | Some("0")) {
-            // Upstream reads a watch that names no state as one that begins with the initial events.
+            // Upstream reads a watch that names no state as one that begins with the initial
+            // events.
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if let Some(text) = text {

@@ -1,5 +1,6 @@
-//! What a name, a label and an annotation key may look like, with the sentences Kubernetes refuses them
-//! with (MD4, MD5, VB20). Each function returns what is wrong with a text; empty means nothing is.
+//! What a name, a label and an annotation key may look like, with the sentences Kubernetes refuses
+//! them with (MD4, MD5, VB20). Each function returns what is wrong with a text; empty means nothing
+//! is.
 
 const NAME_LENGTH_MAX: usize = 253;
 const LABEL_LENGTH_MAX: usize = 63;

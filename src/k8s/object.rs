@@ -1,5 +1,5 @@
-//! An object as the cache holds it: the bytes that LIST and WATCH send, what selectors need, and, for
-//! the kinds that workers read, the typed form decoded once.
+//! An object as the cache holds it: the bytes that LIST and WATCH send, what selectors need, and,
+//! for the kinds that workers read, the typed form decoded once.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -42,8 +42,8 @@ pub struct DecodeError {
 }
 
 impl Object {
-    /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at this
-    /// revision until its owner says otherwise.
+    /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at
+    /// this revision until its owner says otherwise.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         let read: Read<'_> = match serde_json::from_slice(&json) {
             Ok(read) => read,
@@ -71,14 +71,14 @@ impl Object {
         Some(&self.labels[found].1)
     }
 
-    /// The object as a tree but for the record of its managers, parsed anew at each call: for the paths that
-    /// change it.
+    /// The object as a tree but for the record of its managers, parsed anew at each call: for the
+    /// paths that change it.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
         serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))
     }
 
-    /// The typed form, decoded at the first call and shared after it. A kind has one typed form: asking
-    /// for two different types of one object decodes the second at each call.
+    /// The typed form, decoded at the first call and shared after it. A kind has one typed form:
+    /// asking for two different types of one object decodes the second at each call.
     pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, DecodeError> {
         if let Some(known) = self.typed.get()
             && let Ok(typed) = Arc::clone(known).downcast::<T>()

@@ -1,8 +1,8 @@
-//! Changing single members of an object without reading the rest of it: what is not on the way to a changed
-//! member is copied as text.
+//! Changing single members of an object without reading the rest of it: what is not on the way to a
+//! changed member is copied as text.
 //!
-//! *Invariant:* members are written sorted by name and without blanks, as a tree is: an object has one
-//! text, however it came about, so texts can be compared.
+//! *Invariant:* members are written sorted by name and without blanks, as a tree is: an object has
+//! one text, however it came about, so texts can be compared.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -74,8 +74,9 @@ impl<'a> Parts<'a> {
         serde_json::from_slice(json)
     }
 
-    /// What there is of these members, as a tree: each with its value, and in each object on the way one nameless
-    /// member in place of all that are not asked for, so that an object that keeps something looks so.
+    /// What there is of these members, as a tree: each with its value, and in each object on the
+    /// way one nameless member in place of all that are not asked for, so that an object that keeps
+    /// something looks so.
     pub fn sketch(&self, members: &[&[&str]]) -> Map<String, Value> {
         let mut sketch = Map::new();
         let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.first() == Some(&&*name.0));
@@ -102,8 +103,8 @@ impl<'a> Parts<'a> {
         sketch
     }
 
-    /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what is no
-    /// object becomes one.
+    /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what
+    /// is no object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
         let text = edit.value.as_ref().map(Value::to_string);
         self.set(edit.member, text)

@@ -1,5 +1,6 @@
-//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8), within bounds: a
-//! small patch must not be able to make a huge or a bottomless object. Server-side apply is not here.
+//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8), within
+//! bounds: a small patch must not be able to make a huge or a bottomless object. Server-side apply
+//! is not here.
 
 use std::fmt;
 

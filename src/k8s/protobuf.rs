@@ -1,7 +1,8 @@
-//! Just enough of Kubernetes' binary form to read what stock clients send in no other: kubectl's questions about its
-//! own user. Nothing is ever written in it.
+//! Just enough of Kubernetes' binary form to read what stock clients send in no other: kubectl's
+//! questions about its own user. Nothing is ever written in it.
 //!
-//! A body is `k8s\0`, then a `runtime.Unknown`: what it is, and the object. What a shape does not name is skipped.
+//! A body is `k8s\0`, then a `runtime.Unknown`: what it is, and the object. What a shape does not
+//! name is skipped.
 
 use serde_json::{Map, Value};
 

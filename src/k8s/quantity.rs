@@ -1,8 +1,9 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `2e3`) as exact integers.
 //!
-//! A quantity is held in units of 10⁻⁹, the finest that Kubernetes knows; anything finer is rounded away from
-//! zero, and anything beyond ±(2⁶³-1) whole units is held at that bound, as upstream does. Deliberately absent: the
-//! text a quantity was written in (the canonical form is a matter of whoever prints it), and arithmetic beyond taking away.
+//! A quantity is held in units of 10⁻⁹, the finest that Kubernetes knows; anything finer is rounded
+//! away from zero, and anything beyond ±(2⁶³-1) whole units is held at that bound, as upstream
+//! does. Deliberately absent: the text a quantity was written in (the canonical form is a matter of
+//! whoever prints it), and arithmetic beyond taking away.
 
 use std::fmt;
 use std::str::FromStr;
@@ -121,10 +122,11 @@ impl Scale {
         })
     }
 
-    /// The value in nanos of these decimal digits, `fraction` of them behind the point. Held at [`LARGEST`].
+    /// The value in nanos of these decimal digits, `fraction` of them behind the point. Held at
+    /// [`LARGEST`].
     fn apply(&self, digits: impl Iterator<Item = u8>, fraction: usize) -> i128 {
-        // A mantissa of 30 digits times 2^60 overflows; beyond 20 significant digits only the bound, or that
-        // something was cut off, still matters.
+        // A mantissa of 30 digits times 2^60 overflows; beyond 20 significant digits only the
+        // bound, or that something was cut off, still matters.
         const MANTISSA_MAX: i128 = 10_i128.pow(19);
         let (mut mantissa, mut dropped, mut inexact) = (0_i128, 0_i64, false);
         for digit in digits {

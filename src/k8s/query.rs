@@ -1,5 +1,5 @@
-//! Reading a query string the way Go's server does: the first value of a name counts, numbers are decimal,
-//! and only `false` and `0` are false (VB12).
+//! Reading a query string the way Go's server does: the first value of a name counts, numbers are
+//! decimal, and only `false` and `0` are false (VB12).
 
 use std::borrow::Cow;
 

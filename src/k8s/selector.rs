@@ -1,7 +1,8 @@
 //! Selecting by labels: requirements on key-value pairs, all of which must hold.
 //!
-//! A [`Requirement`] that exists is well formed; whoever makes one gets the reason it is not. Selectors are
-//! evaluated here on data; reading them out of query strings is the registry's, out of objects the kinds'.
+//! A [`Requirement`] that exists is well formed; whoever makes one gets the reason it is not.
+//! Selectors are evaluated here on data; reading them out of query strings is the registry's, out
+//! of objects the kinds'.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +38,8 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// As it is written in objects. `Gt` and `Lt` are no operators of a `LabelSelector`, only of node selectors.
+    /// As it is written in objects. `Gt` and `Lt` are no operators of a `LabelSelector`, only of
+    /// node selectors.
     pub fn parse(text: &str) -> Option<Operator> {
         Some(match text {
             "In" => Operator::In,
@@ -214,8 +216,8 @@ impl fmt::Display for Selector {
     }
 }
 
-/// A qualified name: an optional DNS subdomain and a slash, then 1 to 63 letters, digits, `-`, `_` and `.`, the
-/// outermost of which are letters or digits.
+/// A qualified name: an optional DNS subdomain and a slash, then 1 to 63 letters, digits, `-`, `_`
+/// and `.`, the outermost of which are letters or digits.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_name(name),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{FieldErrors, GroupResource};
 
-/// A failure, or the outcome of a delete. Serializes as `kind: Status, apiVersion: v1` with `metadata: {}`.
+/// A failure, or the outcome of a delete. Serializes as `kind: Status, apiVersion: v1` with
+/// `metadata: {}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     kind: Kind,

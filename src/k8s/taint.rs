@@ -1,6 +1,7 @@
 //! Taints, which keep workloads off a cluster, and tolerations, which let them stay.
 //!
-//! Whether a taint is tolerated is decided here; which effects matter to whom is for the reader to say.
+//! Whether a taint is tolerated is decided here; which effects matter to whom is for the reader to
+//! say.
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
-//! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without that record,
-//! and the objects of a fleet were written by the same few managers in the same way: what they have in common
-//! is held once, so that a record costs an object little more than its times.
+//! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without
+//! that record, and the objects of a fleet were written by the same few managers in the same way:
+//! what they have in common is held once, so that a record costs an object little more than its
+//! times.
 //!
 //! *Invariant:* put together again, the text is the one that was taken apart.
 
@@ -48,7 +49,8 @@ impl Text {
         Text { content, record }
     }
 
-    /// Takes the record, which is a part of `json`, out of it. Where it cannot be one that Ballast has written, it stays.
+    /// Takes the record, which is a part of `json`, out of it. Where it cannot be one that Ballast
+    /// has written, it stays.
     pub(super) fn split(json: Bytes, record: Option<&RawValue>) -> Text {
         let split = || {
             let list = record?.get();

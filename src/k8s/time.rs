@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An instant in whole seconds since 1970, UTC. Reads any RFC 3339 offset and drops fractions; writes
-/// `2006-01-02T15:04:05Z`.
+/// An instant in whole seconds since 1970, UTC. Reads any RFC 3339 offset and drops fractions;
+/// writes `2006-01-02T15:04:05Z`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     seconds: i64,

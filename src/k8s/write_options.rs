@@ -123,7 +123,8 @@ pub struct DeleteOptions {
     pub uid: Option<String>,
     /// As the caller wrote it; compared as text.
     pub resource_version: Option<String>,
-    /// `orphanDependents: false` was given: an object that is not yet gone is answered with 202 (VB5).
+    /// `orphanDependents: false` was given: an object that is not yet gone is answered with 202
+    /// (VB5).
     pub accepted_when_pending: bool,
 }
 
@@ -144,8 +145,9 @@ struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// Both the query and the body may say something; where both do, the body wins, but a dry run stays
-    /// one. (Kubernetes lets any body replace the whole query, and then really deletes on `?dryRun=All`.)
+    /// Both the query and the body may say something; where both do, the body wins, but a dry run
+    /// stays one. (Kubernetes lets any body replace the whole query, and then really deletes on
+    /// `?dryRun=All`.)
     pub fn from_query_and_body(query: &Query<'_>, body: Option<Map<String, Value>>) -> Result<DeleteOptions, Status> {
         let body = body.map(decode).transpose()?.unwrap_or_default();
         // Accepted and without effect (DE8), yet a number.

@@ -268,8 +268,9 @@ impl Make {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// Counts by a label with these values, all of which are there from the start: to Prometheus, a counter that
-    /// first shows up with a 1 has not increased, and an alert would miss the first failure.
+    /// Counts by a label with these values, all of which are there from the start: to Prometheus, a
+    /// counter that first shows up with a 1 has not increased, and an alert would miss the first
+    /// failure.
     fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);
         for value in values {

@@ -1,9 +1,11 @@
-//! What is counted and timed, in Prometheus' terms, with upstream's names where upstream counts the same.
+//! What is counted and timed, in Prometheus' terms, with upstream's names where upstream counts the
+//! same.
 //!
-//! One registry for the process: any room may count without being handed anything. Counting never waits.
+//! One registry for the process: any room may count without being handed anything. Counting never
+//! waits.
 //!
-//! *Invariant:* the number of series is bounded (ME5). Labels come from closed sets: rows, verbs, codes,
-//! names of workers. Nothing a client writes becomes a label.
+//! *Invariant:* the number of series is bounded (ME5). Labels come from closed sets: rows, verbs,
+//! codes, names of workers. Nothing a client writes becomes a label.
 
 mod families;
 mod process;

@@ -1,4 +1,5 @@
-//! What the system says about this process, read when somebody asks. Linux only; elsewhere it stays 0.
+//! What the system says about this process, read when somebody asks. Linux only; elsewhere it stays
+//! 0.
 
 use std::fs;
 use std::sync::Mutex;
@@ -43,12 +44,14 @@ impl Process {
             self.resident_bytes.set(kib.unwrap_or_default() * 1024);
         }
         if let Ok(stat) = fs::read_to_string("/proc/self/stat") {
-            // The name, in brackets, may hold blanks; user and system time are the 12th and 13th behind it.
+            // The name, in brackets, may hold blanks; user and system time are the 12th and 13th
+            // behind it.
             let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             let ticks: f64 =
                 after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
             let counted = self.cpu_seconds.lock().expect("no panic while it is held");
-            // A counter only goes up, and what somebody else read a moment later may be counted already.
+            // A counter only goes up, and what somebody else read a moment later may be counted
+            // already.
             counted.inc_by((ticks / TICKS_PER_SECOND - counted.get()).max(0.0));
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {

@@ -1,5 +1,5 @@
-//! From a body to an object that may be stored: read it (unknown and duplicate fields), then default,
-//! prepare and judge it (AD1, AD4, AD5, AD8). Pure but for the time it is given.
+//! From a body to an object that may be stored: read it (unknown and duplicate fields), then
+//! default, prepare and judge it (AD1, AD4, AD5, AD8). Pure but for the time it is given.
 
 use serde_json::Value;
 
@@ -76,8 +76,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Checks the types of the metadata, and takes the managed fields out of it: admission knows nothing of
-    /// them, and what changes only them changes no object.
+    /// Checks the types of the metadata, and takes the managed fields out of it: admission knows
+    /// nothing of them, and what changes only them changes no object.
     pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
         if object.get("metadata").is_some_and(Value::is_null) {
             object.remove("metadata");
@@ -121,8 +121,9 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// Defaults, prepares and judges an object whose metadata is in place. On an update, a fault that the
-    /// stored object has as well does not stop it (AD6, ST7): it could otherwise never be changed again.
+    /// Defaults, prepares and judges an object whose metadata is in place. On an update, a fault
+    /// that the stored object has as well does not stop it (AD6, ST7): it could otherwise never be
+    /// changed again.
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
         row.schema.default(object);

@@ -7,8 +7,8 @@ use super::create::exists;
 use crate::k8s::{Key, Object, Status};
 use crate::watch::{Atomicity, Draft, Rejected, Write, WriteError};
 
-/// What an object may grow to by the requests of clients: a body is bounded, but patches and the parts that workers
-/// write add up (MD13).
+/// What an object may grow to by the requests of clients: a body is bounded, but patches and the
+/// parts that workers write add up (MD13).
 const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
 
 /// Refuses what a client has made too large to be handed around.

@@ -1,4 +1,5 @@
-//! The client of workers and actions: batches of changes in one transaction, admitted like those of users.
+//! The client of workers and actions: batches of changes in one transaction, admitted like those of
+//! users.
 
 use std::sync::Arc;
 
@@ -40,13 +41,15 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub enum Change {
     Create(Map<String, Value>),
-    /// The whole object, of which one part counts. Its `metadata.resourceVersion` must be the stored one.
+    /// The whole object, of which one part counts. Its `metadata.resourceVersion` must be the
+    /// stored one.
     Update {
         part: Part,
         object: Map<String, Value>,
     },
-    /// Members of the stored object, of which `base` must be the newest version. What is edited must be
-    /// nothing that the kind's own rules look at: it is held to the schema, and the rest to nothing.
+    /// Members of the stored object, of which `base` must be the newest version. What is edited
+    /// must be nothing that the kind's own rules look at: it is held to the schema, and the rest to
+    /// nothing.
     Edit {
         base: Arc<Object>,
         edits: Vec<Edit>,
@@ -77,10 +80,10 @@ impl Client {
         &self.core.cache
     }
 
-    /// Admits all changes against one view and commits them in one transaction; outcomes in their order.
-    /// An update that changes nothing succeeds and writes nothing, and so does a delete of what waits for
-    /// its finalizers. The outcome of a delete is the object's last state. With `Atomicity::All`, one
-    /// refused change refuses all.
+    /// Admits all changes against one view and commits them in one transaction; outcomes in their
+    /// order. An update that changes nothing succeeds and writes nothing, and so does a delete of
+    /// what waits for its finalizers. The outcome of a delete is the object's last state. With
+    /// `Atomicity::All`, one refused change refuses all.
     pub async fn batch(
         &self,
         changes: Vec<(GroupResource, Change)>,
@@ -97,7 +100,8 @@ impl Client {
             let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, &manager, changes));
             work.await.map_err(|_| Status::internal("failed to admit a batch"))?
         };
-        // The writer asks the fence: a batch that was decided before the lease was lost must not be stored after.
+        // The writer asks the fence: a batch that was decided before the lease was lost must not be
+        // stored after.
         commit(&self.core, self.fence.clone(), decided, atomicity).await
     }
 }

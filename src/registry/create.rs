@@ -1,5 +1,5 @@
-//! Create: names, identity, admission, and the one write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). For kinds
-//! that act and are not stored, the act instead of the write (VB24).
+//! Create: names, identity, admission, and the one write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). For
+//! kinds that act and are not stored, the act instead of the write (VB24).
 
 use std::sync::Arc;
 
@@ -93,7 +93,8 @@ impl Registry {
         unreachable!("the last attempt returns")
     }
 
-    /// Creating such an object is all there is to it: it is answered without identity or version (RV20).
+    /// Creating such an object is all there is to it: it is answered without identity or version
+    /// (RV20).
     async fn act(
         &self,
         passage: &Passage<'_>,

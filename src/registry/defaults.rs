@@ -1,5 +1,6 @@
-//! Defaults of today for objects of yesterday: what was stored before a field had its default gets it when the server
-//! starts, as a write like any other, so that every reader and watcher sees it (AD4).
+//! Defaults of today for objects of yesterday: what was stored before a field had its default gets
+//! it when the server starts, as a write like any other, so that every reader and watcher sees it
+//! (AD4).
 //!
 //! The generation stays: nobody asked for anything else than before.
 

@@ -42,8 +42,8 @@ impl Registry {
         delete(&passage, &key, options).await
     }
 
-    /// Deletes what the options select, as many as the limit allows, and returns it as it was (DE11). Not
-    /// atomic: what others delete meanwhile is passed over.
+    /// Deletes what the options select, as many as the limit allows, and returns it as it was
+    /// (DE11). Not atomic: what others delete meanwhile is passed over.
     pub async fn delete_collection(
         &self,
         caller: Caller<'_>,

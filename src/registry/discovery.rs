@@ -1,8 +1,9 @@
 //! What is served, told to clients: the legacy documents, the aggregated one, and `/version`
 //! (apiserver.md 1.2, VE1).
 //!
-//! Invariants: everything follows from the rows; the documents are made once and need no store (DI17); an
-//! action claims no verb but `create`, so that garbage collection and quota leave it alone (DI6).
+//! Invariants: everything follows from the rows; the documents are made once and need no store
+//! (DI17); an action claims no verb but `create`, so that garbage collection and quota leave it
+//! alone (DI6).
 
 use std::collections::BTreeMap;
 
@@ -292,8 +293,8 @@ fn paths(core: &[Group<'_>], groups: &[Group<'_>]) -> Vec<String> {
     paths
 }
 
-/// Which version goes before which (DI14): stability, then major, then minor; names of another form last,
-/// in the order of the alphabet.
+/// Which version goes before which (DI14): stability, then major, then minor; names of another form
+/// last, in the order of the alphabet.
 fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     let parsed = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;
@@ -312,8 +313,8 @@ fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     (stability, major, minor, std::cmp::Reverse(version))
 }
 
-/// VE1. Clients compare the numbers with their own and warn when they are far apart, so they are those of
-/// the API server whose behaviour this one follows; the rest is ours.
+/// VE1. Clients compare the numbers with their own and warn when they are far apart, so they are
+/// those of the API server whose behaviour this one follows; the rest is ours.
 fn version() -> Value {
     let os = std::env::consts::OS;
     let arch = match std::env::consts::ARCH {

@@ -1,11 +1,11 @@
-//! Edits: an update by a part of Ballast that names the members it changes. The rest of the object was
-//! admitted when it was stored, so it is neither parsed nor judged again: its text is copied.
+//! Edits: an update by a part of Ballast that names the members it changes. The rest of the object
+//! was admitted when it was stored, so it is neither parsed nor judged again: its text is copied.
 //!
-//! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds, and with
-//! them all tests, do both and compare.
+//! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds,
+//! and with them all tests, do both and compare.
 //!
-//! Where the object's managers are recorded, so is the edit. Who owns what changes only where something
-//! changed, so comparing the edited members before and after says all.
+//! Where the object's managers are recorded, so is the edit. Who owns what changes only where
+//! something changed, so comparing the edited members before and after says all.
 //!
 //! Deliberately absent: deleting and finalizers. What takes the last finalizer away is an update.
 
@@ -21,8 +21,8 @@ use super::update::{self, Plan, Stored};
 use crate::k8s::fields::{Malformed, ManagedFields};
 use crate::k8s::{Body, Document, Edit, FieldErrors, Managers, Object, Parts, Status};
 
-/// Longer objects are admitted as a whole when their metadata is edited: all annotations together are
-/// bounded, which shorter objects cannot exceed.
+/// Longer objects are admitted as a whole when their metadata is edited: all annotations together
+/// are bounded, which shorter objects cannot exceed.
 const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
 
 /// The stored object with its edits; `None` if they change nothing.
@@ -105,8 +105,8 @@ fn updated(
     })
 }
 
-/// Whether an update comes to the same. Where it changes more than the edits do, it must be for the object's
-/// own sake: one that an older Ballast stored may lack a default of today.
+/// Whether an update comes to the same. Where it changes more than the edits do, it must be for the
+/// object's own sake: one that an older Ballast stored may lack a default of today.
 pub(super) fn is_what_an_update_does(
     admission: &Admission<'_>,
     manager: &str,

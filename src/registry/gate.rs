@@ -1,7 +1,9 @@
-//! Who else has a say in what clients write: namespaces that must be there, webhooks that change or refuse.
+//! Who else has a say in what clients write: namespaces that must be there, webhooks that change or
+//! refuse.
 //!
-//! A server on its own has no gate. What parts of Ballast write in-process passes none: it follows from what
-//! clients were allowed to write, and many such writes are one transaction, which nobody could refuse in part.
+//! A server on its own has no gate. What parts of Ballast write in-process passes none: it follows
+//! from what clients were allowed to write, and many such writes are one transaction, which nobody
+//! could refuse in part.
 
 use std::sync::Arc;
 
@@ -82,7 +84,8 @@ impl Wish<'_> {
         }
     }
 
-    /// As `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind. A patch is an update here.
+    /// As `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind. A patch is an
+    /// update here.
     pub fn told(&self) -> Map<String, Value> {
         let mut told = Map::new();
         let mut tell = |name: &str, value: Option<Value>| drop(value.map(|value| told.insert(name.to_owned(), value)));
@@ -102,8 +105,9 @@ impl Wish<'_> {
     }
 }
 
-/// Decides on writes of clients. Waits for others, so it is asked before anything is written; a patch keeps its turn
-/// at the object meanwhile. What it has to say beside yes and no it leaves with the caller's remarks.
+/// Decides on writes of clients. Waits for others, so it is asked before anything is written; a
+/// patch keeps its turn at the object meanwhile. What it has to say beside yes and no it leaves
+/// with the caller's remarks.
 #[async_trait]
 pub trait Gate: Send + Sync + 'static {
     /// Whether an object may be created in this place at all.
@@ -165,7 +169,8 @@ impl Passage<'_> {
         let before = object.clone();
         gate.mutate(&asked, object, old).await?;
         check_identity(&before, object)?;
-        // Owners are tracked by whoever writes, and what no schema knows is dropped, as from any client.
+        // Owners are tracked by whoever writes, and what no schema knows is dropped, as from any
+        // client.
         metadata::of_mut(object).remove("managedFields");
         let _nobody_to_tell = self.target.row.schema.prune(object);
         Ok(())

@@ -1,5 +1,5 @@
-//! Get and list: which state answers, what of it is selected, and how it is cut into pages (RV1-RV9,
-//! RV16, CH1-CH10).
+//! Get and list: which state answers, what of it is selected, and how it is cut into pages
+//! (RV1-RV9, RV16, CH1-CH10).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The rules of `metadata` that hold for every kind: what the server sets, what may never change, and how
-//! names, labels, annotations, finalizers and owners must look (MD1-MD9, GN1-GN4).
+//! The rules of `metadata` that hold for every kind: what the server sets, what may never change,
+//! and how names, labels, annotations, finalizers and owners must look (MD1-MD9, GN1-GN4).
 //!
 //! Every function here expects the types of `ObjectMeta`, which `check_types` makes sure of first.
 
@@ -58,8 +58,8 @@ pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
         .ok_or_else(|| format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"))
 }
 
-/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed, and
-/// so are maps and lists with nothing in them: Go's `ObjectMeta` does not keep the difference.
+/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed,
+/// and so are maps and lists with nothing in them: Go's `ObjectMeta` does not keep the difference.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
     check_all_types(metadata)?;
     metadata.retain(|_, value| match value {
@@ -172,8 +172,9 @@ pub(super) fn generate_name(base: &str, random: u64) -> String {
     name
 }
 
-/// Takes over from the stored object what the caller left out or may not change freely (MD7), and names
-/// what the caller tried to change in vain (MD6, MD8). The generation is the caller's to compute.
+/// Takes over from the stored object what the caller left out or may not change freely (MD7), and
+/// names what the caller tried to change in vain (MD6, MD8). The generation is the caller's to
+/// compute.
 pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors) {
     metadata.remove("selfLink");
     for field in KEPT_FIELDS {
@@ -204,7 +205,8 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
     }
 }
 
-/// A time that is only written otherwise, as languages do that read and write times, is the same time.
+/// A time that is only written otherwise, as languages do that read and write times, is the same
+/// time.
 fn keep_spelling(metadata: &mut Tree, old: &Tree, field: &str) {
     let time = |tree: &Tree| text(tree, field).parse::<Time>().ok();
     if let (Some(given), Some(kept)) = (time(metadata), time(old))

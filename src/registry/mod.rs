@@ -1,11 +1,12 @@
-//! The verbs, once, for every kind, without HTTP: what a request or a worker wants done to trees of JSON,
-//! decided by the row of the kind and committed through the one writer.
+//! The verbs, once, for every kind, without HTTP: what a request or a worker wants done to trees of
+//! JSON, decided by the row of the kind and committed through the one writer.
 //!
-//! *Invariants.* What is stored was admitted: pruned, defaulted, judged. Nothing is written that changes
-//! nothing. Every write names the revision that it was decided on, so no write is lost and none is made
-//! from an old state. Errors are `Status`, in Kubernetes' words.
+//! *Invariants.* What is stored was admitted: pruned, defaulted, judged. Nothing is written that
+//! changes nothing. Every write names the revision that it was decided on, so no write is lost and
+//! none is made from an old state. Errors are `Status`, in Kubernetes' words.
 //!
-//! Each object is parsed once and serialized once on its way in; on its way out it is bytes already.
+//! Each object is parsed once and serialized once on its way in; on its way out it is bytes
+//! already.
 //!
 //! Deliberately absent: kinds by name (rows are handed in), who may do what (`auth`), namespaces as
 //! objects (any valid namespace will do).
@@ -116,8 +117,8 @@ impl Registry {
         self
     }
 
-    /// Has what workers write refused while the fence does not hold: another replica may be at it. Clients
-    /// handed out before are not fenced.
+    /// Has what workers write refused while the fence does not hold: another replica may be at it.
+    /// Clients handed out before are not fenced.
     #[must_use]
     pub fn with_fence(mut self, fence: Fence) -> Registry {
         self.fence = Some(fence);

@@ -1,8 +1,8 @@
-//! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A patch
-//! that names no version is applied anew when another write came first.
+//! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A
+//! patch that names no version is applied anew when another write came first.
 //!
-//! Patches of one object take turns: each would otherwise overtake all the others but one, and a crowd of
-//! them would spend its time on being overtaken.
+//! Patches of one object take turns: each would otherwise overtake all the others but one, and a
+//! crowd of them would spend its time on being overtaken.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -115,8 +115,8 @@ fn of_no_use(shown: &impl serde::Serialize, why: &str) -> Status {
     Status::invalid("", "", "", &errors)
 }
 
-/// Of a body it is said what it is; of a patch, what it makes of the object (PA7). The patch is applied once more for
-/// that: nobody else has to keep what it came to.
+/// Of a body it is said what it is; of a patch, what it makes of the object (PA7). The patch is
+/// applied once more for that: nobody else has to keep what it came to.
 fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused: Status) -> Status {
     let mut tree = stored.whole();
     tree.insert("apiVersion".to_owned(), admission.row.api_version().into());

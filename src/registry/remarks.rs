@@ -1,5 +1,6 @@
-//! What others had to say about a write, beside yes and no: warnings for whoever asked, annotations for the
-//! audit log. Kept apart from the answer, because they count also when the write is refused.
+//! What others had to say about a write, beside yes and no: warnings for whoever asked, annotations
+//! for the audit log. Kept apart from the answer, because they count also when the write is
+//! refused.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};

@@ -1,11 +1,12 @@
-//! Objects as rows with cells (`Table`) and as metadata alone (`PartialObjectMetadata`), for lists, single
-//! objects and watches (apiserver.md 1.16, WA20, WA21).
+//! Objects as rows with cells (`Table`) and as metadata alone (`PartialObjectMetadata`), for lists,
+//! single objects and watches (apiserver.md 1.16, WA20, WA21).
 //!
-//! Both are made from the stored bytes, piece by piece, so that a list of any length can be sent as it is
-//! made: a head, one piece per object with commas between, `TAIL`. Metadata is copied as text; of the rest
-//! only what a column looks at is parsed.
+//! Both are made from the stored bytes, piece by piece, so that a list of any length can be sent as
+//! it is made: a head, one piece per object with commas between, `TAIL`. Metadata is copied as
+//! text; of the rest only what a column looks at is parsed.
 //!
-//! Absent: Tables of what is no stored object (TA7), which the server answers with 406 or plain JSON.
+//! Absent: Tables of what is no stored object (TA7), which the server answers with 406 or plain
+//! JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -221,7 +222,8 @@ pub fn metadata_head(api_version: &str, page: &Page) -> Bytes {
     format!(r#"{{"kind":"PartialObjectMetadataList","apiVersion":"{api_version}","metadata":{meta},"items":["#).into()
 }
 
-/// An object as `PartialObjectMetadata`: an item, a whole answer, or the object of a watch event (WA21).
+/// An object as `PartialObjectMetadata`: an item, a whole answer, or the object of a watch event
+/// (WA21).
 pub fn metadata(api_version: &str, object: &Object) -> Bytes {
     let text = object.text.whole();
     let mut out = Vec::with_capacity(text.len() / 2);
@@ -241,7 +243,8 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// Stored objects have been decoded when they were stored: a text that cannot be is shown as nothing.
+/// Stored objects have been decoded when they were stored: a text that cannot be is shown as
+/// nothing.
 fn parts(text: &[u8]) -> Parts<'_> {
     serde_json::from_slice(text).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Update: what a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8, ST1-ST8,
-//! DE4). The plan is pure; PUT, patches and batches share it.
+//! Update: what a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8,
+//! ST1-ST8, DE4). The plan is pure; PUT, patches and batches share it.
 
 use std::sync::Arc;
 
@@ -207,7 +207,8 @@ pub(super) fn plan(
         warnings.extend((admission.row.advise)(&object));
     }
     if part == Part::Status && (differs(&object, old, has_status) || object.get("metadata") != old.get("metadata")) {
-        // Defaults of a newer Ballast have found their way into the rest, which is not this write's to change.
+        // Defaults of a newer Ballast have found their way into the rest, which is not this write's
+        // to change.
         object = with_status(old.clone(), object.remove("status"));
     }
     let is_same = object == *old;
@@ -225,8 +226,8 @@ pub(super) fn plan(
     Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
 }
 
-/// The managed fields to be written, if there are any; None if neither they nor the object change. Takes
-/// the stored record, which is of no use afterwards.
+/// The managed fields to be written, if there are any; None if neither they nor the object change.
+/// Takes the stored record, which is of no use afterwards.
 fn managed(
     admission: &Admission<'_>,
     part: Part,
@@ -291,7 +292,8 @@ pub(super) fn write(stored: &Stored, plan: Plan) -> Option<Write> {
     Some(Write { key: stored.object.key.clone(), expect: Expect::At(stored.object.revision), draft })
 }
 
-/// Commits a plan, or only says what would come of it. The inner error is a write that was overtaken.
+/// Commits a plan, or only says what would come of it. The inner error is a write that was
+/// overtaken.
 pub(super) async fn carry_out(
     core: &Core,
     stored: &Stored,

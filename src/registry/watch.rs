@@ -1,7 +1,8 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
-//! A watch is a cursor: it costs nothing while nothing happens, and one that falls behind is told so and
-//! ends. One that begins before what is remembered catches up from the log first. Losing the future of `next` loses no event.
+//! A watch is a cursor: it costs nothing while nothing happens, and one that falls behind is told
+//! so and ends. One that begins before what is remembered catches up from the log first. Losing the
+//! future of `next` loses no event.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -24,8 +24,9 @@ pub enum Scope {
     Cluster,
 }
 
-/// A printer column (TA2). `path` is kubectl's JSONPath (`.status.conditions[?(@.type=="Ready")].status`).
-/// Two paths with a slash between them print a kind and a name as kubectl writes them: `deployment/nginx`.
+/// A printer column (TA2). `path` is kubectl's JSONPath
+/// (`.status.conditions[?(@.type=="Ready")].status`). Two paths with a slash between them print a
+/// kind and a name as kubectl writes them: `deployment/nginx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
@@ -59,30 +60,34 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// Whether `/status` is a subresource of its own (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
     const COLUMNS: &'static [Column] = &[];
-    /// Whether Tables show the name first; otherwise only with `-o wide`, for names that say nothing.
+    /// Whether Tables show the name first; otherwise only with `-o wide`, for names that say
+    /// nothing.
     const NAME_IS_SHOWN: bool = true;
-    /// Fields that a field selector may name beside the object's name and namespace, as paths: `reason`,
-    /// `involvedObject.kind` (SE3).
+    /// Fields that a field selector may name beside the object's name and namespace, as paths:
+    /// `reason`, `involvedObject.kind` (SE3).
     const SELECTABLE_FIELDS: &'static [&'static str] = &[];
     /// Full name of the Go package upstream, reversed for OpenAPI definition names (OA12), for
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
 
-    /// How objects are read in Kubernetes' binary form, for kinds that stock clients send in no other.
+    /// How objects are read in Kubernetes' binary form, for kinds that stock clients send in no
+    /// other.
     const PROTOBUF: Option<&'static Message> = None;
 
-    /// Puts right what people are known to get wrong, before unknown fields are looked for, and says so in
-    /// one sentence for each change: a warning, or under strict field validation the reason to refuse the
-    /// object (mission C15). Runs on what a client sent, never on what Ballast writes itself.
+    /// Puts right what people are known to get wrong, before unknown fields are looked for, and
+    /// says so in one sentence for each change: a warning, or under strict field validation the
+    /// reason to refuse the object (mission C15). Runs on what a client sent, never on what Ballast
+    /// writes itself.
     fn mend(_object: &mut Map<String, Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before validation, when
-    /// `metadata` already has its namespace and, for a new object, its uid.
+    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before
+    /// validation, when `metadata` already has its namespace and, for a new object, its uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
-    /// What is permitted and probably not meant, in a sentence each: warnings, whatever the field validation.
+    /// What is permitted and probably not meant, in a sentence each: warnings, whatever the field
+    /// validation.
     fn advise(_object: &Map<String, Value>) -> Vec<String> {
         Vec::new()
     }
@@ -106,8 +111,8 @@ type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
-/// One row: a `Resource` with its type erased. A kind that is served in several versions has a row for each; the first
-/// is the version that is stored.
+/// One row: a `Resource` with its type erased. A kind that is served in several versions has a row
+/// for each; the first is the version that is stored.
 #[derive(Clone)]
 pub struct ResourceKind {
     pub group: &'static str,
@@ -243,8 +248,9 @@ impl Wording {
     }
 }
 
-/// Decodes and asks the type. An object that its own schema let through but its type cannot hold is a
-/// fault of ours, yet one that the caller can see and work around: it is reported on the object's root.
+/// Decodes and asks the type. An object that its own schema let through but its type cannot hold is
+/// a fault of ours, yet one that the caller can see and work around: it is reported on the object's
+/// root.
 fn validate<T: Resource>(object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
     let typed = match T::deserialize(object) {
         Ok(typed) => typed,

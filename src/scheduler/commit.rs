@@ -1,9 +1,9 @@
 //! From a decision to the object that is written: result, trigger, status, in one write.
 //!
 //! What is written is what Karmada's scheduler writes (`spec.clusters`, the applied placement, the
-//! condition, the observed generation and group, the time), so that clients made for it can read it, but
-//! in one write where it makes three: no crash can leave the result of one pass with the status of
-//! another.
+//! condition, the observed generation and group, the time), so that clients made for it can read
+//! it, but in one write where it makes three: no crash can leave the result of one pass with the
+//! status of another.
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
 
-/// What a pass at `now` changes in the binding; nothing where it leaves everything as it is. `placement` is
-/// the text of `spec.placement` as it is stored.
+/// What a pass at `now` changes in the binding; nothing where it leaves everything as it is.
+/// `placement` is the text of `spec.placement` as it is stored.
 pub fn edits(
     binding: &AnyBinding,
     placement: Option<&str>,
@@ -66,8 +66,8 @@ pub fn edits(
         }
     }
     let served = trigger.served(now);
-    // A pass that nobody asked for and that found everything as it is leaves no trace: Duplicated bindings
-    // are decided at every chance, and a restart would rewrite them all.
+    // A pass that nobody asked for and that found everything as it is leaves no trace: Duplicated
+    // bindings are decided at every chance, and a restart would rewrite them all.
     let is_worth_it = !edits.is_empty() || trigger.is_pending();
     if decision.is_success() && is_worth_it && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
@@ -75,7 +75,8 @@ pub fn edits(
     edits
 }
 
-/// The conditions to be written, if any: those of the pass, and what the reports of the clusters say of the new targets.
+/// The conditions to be written, if any: those of the pass, and what the reports of the clusters
+/// say of the new targets.
 fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>, now: Time) -> Option<Value> {
     let (spec, status) = (&binding.spec, &binding.status);
     if status.aggregated_status.is_empty() || (edits.is_empty() && conditions.is_none()) {
@@ -92,8 +93,8 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
     (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 
-/// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to what is
-/// there) does not go on saying that it cannot be placed.
+/// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to
+/// what is there) does not go on saying that it cannot be placed.
 fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::Condition<'static>> {
     let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
     let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
@@ -110,8 +111,8 @@ fn cluster(target: &Target) -> TargetCluster {
     }
 }
 
-/// The conditions with this one set as Kubernetes does it: the time moves only with the status (R72).
-/// `None`: it is there already.
+/// The conditions with this one set as Kubernetes does it: the time moves only with the status
+/// (R72). `None`: it is there already.
 fn with_condition(
     conditions: &[Condition],
     kind: &str,

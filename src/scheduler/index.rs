@@ -1,8 +1,10 @@
-//! Which bindings a changed cluster can matter to: those that are on it, and of those whose placement can choose it the
-//! ones that a pass would decide (`Request::is_settled`) or that are parked, which the queue knows.
+//! Which bindings a changed cluster can matter to: those that are on it, and of those whose
+//! placement can choose it the ones that a pass would decide (`Request::is_settled`) or that are
+//! parked, which the queue knows.
 //!
-//! Kept in step with the bindings event by event. Nothing here walks all bindings, all placements, or the fleet:
-//! bindings are filed under the text of their placement, of which there are few, and under the clusters they are on.
+//! Kept in step with the bindings event by event. Nothing here walks all bindings, all placements,
+//! or the fleet: bindings are filed under the text of their placement, of which there are few, and
+//! under the clusters they are on.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use crate::watch::View;
 #[derive(Default)]
 pub struct Members {
     pub fleet: Fleet,
-    /// The clusters with NoExecute taints, and their taints: the fleet does not know since when they are.
+    /// The clusters with NoExecute taints, and their taints: the fleet does not know since when
+    /// they are.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The revision at which each cluster of the fleet was read.
     known: BTreeMap<Arc<str>, Revision>,

@@ -1,17 +1,20 @@
-//! The shell around the engine: which bindings are worth a pass, what they are decided from, and what is
-//! written.
+//! The shell around the engine: which bindings are worth a pass, what they are decided from, and
+//! what is written.
 //!
-//! Bindings are taken from the queue many at a time; a pass decides all of them from one view, off the
-//! async threads when there are many, and commits the results as one batch. Each write names the revision
-//! that was decided on: one that lost the race is decided again, knowing what happened meanwhile.
+//! Bindings are taken from the queue many at a time; a pass decides all of them from one view, off
+//! the async threads when there are many, and commits the results as one batch. Each write names
+//! the revision that was decided on: one that lost the race is decided again, knowing what happened
+//! meanwhile.
 //!
-//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it (design.md §4). A
-//! stamp makes the binding dirty; a success written from a revision without the stamp conflicts; nothing
-//! but a success takes the trigger away; and at start every binding is looked at.
+//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it (design.md
+//! §4). A stamp makes the binding dirty; a success written from a revision without the stamp
+//! conflicts; nothing but a success takes the trigger away; and at start every binding is looked
+//! at.
 //!
-//! A cluster that changes is noticed like a binding that changes: its event wakes those bindings that it
-//! can matter to (`index`), and only when it is more than a heartbeat. The fleet that decisions are made
-//! from is brought to the view when a pass begins, which may be ahead of the events.
+//! A cluster that changes is noticed like a binding that changes: its event wakes those bindings
+//! that it can matter to (`index`), and only when it is more than a heartbeat. The fleet that
+//! decisions are made from is brought to the view when a pass begins, which may be ahead of the
+//! events.
 
 mod commit;
 mod fleet;
@@ -46,8 +49,8 @@ use crate::worker::{Failure, Outcome, Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
-/// Bindings decided from one view and committed in one batch. Enough to make one durable write cheap per
-/// binding, few enough that a pass takes milliseconds and a conflict costs little.
+/// Bindings decided from one view and committed in one batch. Enough to make one durable write
+/// cheap per binding, few enough that a pass takes milliseconds and a conflict costs little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
 /// Passes up to this size are decided where they are: going to another thread would cost more.
 const INLINE_MAX: usize = 8;
@@ -106,7 +109,8 @@ impl Scheduler {
         }
     }
 
-    /// Where a binding goes decides where the others of its groups may: those that found no place may find one.
+    /// Where a binding goes decides where the others of its groups may: those that found no place
+    /// may find one.
     fn wake_companions(&self, of: &Key, queue: &mut Queue) {
         let Some(groups) = self.groups.get(of) else { return };
         let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
@@ -199,8 +203,8 @@ impl Work for Scheduler {
         BINDINGS_PER_PASS_MAX
     }
 
-    /// While one pass commits, the next decides. Not where workloads seek or shun each other: a pass must
-    /// know what the one before it did.
+    /// While one pass commits, the next decides. Not where workloads seek or shun each other: a
+    /// pass must know what the one before it did.
     fn concurrency(&self) -> usize {
         if self.groups.is_empty() { 2 } else { 1 }
     }
@@ -216,7 +220,8 @@ async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>
     worked
 }
 
-/// Runs what computes for long on a thread where nobody waits. A panic in there is ours as much as here.
+/// Runs what computes for long on a thread where nobody waits. A panic in there is ours as much as
+/// here.
 async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(compute).await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(computed) => computed,

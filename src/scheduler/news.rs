@@ -1,5 +1,6 @@
-//! What people are told of a pass: one event on the binding, and one on what it binds, in upstream's words
-//! (R73). Where two entries specify replicas for one cluster, another says which of them counts (C22).
+//! What people are told of a pass: one event on the binding, and one on what it binds, in
+//! upstream's words (R73). Where two entries specify replicas for one cluster, another says which
+//! of them counts (C22).
 
 use crate::api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
 use crate::engine::karmada::{Decision, Outcome, Overlap, SUCCESS_MESSAGE, Target};
@@ -20,8 +21,8 @@ const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
 /// Clusters that a warning names; there may be thousands.
 const OVERLAPS_TOLD_MAX: usize = 3;
 
-/// A pass that changed nothing is news only if it failed: it is told that it still does. What went well
-/// is told where somebody `tells` it.
+/// A pass that changed nothing is news only if it failed: it is told that it still does. What went
+/// well is told where somebody `tells` it.
 pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, tells: bool) -> Option<News> {
     let (severity, reason, message) = match &decision.outcome {
         Outcome::Skipped(_) => return None,

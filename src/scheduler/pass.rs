@@ -1,8 +1,8 @@
 //! A pass: one view, many bindings, a decision and at most one change for each.
 //!
-//! *Invariant:* fleet, groups and bindings are of one view, at the revision of which everything a trigger
-//! could have been waiting for is in the fleet: a trigger that is served here was accepted before the pass
-//! began (design.md §4).
+//! *Invariant:* fleet, groups and bindings are of one view, at the revision of which everything a
+//! trigger could have been waiting for is in the fleet: a trigger that is served here was accepted
+//! before the pass began (design.md §4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl Pass {
         Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
     }
 
-    /// Clusters on which the binding's tolerations have run out. It must not be sent back to where it was
-    /// evicted from: to a filter without a clock the taint still looks tolerated.
+    /// Clusters on which the binding's tolerations have run out. It must not be sent back to where
+    /// it was evicted from: to a filter without a clock the taint still looks tolerated.
     fn outstayed(&self, binding: &AnyBinding) -> impl Iterator<Item = Box<str>> {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
@@ -96,8 +96,9 @@ impl Pass {
         hostile.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
 
-    /// Whether a taint alone drove the binding out of the cluster, and there is none any more. Such an eviction
-    /// does not stand in the way of a trigger: somebody asks for the way back (R44, R47).
+    /// Whether a taint alone drove the binding out of the cluster, and there is none any more. Such
+    /// an eviction does not stand in the way of a trigger: somebody asks for the way back (R44,
+    /// R47).
     ///
     /// Differs from Karmada, where the cluster is out of the question until its task has ended.
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {

@@ -1,7 +1,8 @@
 //! What makes a binding worth a pass. Pure.
 //!
-//! Only what a decision reads counts: the spec (its generation), and the labels that say who manages the
-//! binding. A status that moves, which is most of what happens to a binding, is no reason.
+//! Only what a decision reads counts: the spec (its generation), and the labels that say who
+//! manages the binding. A status that moves, which is most of what happens to a binding, is no
+//! reason.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -1,7 +1,7 @@
 //! Which form an answer takes (`Accept`), and what a body is (`Content-Type`): CT1-CT6, PM4, WA22.
 //!
-//! `Accept` is read as kube-apiserver reads it: clauses by falling q, then the first that names something
-//! served. Clients that list protobuf or CBOR first and JSON second get JSON.
+//! `Accept` is read as kube-apiserver reads it: clauses by falling q, then the first that names
+//! something served. Clients that list protobuf or CBOR first and JSON second get JSON.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
@@ -114,8 +114,8 @@ pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
     named.map_or(Encoding::Json, |(encoding, _)| encoding)
 }
 
-/// Whether the client takes documents of this group, version and kind (`g`, `v`, `as`) anywhere in its
-/// list, whatever their rank: aggregated discovery is chosen that way (DI12).
+/// Whether the client takes documents of this group, version and kind (`g`, `v`, `as`) anywhere in
+/// its list, whatever their rank: aggregated discovery is chosen that way (DI12).
 pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
     clauses(headers).iter().any(|clause| {
         let wanted = [("g", group), ("v", version), ("as", kind)];
@@ -123,7 +123,8 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
     })
 }
 
-/// Which of the media types served the client likes best, where objects and their forms do not matter.
+/// Which of the media types served the client likes best, where objects and their forms do not
+/// matter.
 pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
     let clauses = clauses(headers);
     if clauses.is_empty() {

@@ -1,8 +1,9 @@
-//! Who is connected, and who has to go when there is no room: whoever has been idle for longest, never
-//! somebody whose request is being answered. So thousands of idle connections cost their owners the
-//! connection, and nobody else an answer.
+//! Who is connected, and who has to go when there is no room: whoever has been idle for longest,
+//! never somebody whose request is being answered. So thousands of idle connections cost their
+//! owners the connection, and nobody else an answer.
 //!
-//! *Invariant:* a request that has begun is not cut off by an eviction, and on an evicted connection none begins.
+//! *Invariant:* a request that has begun is not cut off by an eviction, and on an evicted
+//! connection none begins.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -107,7 +108,8 @@ impl Connections {
         Some(Place { id, seat, connections: Arc::clone(self) })
     }
 
-    /// Sends away those that have been idle for longest. Also where the system has run out of descriptors.
+    /// Sends away those that have been idle for longest. Also where the system has run out of
+    /// descriptors.
     pub fn make_room(&self) {
         let mut seats = self.seats();
         let idle = seats.taken.iter().filter_map(|(id, seat)| Some((seat.idle_since()?, *id)));

@@ -1,11 +1,14 @@
-//! Holds back what an HTTP/2 connection writes until it is polled again, so that the frames of many streams leave in few
-//! TLS records and one system call: answers to concurrent requests, an event for a hundred watchers, a long list.
+//! Holds back what an HTTP/2 connection writes until it is polled again, so that the frames of many
+//! streams leave in few TLS records and one system call: answers to concurrent requests, an event
+//! for a hundred watchers, a long list.
 //!
-//! h2 flushes behind every DATA frame. Such a flush is promised here and kept at the connection's next poll, which is
-//! asked for at once: whatever else is ready to be sent runs in between, and nothing waits for time to pass.
+//! h2 flushes behind every DATA frame. Such a flush is promised here and kept at the connection's
+//! next poll, which is asked for at once: whatever else is ready to be sent runs in between, and
+//! nothing waits for time to pass.
 //!
-//! *Invariant:* what was written is on its way once the connection's task has nothing more to do. It relies on h2 reading
-//! from the connection at every poll. HTTP/1.1 knows when a flush is due, and is let through.
+//! *Invariant:* what was written is on its way once the connection's task has nothing more to do.
+//! It relies on h2 reading from the connection at every poll. HTTP/1.1 knows when a flush is due,
+//! and is let through.
 
 use std::io;
 use std::pin::Pin;
@@ -73,7 +76,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         }
         let fits = data.len().min(HELD_BYTES_MAX - self.held.len());
         if data.len() > LARGE_BYTES {
-            // More follows: one place for all of it, to which nothing has to be copied from a smaller one.
+            // More follows: one place for all of it, to which nothing has to be copied from a
+            // smaller one.
             let room = HELD_BYTES_MAX - self.held.len();
             self.held.reserve(room);
         }

@@ -1,7 +1,7 @@
 //! From what a request asks for to who answers it: health, documents, or a verb of a kind.
 //!
-//! *Invariant:* the same URL has one owner. Which paths and methods a kind has follows from its row alone
-//! (VB7-VB10, VB24).
+//! *Invariant:* the same URL has one owner. Which paths and methods a kind has follows from its row
+//! alone (VB7-VB10, VB24).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Documents that tell clients what is served: discovery and OpenAPI (1.2, 1.3). Made at start-up, sent
-//! as they are; they need no store.
+//! Documents that tell clients what is served: discovery and OpenAPI (1.2, 1.3). Made at start-up,
+//! sent as they are; they need no store.
 
 use axum::body::Body;
 use http::header::{self, HeaderName};
@@ -71,8 +71,8 @@ impl Documents {
     }
 }
 
-/// Namespaces are no objects here, any name will do; kubectl looks for one before it says that something
-/// in it is not found, and would report the namespace instead.
+/// Namespaces are no objects here, any name will do; kubectl looks for one before it says that
+/// something in it is not found, and would report the namespace instead.
 fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
     let accepted =
         codec::negotiate(headers, Answer::Object).map(|accepted| Accepted { form: Form::Whole, ..accepted })?;
@@ -91,12 +91,14 @@ fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status>
     respond::stored(StatusCode::OK, accepted, &document.body)
 }
 
-/// The three parameters of the media type make clients see that it is not the legacy document (DI7).
+/// The three parameters of the media type make clients see that it is not the legacy document
+/// (DI7).
 fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
     remembered(document, headers, AGGREGATED)
 }
 
-/// Clients ask for the older name of the binary form, and look for the newer one in the answer (OA5).
+/// Clients ask for the older name of the binary form, and look for the newer one in the answer
+/// (OA5).
 fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
     match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
         Some(JSON) => Ok(remembered(openapi.swagger(), headers, JSON)),

@@ -1,7 +1,9 @@
-//! Bodies that are made piece by piece while they are sent: lists joined from stored bytes, and gzip.
+//! Bodies that are made piece by piece while they are sent: lists joined from stored bytes, and
+//! gzip.
 //!
-//! *Invariant:* a list of any length is never in memory as one text; a client that reads slowly holds
-//! back the making of the next piece. Events of a watch do not come this way and are never compressed.
+//! *Invariant:* a list of any length is never in memory as one text; a client that reads slowly
+//! holds back the making of the next piece. Events of a watch do not come this way and are never
+//! compressed.
 
 use std::convert::Infallible;
 use std::io::Write;

@@ -1,10 +1,10 @@
-//! What every request passes, outermost first: request id, span, measures, panic guard, request info,
-//! deadline, authentication, audit, impersonation, authorization, in-flight limit, dispatch; the body is
-//! read, within its bound, by whoever needs it.
+//! What every request passes, outermost first: request id, span, measures, panic guard, request
+//! info, deadline, authentication, audit, impersonation, authorization, in-flight limit, dispatch;
+//! the body is read, within its bound, by whoever needs it.
 //!
-//! The in-flight limit comes after authentication because who asks decides what happens at the limit: a
-//! master waits for its turn inside its deadline, others are sent away at once (LI4). Watches have neither
-//! limit nor deadline (WA24).
+//! The in-flight limit comes after authentication because who asks decides what happens at the
+//! limit: a master waits for its turn inside its deadline, others are sent away at once (LI4).
+//! Watches have neither limit nor deadline (WA24).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -143,7 +143,8 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     response
 }
 
-/// The server below ends HTTP/2 streams with more; over HTTP/1.1 it bounds what it reads at once, not their sum (LI5).
+/// The server below ends HTTP/2 streams with more; over HTTP/1.1 it bounds what it reads at once,
+/// not their sum (LI5).
 fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     match bytes <= HEADER_LIST_BYTES_MAX as usize {
@@ -244,7 +245,8 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Decides what of the request is audited, says that it came, and keeps its body where that is wanted.
+    /// Decides what of the request is audited, says that it came, and keeps its body where that is
+    /// wanted.
     async fn begin_audit(&self, user: &User, attributes: &Attributes<'_>, body: Body) -> Result<Body, Status> {
         let Some(audit) = &self.app.audit else { return Ok(body) };
         let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
@@ -361,8 +363,8 @@ async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Sta
     })
 }
 
-/// Over HTTP/2 the connection ends too: guessing credentials on thousands of streams at once would be cheap
-/// for the guesser only (AN11).
+/// Over HTTP/2 the connection ends too: guessing credentials on thousands of streams at once would
+/// be cheap for the guesser only (AN11).
 fn unauthorized(parts: &Parts) -> Status {
     if parts.version == http::Version::HTTP_2
         && let Some(peer) = parts.extensions.get::<Arc<Peer>>()
@@ -400,7 +402,8 @@ fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
 }
 
-/// Reads a body to its end, within the bound. What is left of one that is too large, `unread` throws away.
+/// Reads a body to its end, within the bound. What is left of one that is too large, `unread`
+/// throws away.
 pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > BODY_BYTES_MAX as u64 {

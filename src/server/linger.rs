@@ -1,8 +1,9 @@
 //! Ends a connection so that its peer can still read what it was sent last.
 //!
-//! A socket that is closed with bytes unread is reset, and the reset takes away what the peer has not read yet: a
-//! client that is still sending an over-long head or body finds a broken connection in place of its 431 or 413. So
-//! our half is closed first, and what still comes is thrown away until the peer has closed its own, within bounds.
+//! A socket that is closed with bytes unread is reset, and the reset takes away what the peer has
+//! not read yet: a client that is still sending an over-long head or body finds a broken connection
+//! in place of its 431 or 413. So our half is closed first, and what still comes is thrown away
+//! until the peer has closed its own, within bounds.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! Connections: accepted up to a bound (`connections`), shaken hands with inside a deadline, served over HTTP/1.1 or
-//! HTTP/2 as ALPN says, and drained at the end (SH1).
+//! Connections: accepted up to a bound (`connections`), shaken hands with inside a deadline, served
+//! over HTTP/1.1 or HTTP/2 as ALPN says, and drained at the end (SH1).
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -29,7 +29,8 @@ use crate::{metrics, telemetry};
 
 /// Watches of one client share one connection: a fleet's agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// Upstream's (LI5). Over HTTP/1.1 a little more is read before `layers` counts. A front proxy sends one header for each group of a user, and some have thousands.
+/// Upstream's (LI5). Over HTTP/1.1 a little more is read before `layers` counts. A front proxy
+/// sends one header for each group of a user, and some have thousands.
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// What a client may send ahead on one request, and on all requests of a connection together.
@@ -44,7 +45,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How long a connection without requests is kept once its peer was asked to leave.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
-/// Pause after the system refused a connection, which it does again at once when descriptors run out.
+/// Pause after the system refused a connection, which it does again at once when descriptors run
+/// out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known of the other end of a connection; found in the extensions of each of its requests.
@@ -66,8 +68,8 @@ impl Peer {
     }
 }
 
-/// The two steps of shutting down: from `begin` on the server is not ready any more; after the delay it
-/// takes no further connection, ends its watches, and lets other requests finish.
+/// The two steps of shutting down: from `begin` on the server is not ready any more; after the
+/// delay it takes no further connection, ends its watches, and lets other requests finish.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     begun: CancellationToken,
@@ -93,11 +95,13 @@ impl Shutdown {
 pub struct Terms {
     pub limits: ConnectionLimits,
     pub shutdown: Shutdown,
-    /// For which requests are still taken after the shutdown has begun, so that load balancers notice.
+    /// For which requests are still taken after the shutdown has begun, so that load balancers
+    /// notice.
     pub delay: Duration,
 }
 
-/// Serves until the shutdown begins, and returns when the last request has ended or `DRAIN_MAX` is over.
+/// Serves until the shutdown begins, and returns when the last request has ended or `DRAIN_MAX` is
+/// over.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) {
     let Terms { limits, shutdown, delay } = terms;
     let tasks = TaskTracker::new();
@@ -155,7 +159,8 @@ struct Evicted;
 
 impl Front {
     async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: &Arc<Seat>) {
-        // Small writes (a watch event, a created object) must not wait for the acknowledgement of the one before.
+        // Small writes (a watch event, a created object) must not wait for the acknowledgement of
+        // the one before.
         let _ = stream.set_nodelay(true);
         let served = async {
             if let Some(stream) = self.shake_hands(stream, address).await {

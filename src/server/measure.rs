@@ -1,6 +1,7 @@
 //! `/metrics`, and in which words a request is counted.
 //!
-//! *Invariant:* a client cannot make new series: what is not served is counted without its names (ME5).
+//! *Invariant:* a client cannot make new series: what is not served is counted without its names
+//! (ME5).
 
 use http::{HeaderMap, Method, StatusCode, header};
 
@@ -24,7 +25,8 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) ->
         Verb::Update => "PUT",
         Verb::Patch if is_apply(headers) => "APPLY",
         Verb::Patch => "PATCH",
-        // Not DELETECOLLECTION: kube-apiserver goes by the method, too, and tells them apart by scope (ME4).
+        // Not DELETECOLLECTION: kube-apiserver goes by the method, too, and tells them apart by
+        // scope (ME4).
         Verb::Delete | Verb::DeleteCollection => "DELETE",
         Verb::Unknown => "OTHER",
     };

@@ -1,5 +1,5 @@
-//! HTTP only: connections and TLS, the layers that every request passes, negotiation, and the way from a
-//! URL to a verb of the registry. Names no kind and stores nothing.
+//! HTTP only: connections and TLS, the layers that every request passes, negotiation, and the way
+//! from a URL to a verb of the registry. Names no kind and stores nothing.
 //!
 //! `run` serves connections; `router` answers requests, and can be asked without any connection.
 

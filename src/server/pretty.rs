@@ -1,8 +1,8 @@
-//! JSON for people: indented where a query, an `Accept` header or the program that asks says that somebody
-//! is looking (CT8).
+//! JSON for people: indented where a query, an `Accept` header or the program that asks says that
+//! somebody is looking (CT8).
 //!
-//! Works on the bytes as they leave, whatever made them, and holds nothing back. Watches stay one event a
-//! line, and documents that clients remember by a hash stay as they were hashed.
+//! Works on the bytes as they leave, whatever made them, and holds nothing back. Watches stay one
+//! event a line, and documents that clients remember by a hash stay as they were hashed.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, ACCEPT, CONTENT_LENGTH, USER_AGENT};

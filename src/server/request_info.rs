@@ -45,7 +45,8 @@ impl Verb {
     }
 }
 
-/// A path below `/apis/{group}/{version}/`, or `/api/{version}/` of the core group. Empty strings stand for what is not there.
+/// A path below `/apis/{group}/{version}/`, or `/api/{version}/` of the core group. Empty strings
+/// stand for what is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath {
     pub verb: Verb,
@@ -56,7 +57,8 @@ pub struct ResourcePath {
     /// Of the path.
     pub name: String,
     pub subresource: String,
-    /// The one name that a field selector leaves of a collection: what authorization looks at (SE5).
+    /// The one name that a field selector leaves of a collection: what authorization looks at
+    /// (SE5).
     pub selected_name: String,
 }
 

@@ -1,7 +1,8 @@
 //! Answers: statuses, documents, objects.
 //!
-//! *Invariant:* every error leaves as a `Status` (ER26), but for the two that upstream sends as text: the
-//! 404 of a path that leads nowhere (VB9) and the probes. Objects are never parsed to be sent as JSON.
+//! *Invariant:* every error leaves as a `Status` (ER26), but for the two that upstream sends as
+//! text: the 404 of a path that leads nowhere (VB9) and the probes. Objects are never parsed to be
+//! sent as JSON.
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};

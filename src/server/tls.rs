@@ -1,7 +1,8 @@
 //! TLS: the serving certificate, and a client's certificate asked for but not demanded.
 //!
-//! *Invariant:* a certificate that proves nobody is no reason to end the handshake: it becomes a 401 that
-//! the client can read (AN1). The handshake only makes sure that the client holds the key of what it shows.
+//! *Invariant:* a certificate that proves nobody is no reason to end the handshake: it becomes a
+//! 401 that the client can read (AN1). The handshake only makes sure that the client holds the key
+//! of what it shows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
-/// What the server shows, and whose certificates it asks for. Clones share it: a renewal counts for every
-/// connection made from then on, and open ones go on (AN12).
+/// What the server shows, and whose certificates it asks for. Clones share it: a renewal counts for
+/// every connection made from then on, and open ones go on (AN12).
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,
@@ -32,8 +33,8 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// `certificate` is a PEM chain, leaf first; `key` its PEM key. `subjects` are the names (DER) of the CAs
-    /// whose certificates clients are asked for.
+    /// `certificate` is a PEM chain, leaf first; `key` its PEM key. `subjects` are the names (DER)
+    /// of the CAs whose certificates clients are asked for.
     pub fn new(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Tls, TlsError> {
         Ok(Tls { config: Arc::new(ArcSwap::new(config(certificate, key, subjects)?)) })
     }

@@ -1,10 +1,11 @@
 //! What a handler leaves of a body that it refused before it read it to the end.
 //!
-//! Over HTTP/1.1 the connection cannot be used again with the rest of a body in it, and is closed; a client
-//! that is still sending then finds a broken connection in place of its answer. So the rest is read and
-//! thrown away before the answer is sent, within bounds of size and time. The bound of size is well above the
-//! largest body that is taken: whoever sends what would have been read, or somewhat more, finds the answer.
-//! Absent: bodies that wait for a `100 Continue`, which were never sent.
+//! Over HTTP/1.1 the connection cannot be used again with the rest of a body in it, and is closed;
+//! a client that is still sending then finds a broken connection in place of its answer. So the
+//! rest is read and thrown away before the answer is sent, within bounds of size and time. The
+//! bound of size is well above the largest body that is taken: whoever sends what would have been
+//! read, or somewhat more, finds the answer. Absent: bodies that wait for a `100 Continue`, which
+//! were never sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

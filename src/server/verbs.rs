@@ -1,4 +1,5 @@
-//! The verbs of a kind over HTTP: options and body in, the registry's answer out, in the form asked for.
+//! The verbs of a kind over HTTP: options and body in, the registry's answer out, in the form asked
+//! for.
 //!
 //! What can be refused without reading the body is refused first: the form of the answer, then the
 //! options, then the media type, then the body.
@@ -86,7 +87,8 @@ impl Call<'_> {
         self.write(Verb::Patch(read), body, options, accepted).await
     }
 
-    /// Server-side apply. Whoever applies what is not there creates it, and must be allowed to (PA14).
+    /// Server-side apply. Whoever applies what is not there creates it, and must be allowed to
+    /// (PA14).
     async fn apply(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = WriteOptions::from_query("PatchOptions", self.query)?;

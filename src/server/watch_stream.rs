@@ -1,9 +1,9 @@
 //! A watch as a body: one JSON object a line, for as long as the client stays (1.8).
 //!
-//! *Invariants:* the head of the answer leaves at once, with or without events (WA1); nothing is compressed,
-//! and no event is held back (WA23) but for a beat of the cache (`Cache::follow`); a shutdown ends the body cleanly (SH1).
-//! Events that are ready together leave together. What a slow client has not fetched is not made: it loses
-//! its place in the registry instead (WA17).
+//! *Invariants:* the head of the answer leaves at once, with or without events (WA1); nothing is
+//! compressed, and no event is held back (WA23) but for a beat of the cache (`Cache::follow`); a
+//! shutdown ends the body cleanly (SH1). Events that are ready together leave together. What a slow
+//! client has not fetched is not made: it loses its place in the registry instead (WA17).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
             size += event.size() + WORDS_BYTES;
             events.push(event);
         }
-        // One place for all of them, which need not be copied to a larger one. What is not sent whole is much shorter.
+        // One place for all of them, which need not be copied to a larger one. What is not sent
+        // whole is much shorter.
         let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
         events.iter().for_each(|event| lines.write(&mut piece, event));
         lines.sent.left(events.len() as u64, piece.len() as u64);

@@ -1,7 +1,8 @@
 //! A write that was read off the wire: decoded and admitted where it holds up nobody.
 //!
-//! A body of megabytes takes tens of milliseconds, in which a thread that serves would answer nobody else. Such work is
-//! done on a thread of its own. Small writes, which nearly all are, stay where they are.
+//! A body of megabytes takes tens of milliseconds, in which a thread that serves would answer
+//! nobody else. Such work is done on a thread of its own. Small writes, which nearly all are, stay
+//! where they are.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
@@ -16,7 +17,8 @@ use crate::registry::{Caller, MayCreate, Registry, Remarks, Target, Written};
 
 /// Bodies and stored objects up to this size are dealt with in a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// How much of a body that cannot be read is shown to its sender (VB18), and of one that lacks its kind (VB15).
+/// How much of a body that cannot be read is shown to its sender (VB18), and of one that lacks its
+/// kind (VB15).
 const SHOWN_BYTES_MAX: usize = 30;
 const KINDLESS_CHARS_MAX: usize = 1024;
 
@@ -43,7 +45,8 @@ pub enum Form {
 }
 
 impl Write {
-    /// None from an apply alone: there is nothing to apply to, and the caller has to be asked about creating it.
+    /// None from an apply alone: there is nothing to apply to, and the caller has to be asked about
+    /// creating it.
     pub async fn carry_out(
         self,
         registry: &Arc<Registry>,

@@ -18,7 +18,8 @@ impl Heads {
         Heads { last, newest: states.iter().map(|state| (state.key.clone(), state.revision)).collect() }
     }
 
-    /// Each revision must be the next one, and each change must replace the newest state of its key.
+    /// Each revision must be the next one, and each change must replace the newest state of its
+    /// key.
     pub fn check(&self, changes: &[Change]) -> Result<(), Error> {
         let mut last = self.last;
         let mut pending: HashMap<&Key, Revision> = HashMap::new();

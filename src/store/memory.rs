@@ -1,5 +1,5 @@
-//! The reference back end: what every other one must do, in the fewest words. Durable for as long as the
-//! process lives; for tests, and for trying things (`memory:`).
+//! The reference back end: what every other one must do, in the fewest words. Durable for as long
+//! as the process lives; for tests, and for trying things (`memory:`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};

@@ -1,5 +1,5 @@
-//! Objects by key, changes by revision: one append-only log, of which the newest row of a key is its
-//! state (design.md §3). The store knows no kind and no HTTP.
+//! Objects by key, changes by revision: one append-only log, of which the newest row of a key is
+//! its state (design.md §3). The store knows no kind and no HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ pub struct Change {
     pub revision: Revision,
     pub key: Key,
     pub operation: Operation,
-    /// Revision of the `Create` that this object began with; a key that is deleted and created again
-    /// begins anew.
+    /// Revision of the `Create` that this object began with; a key that is deleted and created
+    /// again begins anew.
     pub created: Revision,
     /// Revision of the row that this one replaces; zero for a `Create`.
     pub previous: Revision,
-    /// Milliseconds since 1970, UTC, and never less than in the change before. For compaction by age and
-    /// for people; nothing decides by it.
+    /// Milliseconds since 1970, UTC, and never less than in the change before. For compaction by
+    /// age and for people; nothing decides by it.
     pub time_ms: i64,
-    /// The object after the change, with `metadata.resourceVersion` equal to `revision`. For a `Delete`
-    /// its last state, with the revision of the deletion (WA7).
+    /// The object after the change, with `metadata.resourceVersion` equal to `revision`. For a
+    /// `Delete` its last state, with the revision of the deletion (WA7).
     pub object: Bytes,
 }
 
@@ -65,16 +65,17 @@ pub struct Span {
 pub struct Bounds {
     /// Of the newest change; zero in an empty store.
     pub last: Revision,
-    /// Of the changes up to here only those may be left that were the state of a key at this revision:
-    /// what it takes to tell the state then and at every later revision. `changes` from an earlier
-    /// revision is `Error::Compacted`.
+    /// Of the changes up to here only those may be left that were the state of a key at this
+    /// revision: what it takes to tell the state then and at every later revision. `changes` from
+    /// an earlier revision is `Error::Compacted`.
     pub compacted: Revision,
 }
 
 /// Why the store did not do it. Closed: driver codes are read in one place per back end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A row's `previous` is not the newest revision of its key, or its revision is not the next one.
+    /// A row's `previous` is not the newest revision of its key, or its revision is not the next
+    /// one.
     #[error("{key} was changed by another writer")]
     Conflict { key: Key },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
@@ -96,7 +97,8 @@ pub enum Error {
     },
 }
 
-/// A log. One process writes to it, through one writer (`watch::Writer`), which numbers the changes.
+/// A log. One process writes to it, through one writer (`watch::Writer`), which numbers the
+/// changes.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The newest row of a key, unless that is a `Delete`.
@@ -105,30 +107,31 @@ pub trait Store: Send + Sync + 'static {
     /// The newest row of each live key, in key order; of all kinds where `resource` is `None`.
     async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error>;
 
-    /// Appends all of `changes` or none, and returns when they are durable. Their revisions must follow
-    /// the last one without a gap, and each `previous` must be the newest revision of its key, else
-    /// `Error::Conflict` and nothing is stored. A key may occur several times.
+    /// Appends all of `changes` or none, and returns when they are durable. Their revisions must
+    /// follow the last one without a gap, and each `previous` must be the newest revision of its
+    /// key, else `Error::Conflict` and nothing is stored. A key may occur several times.
     async fn commit(&self, changes: &[Change]) -> Result<(), Error>;
 
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
-    /// The changes of one kind in a stretch of the log, oldest first, at most `limit` of them: the past as
-    /// its watchers would have seen it. Never holds up a commit.
+    /// The changes of one kind in a stretch of the log, oldest first, at most `limit` of them: the
+    /// past as its watchers would have seen it. Never holds up a commit.
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
 
     /// The rows of these revisions as far as they are still there, oldest first.
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;
 
-    /// Forgets what was no longer the state of a key at `through`, and returns whether there is more to
-    /// do: one call looks at no more than `limit` changes, so that it never holds up a commit for long.
-    /// The newest row of a live key always stays. `bounds().compacted` moves first, so a crash in
-    /// between leaves rows, never a silent gap.
+    /// Forgets what was no longer the state of a key at `through`, and returns whether there is
+    /// more to do: one call looks at no more than `limit` changes, so that it never holds up a
+    /// commit for long. The newest row of a live key always stays. `bounds().compacted` moves
+    /// first, so a crash in between leaves rows, never a silent gap.
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
     async fn bounds(&self) -> Result<Bounds, Error>;
 
-    /// Whether changes could be stored now: found out by making something durable that is no change.
+    /// Whether changes could be stored now: found out by making something durable that is no
+    /// change.
     async fn probe(&self) -> Result<(), Error>;
 
     /// The newest revision whose change is older than `time_ms`; zero if there is none.

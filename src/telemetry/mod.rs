@@ -1,5 +1,5 @@
-//! Where log lines go: standard error, as text or as JSON lines. Standard output belongs to results. And where
-//! spans go, if anywhere: to an OpenTelemetry collector (`otlp`).
+//! Where log lines go: standard error, as text or as JSON lines. Standard output belongs to
+//! results. And where spans go, if anywhere: to an OpenTelemetry collector (`otlp`).
 
 mod otlp;
 
@@ -34,7 +34,8 @@ pub fn start(format: LogFormat, detail: Detail) {
         .with_env_filter(filter(detail))
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
-    // A second start (several servers in one test process) finds the first one in place, which is fine.
+    // A second start (several servers in one test process) finds the first one in place, which is
+    // fine.
     let _already_started = match format {
         LogFormat::Text => lines.with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
@@ -55,7 +56,8 @@ pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Re
     Ok(exporter)
 }
 
-/// An error with what caused it, in one line. What an error says of its cause by itself is not said again.
+/// An error with what caused it, in one line. What an error says of its cause by itself is not said
+/// again.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut next = error.source();
@@ -76,8 +78,9 @@ fn filter(detail: Detail) -> EnvFilter {
         Detail::Verbosity(verbosity @ (2 | 3)) => ("debug", verbosity),
         Detail::Verbosity(verbosity) => ("trace", verbosity),
     };
-    // The libraries below us log per connection and per statement; ask for them with a high -v only. Calls of the host
-    // cluster that fail are told by whoever made them, with what that means.
+    // The libraries below us log per connection and per statement; ask for them with a high -v
+    // only. Calls of the host cluster that fail are told by whoever made them, with what that
+    // means.
     let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off" };
     EnvFilter::new(format!("{others},ballast={level}"))
 }

@@ -1,8 +1,9 @@
-//! Spans for an OpenTelemetry collector, over HTTP (OTLP, protobuf): one for each request, which goes on with the
-//! caller's trace, one for each batch of a worker, one for each transaction of the store.
+//! Spans for an OpenTelemetry collector, over HTTP (OTLP, protobuf): one for each request, which
+//! goes on with the caller's trace, one for each batch of a worker, one for each transaction of the
+//! store.
 //!
-//! *Invariant:* nobody waits for the collector. Spans wait in a bounded queue that a thread of its own empties;
-//! what finds no room is dropped, and what cannot be delivered is counted.
+//! *Invariant:* nobody waits for the collector. Spans wait in a bounded queue that a thread of its
+//! own empties; what finds no room is dropped, and what cannot be delivered is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +131,8 @@ pub fn follow(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// The way to the collector. The queue's thread has no runtime, so the requests run on the server's.
+/// The way to the collector. The queue's thread has no runtime, so the requests run on the
+/// server's.
 #[derive(Debug)]
 struct Delivery {
     client: HyperClient<HttpsConnector<HttpConnector>>,

@@ -1,9 +1,10 @@
-//! The past that the windows have forgotten, read from the log page by page until a window takes over: how
-//! a watch goes on that was away for long, or over a restart.
+//! The past that the windows have forgotten, read from the log page by page until a window takes
+//! over: how a watch goes on that was away for long, or over a restart.
 //!
-//! *Invariants.* It tells what a subscriber would have told, and nothing that is not in the view yet. It
-//! holds one page, of about as many bytes as the limits say, and pages are read by one connection that
-//! nobody else waits for. Losing the future of `next` loses no event: what is being read is kept.
+//! *Invariants.* It tells what a subscriber would have told, and nothing that is not in the view
+//! yet. It holds one page, of about as many bytes as the limits say, and pages are read by one
+//! connection that nobody else waits for. Losing the future of `next` loses no event: what is being
+//! read is kept.
 
 use std::io;
 use std::sync::Arc;
@@ -90,7 +91,8 @@ impl Backlog {
         Ok(events)
     }
 
-    /// In a task of its own: a connection that is left in the middle of a query has to be made anew.
+    /// In a task of its own: a connection that is left in the middle of a query has to be made
+    /// anew.
     fn read(&self) -> Reading {
         let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));

@@ -25,7 +25,8 @@ struct Shared {
     past: RwLock<Past>,
     /// The newest view's revision, told after the view and the events are there.
     tip: watch::Sender<Revision>,
-    /// For the past beyond the windows, and for nothing else. The writer has it, and it goes with the writer.
+    /// For the past beyond the windows, and for nothing else. The writer has it, and it goes with
+    /// the writer.
     store: Weak<dyn Store>,
     limits: Limits,
 }
@@ -64,8 +65,8 @@ impl Cache {
         self.shared.newest.load_full()
     }
 
-    /// The exact state at a past revision, as long as the windows reach back to it. A revision that is
-    /// still to come is answered with the newest state; wait with `reached` first.
+    /// The exact state at a past revision, as long as the windows reach back to it. A revision that
+    /// is still to come is answered with the newest state; wait with `reached` first.
     pub fn view_at(&self, revision: Revision) -> Result<Arc<View>, Expired> {
         let newest = self.view();
         if revision >= newest.revision {
@@ -100,8 +101,8 @@ impl Cache {
         let _ = tip.wait_for(|&tip| tip >= revision).await;
     }
 
-    /// A cursor that gives everything of interest after a revision, which may also be still to come. It is woken by
-    /// every commit of interest.
+    /// A cursor that gives everything of interest after a revision, which may also be still to
+    /// come. It is woken by every commit of interest.
     pub fn subscribe(&self, interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
         let feeds = match &interest {
             Interest::All => vec![self.shared.tip.subscribe()],
@@ -115,8 +116,8 @@ impl Cache {
         Ok(subscriber)
     }
 
-    /// As `subscribe`, for one kind of which there may be thousands of watchers: all are woken together, for several
-    /// commits where these follow soon (`beat`).
+    /// As `subscribe`, for one kind of which there may be thousands of watchers: all are woken
+    /// together, for several commits where these follow soon (`beat`).
     pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
         let feed = self.write().kind(resource).beaten.subscribe();
         let subscriber = Subscriber::new(self.clone(), Interest::Kinds(vec![resource]), after, vec![feed]);

@@ -1,4 +1,5 @@
-//! Forgets the old part of the log, by age and by count, in slices between which writes get their turn.
+//! Forgets the old part of the log, by age and by count, in slices between which writes get their
+//! turn.
 
 use std::convert::Infallible;
 use std::sync::Arc;

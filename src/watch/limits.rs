@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Calls of `Writer::commit` that may wait; the next one is `WriteError::Busy`.
     pub queue_calls_max: usize,
-    /// Bytes of objects that the waiting calls may hold together. A single call of any size is taken
-    /// when nothing else waits.
+    /// Bytes of objects that the waiting calls may hold together. A single call of any size is
+    /// taken when nothing else waits.
     pub queue_bytes_max: usize,
     /// A transaction is closed once it has this many rows. Never splits a call.
     pub group_rows_max: usize,

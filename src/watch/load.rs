@@ -1,5 +1,5 @@
-//! Start-up: the newest row of each key becomes the view, the end of the log becomes the windows, so that
-//! watches resume where they were before the restart.
+//! Start-up: the newest row of each key becomes the view, the end of the log becomes the windows,
+//! so that watches resume where they were before the restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -42,8 +42,9 @@ pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limit
     Ok(Loaded { cache, time_ms })
 }
 
-/// The end of the log in pages, as much of it as a window may hold, and the revision it begins after. All
-/// kinds share the bounds of one here: after a restart the past may be shorter, never wrong.
+/// The end of the log in pages, as much of it as a window may hold, and the revision it begins
+/// after. All kinds share the bounds of one here: after a restart the past may be shorter, never
+/// wrong.
 async fn recent(
     store: &dyn Store,
     bounds: Bounds,

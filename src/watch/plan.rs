@@ -1,5 +1,5 @@
-//! What a group of waiting calls comes to: which writes are accepted, with which revisions, and the view
-//! that results. Pure; nothing of it is real until the store has committed the changes.
+//! What a group of waiting calls comes to: which writes are accepted, with which revisions, and the
+//! view that results. Pure; nothing of it is real until the store has committed the changes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A cursor into the windows, and a way to be woken. It holds no events: who reads slowly costs nothing,
-//! until its place is forgotten and it has to list again.
+//! A cursor into the windows, and a way to be woken. It holds no events: who reads slowly costs
+//! nothing, until its place is forgotten and it has to list again.
 
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ impl Subscriber {
         Subscriber { cache, interest, cursor: after, caught_up: false, feeds }
     }
 
-    /// All events after the last one given, oldest first and never none; a long backlog comes in parts.
-    /// An error means that this subscriber was too slow and must list again. Losing the future loses no
-    /// event.
+    /// All events after the last one given, oldest first and never none; a long backlog comes in
+    /// parts. An error means that this subscriber was too slow and must list again. Losing the
+    /// future loses no event.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
             if self.caught_up {

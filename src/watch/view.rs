@@ -60,8 +60,8 @@ impl View {
         self.range(resource, start, namespace)
     }
 
-    /// Objects whose names begin with `prefix`, in key order: what is kept under an owner's name. The namespace of
-    /// cluster-scoped ones is empty.
+    /// Objects whose names begin with `prefix`, in key order: what is kept under an owner's name.
+    /// The namespace of cluster-scoped ones is empty.
     pub fn list_prefixed<'a>(
         &'a self,
         resource: GroupResource,

@@ -1,7 +1,8 @@
 //! The recent past of each kind: a bounded queue of events, oldest first.
 //!
-//! Each kind has its own bounds, so a busy kind never shortens the memory of a quiet one. What a kind has
-//! forgotten ends at its `floor`: whoever has seen everything up to there has missed nothing.
+//! Each kind has its own bounds, so a busy kind never shortens the memory of a quiet one. What a
+//! kind has forgotten ends at its `floor`: whoever has seen everything up to there has missed
+//! nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ pub struct Expired {
 #[derive(Debug)]
 pub(super) struct Window {
     events: VecDeque<Arc<Event>>,
-    /// Of the objects in `events`, each counted for itself: more than is held where they are shared.
+    /// Of the objects in `events`, each counted for itself: more than is held where they are
+    /// shared.
     bytes: usize,
     floor: Revision,
 }

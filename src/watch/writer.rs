@@ -1,9 +1,9 @@
-//! The one writer: numbers the changes, commits those that wait as one transaction, makes them visible,
-//! and only then answers.
+//! The one writer: numbers the changes, commits those that wait as one transaction, makes them
+//! visible, and only then answers.
 //!
-//! *Invariants.* Revisions are gapless: the counter is the newest view's revision and moves only with it.
-//! A call is never split over two transactions. A store that fails costs the calls of that group; the
-//! next group tries anew, so writing resumes by itself when the disk has space again.
+//! *Invariants.* Revisions are gapless: the counter is the newest view's revision and moves only
+//! with it. A call is never split over two transactions. A store that fails costs the calls of that
+//! group; the next group tries anew, so writing resumes by itself when the disk has space again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ pub enum Rejected {
 pub enum WriteError {
     #[error("too many writes are waiting")]
     Busy,
-    /// The store failed. Nothing was acknowledged; in rare cases (the disk failed while it said yes)
-    /// the write appears later all the same.
+    /// The store failed. Nothing was acknowledged; in rare cases (the disk failed while it said
+    /// yes) the write appears later all the same.
     #[error("nothing can be written now")]
     Unavailable(#[source] Arc<store::Error>),
     /// The fence that the call came with does not hold any more. Nothing of it was stored.
@@ -118,9 +118,9 @@ struct Caller {
 type Answer = Result<Vec<Outcome>, WriteError>;
 
 impl Writer {
-    /// Writes all that is accepted of `writes` in one transaction, and returns when it is durable and in
-    /// the newest view. Outcomes are in the order of `writes`; a later write of the call sees the earlier
-    /// ones. Dropping the future does not take the writes back.
+    /// Writes all that is accepted of `writes` in one transaction, and returns when it is durable
+    /// and in the newest view. Outcomes are in the order of `writes`; a later write of the call
+    /// sees the earlier ones. Dropping the future does not take the writes back.
     pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Outcome>, WriteError> {
         self.commit_behind(None, writes, atomicity).await
     }
@@ -162,8 +162,8 @@ pub(super) fn start(
     let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms };
     let run = async move {
         tokio::select! {
-            // The beat after the turn that it follows: it needs no wake-up of its own, and on one thread nobody
-            // sees a write acknowledged of which the followers were not told.
+            // The beat after the turn that it follows: it needs no wake-up of its own, and on one
+            // thread nobody sees a write acknowledged of which the followers were not told.
             biased;
             ended = turn.run() => ended,
             never = compaction => match never {},
@@ -203,8 +203,8 @@ impl Turn {
         Ok(())
     }
 
-    /// What waits, up to the bounds. While one group is on its way to the disk the next one gathers, so
-    /// groups grow with the load and a lone call waits for nobody.
+    /// What waits, up to the bounds. While one group is on its way to the disk the next one
+    /// gathers, so groups grow with the load and a lone call waits for nobody.
     fn gather(&mut self, first: Call) -> Vec<Call> {
         let (mut rows, mut bytes) = (first.writes.len(), first.bytes);
         let mut calls = vec![first];
@@ -265,8 +265,8 @@ impl Turn {
         }
     }
 
-    /// A commit that failed may have become durable all the same. Going on without knowing could give a
-    /// revision twice.
+    /// A commit that failed may have become durable all the same. Going on without knowing could
+    /// give a revision twice.
     async fn settle(&mut self, group: Group) -> Result<Fate, store::Error> {
         let last = match self.store.bounds().await {
             Ok(bounds) => bounds.last,

@@ -1,13 +1,15 @@
-//! What every background loop shares: a keyed queue, a run loop over it, and a set of loops that ends
-//! together.
+//! What every background loop shares: a keyed queue, a run loop over it, and a set of loops that
+//! ends together.
 //!
-//! A loop is level-triggered. Events only say which keys to look at again; what is done is decided from
-//! the newest view, so a missed, doubled or late event does no harm, and a restart begins by looking at
-//! everything. Time comes from a `Clock`: the same loop runs under `ManualClock` in stories, turn by turn
-//! (`Runner::turn`), and against the wall clock in the server (`Runner::run`).
+//! A loop is level-triggered. Events only say which keys to look at again; what is done is decided
+//! from the newest view, so a missed, doubled or late event does no harm, and a restart begins by
+//! looking at everything. Time comes from a `Clock`: the same loop runs under `ManualClock` in
+//! stories, turn by turn (`Runner::turn`), and against the wall clock in the server
+//! (`Runner::run`).
 //!
-//! Deliberately absent: leader election (one process owns the store) and restarting a loop that died. A
-//! loop dies only by a fault of ours; `Workers::died` tells the server, which ends and is started anew.
+//! Deliberately absent: leader election (one process owns the store) and restarting a loop that
+//! died. A loop dies only by a fault of ours; `Workers::died` tells the server, which ends and is
+//! started anew.
 
 mod failure;
 mod queue;
@@ -32,14 +34,15 @@ pub trait Work: Send + 'static {
     /// The kinds whose changes it wants to notice.
     fn interest(&self) -> Vec<GroupResource>;
 
-    /// Marks everything that may have work in it: at start, and after events were missed. What is in
-    /// the queue already may stay.
+    /// Marks everything that may have work in it: at start, and after events were missed. What is
+    /// in the queue already may stay.
     fn list(&mut self, view: &View, queue: &mut Queue);
 
     /// Marks what this change makes worth a look. Must be quick: it runs between two awaits.
     fn notice(&mut self, event: &Event, queue: &mut Queue);
 
-    /// Begins work on these keys, at most `batch` of them. What is noticed meanwhile goes to the queue.
+    /// Begins work on these keys, at most `batch` of them. What is noticed meanwhile goes to the
+    /// queue.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked>;
 
     /// The most keys that `begin` is given at once.
@@ -66,7 +69,8 @@ pub struct Worked {
 pub struct Outcome {
     pub key: Key,
     pub next: Next,
-    /// The newest revision of the key's object that the work knew or wrote: events up to it are echoes.
+    /// The newest revision of the key's object that the work knew or wrote: events up to it are
+    /// echoes.
     pub seen: Option<Revision>,
 }
 

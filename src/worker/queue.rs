@@ -1,12 +1,14 @@
-//! The keyed queue of a background loop: which keys are ready, in work, waiting for a time, or parked.
+//! The keyed queue of a background loop: which keys are ready, in work, waiting for a time, or
+//! parked.
 //!
-//! Invariants: a key has one entry however often it is marked; a key in work is never handed out a second
-//! time, and a mark that comes meanwhile makes it ready again when the work ends; higher priority goes
-//! first, then whoever became ready first. Pure: the time is told with `tick`, so that a manual clock
-//! drives it.
+//! Invariants: a key has one entry however often it is marked; a key in work is never handed out a
+//! second time, and a mark that comes meanwhile makes it ready again when the work ends; higher
+//! priority goes first, then whoever became ready first. Pure: the time is told with `tick`, so
+//! that a manual clock drives it.
 //!
-//! Time in here never goes backwards. A wall clock that steps back delays nothing by more than the step
-//! hides, and one that steps forward fires early: whoever waits for an instant looks at the clock again.
+//! Time in here never goes backwards. A wall clock that steps back delays nothing by more than the
+//! step hides, and one that steps forward fires early: whoever waits for an instant looks at the
+//! clock again.
 //!
 //! Deliberately absent: any bound. Keys name stored objects, so the store bounds the queue.
 
@@ -110,7 +112,8 @@ impl Queue {
         self.mark_as(key, priority, Marked::Yes);
     }
 
-    /// The object of this key changed at `revision`: work that has seen that revision need not be repeated.
+    /// The object of this key changed at `revision`: work that has seen that revision need not be
+    /// repeated.
     pub fn mark_changed(&mut self, key: Key, priority: i32, revision: Revision) {
         if self.seen.get(&key).is_some_and(|&seen| revision <= seen) {
             return;
@@ -146,8 +149,8 @@ impl Queue {
         }
     }
 
-    /// Makes the parked keys ready that `concerned` says to, each no sooner than its backoff allows: a fleet that
-    /// reports every second must not turn parking into a busy loop.
+    /// Makes the parked keys ready that `concerned` says to, each no sooner than its backoff
+    /// allows: a fleet that reports every second must not turn parking into a busy loop.
     pub fn wake_parked(&mut self, concerned: impl Fn(&Key) -> bool) {
         let woken: Vec<Key> = self.parked.iter().filter(|key| concerned(key)).cloned().collect();
         for key in woken {
@@ -191,7 +194,8 @@ impl Queue {
         taken
     }
 
-    /// Ends the work on a key. `seen` is the newest revision of its object that the work knew or wrote.
+    /// Ends the work on a key. `seen` is the newest revision of its object that the work knew or
+    /// wrote.
     pub fn finish(&mut self, key: &Key, next: Next, seen: Option<Revision>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let State::Working { marked, woken } = entry.state else { return };

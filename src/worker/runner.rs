@@ -1,8 +1,8 @@
 //! The loop itself: notice what changed, work on what is ready, sleep until something is due.
 //!
-//! Invariants: events are noticed while batches are in work, so a slow commit does not push the loop out
-//! of the watch window; a loop that did fall out of it lists anew; shutdown lets the batches in work end
-//! and begins no other.
+//! Invariants: events are noticed while batches are in work, so a slow commit does not push the
+//! loop out of the watch window; a loop that did fall out of it lists anew; shutdown lets the
+//! batches in work end and begins no other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use crate::k8s::Key;
 use crate::metrics;
 use crate::watch::{Cache, Event, Expired, Interest, Subscriber};
 
-/// While something is due later, the clock is read at least this often: it may have been set forward.
+/// While something is due later, the clock is read at least this often: it may have been set
+/// forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
 /// A batch in work: the keys it was given, to put back should it forget one, and what came of it.
@@ -75,8 +76,8 @@ impl Runner {
         }
     }
 
-    /// One turn that waits for no event and no time: notices what happened, begins what is ready and
-    /// ends one batch. Answers whether there was anything to do.
+    /// One turn that waits for no event and no time: notices what happened, begins what is ready
+    /// and ends one batch. Answers whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.notice_all();
         self.queue.tick(self.clock.now_ms());

@@ -10,8 +10,8 @@ use super::{Runner, Work};
 use crate::clock::Clock;
 use crate::watch::Cache;
 
-/// How long shutdown waits for the batches in work. They are bounded, and what is cut off here was not
-/// acknowledged to anybody: the next start does it again.
+/// How long shutdown waits for the batches in work. They are bounded, and what is cut off here was
+/// not acknowledged to anybody: the next start does it again.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
 /// A loop ended though nobody asked it to.
@@ -38,8 +38,8 @@ impl Workers {
         self.tasks.spawn(runner.run(self.shutdown.clone()));
     }
 
-    /// Resolves when a loop has ended before shutdown was asked for, which is a fault of ours: end the
-    /// process rather than serve an API that nothing acts on. Never resolves otherwise.
+    /// Resolves when a loop has ended before shutdown was asked for, which is a fault of ours: end
+    /// the process rather than serve an API that nothing acts on. Never resolves otherwise.
     pub async fn died(&mut self) -> Died {
         loop {
             match self.tasks.join_next().await {

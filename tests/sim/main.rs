@@ -1,5 +1,6 @@
-//! `cargo sim -- --seed N --steps M [--seeds K]`: the seeded simulation of the tests, with other seeds and
-//! longer lives. Exit status 1, and each life in which something is wrong on standard error.
+//! `cargo sim -- --seed N --steps M [--seeds K]`: the seeded simulation of the tests, with other
+//! seeds and longer lives. Exit status 1, and each life in which something is wrong on standard
+//! error.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 

@@ -1,5 +1,6 @@
-//! Every field of upstream's kinds is in our schema, with its type and its bounds, and survives a round
-//! trip through the typed form. `tests/data/karmada.tsv` was generated from upstream's definitions.
+//! Every field of upstream's kinds is in our schema, with its type and its bounds, and survives a
+//! round trip through the typed form. `tests/data/karmada.tsv` was generated from upstream's
+//! definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,8 +136,8 @@ fn an_object_with_every_field_set_survives_the_typed_form() {
     check_full_objects(&kinds(), typed);
 }
 
-/// An object with every field set needs no pruning and no default, is valid, and is itself again after
-/// `typed` has sent it through the type of its kind.
+/// An object with every field set needs no pruning and no default, is valid, and is itself again
+/// after `typed` has sent it through the type of its kind.
 pub fn check_full_objects(kinds: &Kinds, typed: fn(&str, &Value) -> Value) {
     for kind in kinds.rows().iter().filter(|kind| kind.is_stored_version()) {
         let mut full = full_object(kind);

@@ -1,4 +1,5 @@
-//! The Fleet family's kinds against upstream's table: `tests/data/fleet.tsv` was generated from its definitions.
+//! The Fleet family's kinds against upstream's table: `tests/data/fleet.tsv` was generated from its
+//! definitions.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +44,8 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
 fn there_is_no_field_that_upstream_has_not() {
     let table: BTreeSet<(&str, &str)> = rows(TABLE).map(|row| (row.kind, row.path)).collect();
     let is_known = |kind: &str, path: &str| {
-        // Namespaced kinds have the fields of their cluster-scoped siblings, which the table is about.
+        // Namespaced kinds have the fields of their cluster-scoped siblings, which the table is
+        // about.
         table.contains(&(kind, path)) || table.contains(&(format!("Cluster{kind}").as_str(), path))
     };
     let mut strangers = Vec::new();

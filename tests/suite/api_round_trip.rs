@@ -1,8 +1,9 @@
-//! Every field of every stored kind survives POST, PUT /status and GET, in every version that the kind is served in.
+//! Every field of every stored kind survives POST, PUT /status and GET, in every version that the
+//! kind is served in.
 //!
-//! The objects are made from the schemas, so a new field is covered by being there. Fields that exclude one
-//! another are set in turn: `variants` holds what makes an object admissible, and a check that all of them
-//! together still set everything.
+//! The objects are made from the schemas, so a new field is covered by being there. Fields that
+//! exclude one another are set in turn: `variants` holds what makes an object admissible, and a
+//! check that all of them together still set everything.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What makes no sense, contradicts itself, or is larger than anything: a decision with a reason, in both profiles, and
-//! never a panic or a number that wrapped around.
+//! What makes no sense, contradicts itself, or is larger than anything: a decision with a reason,
+//! in both profiles, and never a panic or a number that wrapped around.
 
 use ballast::cli::simulate::{Case, Malformed, Options, Output, answer};
 use ballast::engine::karmada::Rules;

@@ -1,7 +1,8 @@
-//! The entries of `fuzz/` on the toolchain that builds everything else: every input that is kept in `tests/corpus`, kept
-//! inputs changed a little, and some made up at random. `FUZZ_SECONDS=60 cargo test --test suite fuzz` goes on for so
-//! long, and with `FUZZ_SEED=7` beside it on other inputs. libFuzzer, where it is installed, searches further (see
-//! `fuzz/Cargo.toml`). What either finds is kept in the corpus.
+//! The entries of `fuzz/` on the toolchain that builds everything else: every input that is kept in
+//! `tests/corpus`, kept inputs changed a little, and some made up at random. `FUZZ_SECONDS=60 cargo
+//! test --test suite fuzz` goes on for so long, and with `FUZZ_SEED=7` beside it on other inputs.
+//! libFuzzer, where it is installed, searches further (see `fuzz/Cargo.toml`). What either finds is
+//! kept in the corpus.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +22,8 @@ use entries::{ENTRIES, Entry};
 const RANDOM_INPUTS: u32 = 600;
 /// Kept inputs changed for each entry where no time is given.
 const CHANGED_INPUTS: u32 = 600;
-/// How they are changed where no seed is given: the same in every run, so that a red run is the fault of the change.
+/// How they are changed where no seed is given: the same in every run, so that a red run is the
+/// fault of the change.
 const SEED: u64 = 1;
 /// Enough for a fleet and a binding with all their parts.
 const INPUT_BYTES_MAX: usize = 600;

@@ -1,4 +1,5 @@
-//! Whatever people write, the engine answers: recorded cases with random parts replaced by values that make no sense.
+//! Whatever people write, the engine answers: recorded cases with random parts replaced by values
+//! that make no sense.
 
 use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read};
 use ballast::engine::karmada::{Rules, check, decide};

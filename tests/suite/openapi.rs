@@ -1,4 +1,5 @@
-//! The published API: the files in `openapi/` are what the rows say, and what clients need is in them.
+//! The published API: the files in `openapi/` are what the rows say, and what clients need is in
+//! them.
 //!
 //! `UPDATE=1 cargo test openapi` writes the files anew.
 

@@ -1,5 +1,5 @@
-//! Every requirement of the seed documents 000 to 002, and of the Fleet scheduler's, has a test that carries its number: `r87_an_edit_…`. Numbers may
-//! stand anywhere among the words of a name.
+//! Every requirement of the seed documents 000 to 002, and of the Fleet scheduler's, has a test
+//! that carries its number: `r87_an_edit_…`. Numbers may stand anywhere among the words of a name.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! docs/apiserver.md against the tests: every row that must or should hold is observed by a test that carries
-//! its id, or by another that is named, or there is a reason.
+//! docs/apiserver.md against the tests: every row that must or should hold is observed by a test
+//! that carries its id, or by another that is named, or there is a reason.
 
 use std::collections::BTreeSet;
 use std::fs;

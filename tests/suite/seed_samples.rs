@@ -1,5 +1,5 @@
-//! The YAML that the seed documents show, as people copy it: accepted as it is, read as it was meant with a
-//! warning, or refused (mission C3, C15, R125).
+//! The YAML that the seed documents show, as people copy it: accepted as it is, read as it was
+//! meant with a warning, or refused (mission C3, C15, R125).
 
 use ballast::k8s::{Body, FieldValidation};
 use serde_json::{Value, json};

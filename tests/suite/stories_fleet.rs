@@ -1,5 +1,5 @@
-//! A Fleet placement from its creation to its end: memory store, registry, the family's workers, a clock that only the
-//! test moves. What runs on the clusters is played by `agents`.
+//! A Fleet placement from its creation to its end: memory store, registry, the family's workers, a
+//! clock that only the test moves. What runs on the clusters is played by `agents`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -192,7 +192,8 @@ fn placement(policy: Value) -> Value {
     })
 }
 
-/// Two of four clusters: gold ones rather than others, never two more in one region than in another.
+/// Two of four clusters: gold ones rather than others, never two more in one region than in
+/// another.
 async fn two_of_four() -> (World, Key) {
     let mut world = World::new().await;
     for (name, region, tier) in
@@ -240,7 +241,8 @@ async fn r161_a_cycle_is_one_commit() {
     let changes = world.store.changes(Revision::ZERO, usize::MAX).await.unwrap();
     let written: Vec<GroupResource> = changes.iter().map(|change| change.key.resource).collect();
     let first = written.iter().position(|resource| *resource == BINDINGS).unwrap();
-    // The topology constraint made it two cycles; their bindings and the status that reports them are one batch.
+    // The topology constraint made it two cycles; their bindings and the status that reports them
+    // are one batch.
     assert_eq!(written[first..first + 3], [BINDINGS, BINDINGS, POLICIES]);
     assert_eq!(condition(&world.all(POLICIES)[0].1, "Scheduled").unwrap()["status"], "True");
 }
@@ -373,7 +375,8 @@ async fn a_task_that_names_a_placement_has_it_decided_afresh_each_time() {
     let (mut world, _) = left_behind().await;
     let spec = json!({"targetRefResource": [
         {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop"}]});
-    // Two within a second, both before the first is served: neither is lost, each is a stamp of its own.
+    // Two within a second, both before the first is served: neither is lost, each is a stamp of its
+    // own.
     world.task(spec.clone()).await;
     world.task(spec.clone()).await;
     world.settle().await;

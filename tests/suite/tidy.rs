@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each room with the rooms it may import. What is absent is forbidden; `cli` may import everything.
+/// Each room with the rooms it may import. What is absent is forbidden; `cli` may import
+/// everything.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("k8s", &[]),
     ("clock", &["k8s"]),

@@ -1,5 +1,5 @@
-//! Recorded decisions of Karmada's scheduler (tests/vectors/karmada): as they are, with the inputs in another order,
-//! and fed back.
+//! Recorded decisions of Karmada's scheduler (tests/vectors/karmada): as they are, with the inputs
+//! in another order, and fed back.
 
 use std::fs;
 use std::io::Read;
@@ -135,7 +135,8 @@ fn the_order_of_the_inputs_does_not_matter() {
                 shuffle(apis, seed as u64);
             }
         }
-        // The one order that counts: of equal clusters the first keeps its replicas when Aggregated scales down.
+        // The one order that counts: of equal clusters the first keeps its replicas when Aggregated
+        // scales down.
         let preference = &value["binding"]["spec"]["placement"]["replicaScheduling"]["replicaDivisionPreference"];
         if preference != "Aggregated"
             && let Some(Value::Array(targets)) = shuffled.binding.pointer_mut("/spec/clusters")
@@ -147,8 +148,9 @@ fn the_order_of_the_inputs_does_not_matter() {
     });
 }
 
-/// Upstream weighs regions by where the workload is, and Duplicated is decided at every chance: its own answer, fed back,
-/// makes it choose other regions. What was recorded is matched, and so is this.
+/// Upstream weighs regions by where the workload is, and Duplicated is decided at every chance: its
+/// own answer, fed back, makes it choose other regions. What was recorded is matched, and so is
+/// this.
 const RESTLESS: &[&str] = &["spread-031", "spread-088"];
 
 #[test]

@@ -1,5 +1,6 @@
-//! The recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`): every case of every group, through
-//! lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten; none is decided otherwise.
+//! The recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`): every case of every
+//! group, through lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten;
+//! none is decided otherwise.
 
 use std::io::Read;
 use std::path::Path;

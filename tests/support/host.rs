@@ -1,5 +1,5 @@
-//! A stand-in for the host cluster's API server: reviews as it is told, keeps a few objects that can be listed
-//! and watched, remembers what it was asked, and misbehaves on demand.
+//! A stand-in for the host cluster's API server: reviews as it is told, keeps a few objects that
+//! can be listed and watched, remembers what it was asked, and misbehaves on demand.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -269,7 +269,8 @@ fn get(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response
         .filter(|(at, object)| is_item(at) && is_selected(object, query))
         .map(|(_, it)| it)
         .collect();
-    // A name at the end of a path that is not there; collections have no capital, digit or dash at their end.
+    // A name at the end of a path that is not there; collections have no capital, digit or dash at
+    // their end.
     let is_collection = !items.is_empty() || COLLECTIONS.iter().any(|name| path.ends_with(name));
     if !is_collection {
         return failure(404, "NotFound");

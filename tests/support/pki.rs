@@ -24,7 +24,8 @@ impl Ca {
         Ca { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Signs a client's certificate, after `shape` has had its way with it, and leaves it and its key in `folder`.
+    /// Signs a client's certificate, after `shape` has had its way with it, and leaves it and its
+    /// key in `folder`.
     pub fn client(
         &self,
         folder: &Path,

@@ -1,4 +1,5 @@
-//! A bare HTTPS client: sends exactly what a test says, over the protocol it says, and hides nothing.
+//! A bare HTTPS client: sends exactly what a test says, over the protocol it says, and hides
+//! nothing.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The real composition in this process, but for the workers: real TLS on a free port, certificates in a temporary folder.
+//! The real composition in this process, but for the workers: real TLS on a free port, certificates
+//! in a temporary folder.
 
 use std::fs;
 use std::net::SocketAddr;

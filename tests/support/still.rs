@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// While it lives, the timers of this runtime go only when it moves them; connections go on meanwhile.
+/// While it lives, the timers of this runtime go only when it moves them; connections go on
+/// meanwhile.
 pub struct StillTime {
     _held: Sender<()>,
 }
@@ -11,7 +12,8 @@ pub struct StillTime {
 impl StillTime {
     /// For runtimes of one thread.
     pub fn begin() -> StillTime {
-        // A paused runtime that has nothing to do moves its time by itself, unless it waits for a blocking task.
+        // A paused runtime that has nothing to do moves its time by itself, unless it waits for a
+        // blocking task.
         let (held, released) = channel::<()>();
         tokio::task::spawn_blocking(move || released.recv());
         tokio::time::pause();

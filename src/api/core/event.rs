@@ -1,5 +1,5 @@
-//! Event of `core/v1`: something that happened to an object, for people. Kept by the server itself and
-//! deleted after an hour (`events`); clients may write their own.
+//! Event of `core/v1`: something that happened to an object, for people. Kept by the server itself
+//! and deleted after an hour (`events`); clients may write their own.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,8 +1,9 @@
-//! What users ask about themselves: `kubectl auth can-i`, `can-i --list` and `whoami`. Create-only kinds of
-//! `authorization.k8s.io/v1` and `authentication.k8s.io/v1`, answered in their `status`.
+//! What users ask about themselves: `kubectl auth can-i`, `can-i --list` and `whoami`. Create-only
+//! kinds of `authorization.k8s.io/v1` and `authentication.k8s.io/v1`, answered in their `status`.
 //!
-//! *Invariant:* served by a server on its own alone. Behind a host cluster these groups are the host's.
-//! Deliberately absent: reviews of other users, and selectors; nothing here decides by them.
+//! *Invariant:* served by a server on its own alone. Behind a host cluster these groups are the
+//! host's. Deliberately absent: reviews of other users, and selectors; nothing here decides by
+//! them.
 
 mod access;
 mod rules;

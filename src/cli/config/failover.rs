@@ -1,5 +1,5 @@
-//! What `serve` can be told about failing clusters. The flags have the names that Karmada's controller
-//! manager gives them.
+//! What `serve` can be told about failing clusters. The flags have the names that Karmada's
+//! controller manager gives them.
 
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
@@ -43,7 +43,8 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10)]
     pub large_cluster_num_threshold: usize,
 
-    /// How long an evicted workload may go on running where it was, until its replacement is healthy
+    /// How long an evicted workload may go on running where it was, until its replacement is
+    /// healthy
     #[arg(long, env = "BALLAST_GRACEFUL_EVICTION_TIMEOUT", default_value = "10m")]
     pub graceful_eviction_timeout: GoDuration,
 }

@@ -1,4 +1,5 @@
-//! Who is let in and who decides what they may do: flags with the names that extension API servers share.
+//! Who is let in and who decides what they may do: flags with the names that extension API servers
+//! share.
 
 use std::path::PathBuf;
 
@@ -10,11 +11,13 @@ use super::GoDuration;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IdentityArgs {
-    /// CAs (PEM) whose client certificates are let in, instead of the development CA or the host cluster's
+    /// CAs (PEM) whose client certificates are let in, instead of the development CA or the host
+    /// cluster's
     #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
     pub client_ca_file: Option<PathBuf>,
 
-    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster, if any
+    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster,
+    /// if any
     #[arg(long, env = "BALLAST_REQUESTHEADER_CLIENT_CA_FILE")]
     pub requestheader_client_ca_file: Option<PathBuf>,
 
@@ -57,12 +60,13 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_TOKEN_AUTH_FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Give those without a credential the name system:anonymous. Default: only behind a host cluster
+    /// Give those without a credential the name system:anonymous. Default: only behind a host
+    /// cluster
     #[arg(long, env = "BALLAST_ANONYMOUS_AUTH", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub anonymous_auth: Option<bool>,
 
-    /// Who may do what (YAML) on a server on its own. Without it members of system:masters may do everything, and others
-    /// read what is served and ask about themselves
+    /// Who may do what (YAML) on a server on its own. Without it members of system:masters may do
+    /// everything, and others read what is served and ask about themselves
     #[arg(long, env = "BALLAST_AUTHORIZATION_POLICY_FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 
@@ -79,7 +83,8 @@ pub struct IdentityArgs {
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HostArgs {
-    /// Kubeconfig of the host cluster: it reviews tokens and accesses, and says whom front proxies are
+    /// Kubeconfig of the host cluster: it reviews tokens and accesses, and says whom front proxies
+    /// are
     #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -115,7 +120,8 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_HOST_EVENTS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub host_events: bool,
 
-    /// Work only while holding a lease of the host cluster; a replica that does not hold it serves and stands by
+    /// Work only while holding a lease of the host cluster; a replica that does not hold it serves
+    /// and stands by
     #[arg(long, env = "BALLAST_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 

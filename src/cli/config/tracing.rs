@@ -8,7 +8,8 @@ use crate::telemetry::Export;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TracingArgs {
-    /// Send traces to this OpenTelemetry collector (base URL, OTLP over HTTP: `http://collector:4318`)
+    /// Send traces to this OpenTelemetry collector (base URL, OTLP over HTTP:
+    /// `http://collector:4318`)
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
 

@@ -1,5 +1,6 @@
-//! Stand-ins for the agents of the member clusters: they say hello for each cluster, and report the resources of each
-//! binding as applied and available, through the same HTTPS API as real ones would. They apply nothing.
+//! Stand-ins for the agents of the member clusters: they say hello for each cluster, and report the
+//! resources of each binding as applied and available, through the same HTTPS API as real ones
+//! would. They apply nothing.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ impl Drop for Agents {
     }
 }
 
-/// Reports on whatever lacks a report, one object at a time. Each watch begins with the present state.
+/// Reports on whatever lacks a report, one object at a time. Each watch begins with the present
+/// state.
 async fn tend(client: Client, path: &str, report: fn(&Value) -> Option<Value>) {
     loop {
         let mut found = None;

@@ -1,4 +1,5 @@
-//! Stories of clusters that fail: the whole way of a failover, and groups of clusters that stand in for each other.
+//! Stories of clusters that fail: the whole way of a failover, and groups of clusters that stand in
+//! for each other.
 
 use std::io::Write;
 
@@ -61,7 +62,8 @@ pub async fn failover<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> 
     show_status(stage, "workloadrebalancer bring-shop-back", &done)
 }
 
-/// Multiple scheduling groups, both user stories: private clusters before rented ones, a primary before its backup.
+/// Multiple scheduling groups, both user stories: private clusters before rented ones, a primary
+/// before its backup.
 pub async fn groups<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const SMALL: &str = "small-deployment";
     const LARGE: &str = "large-deployment";

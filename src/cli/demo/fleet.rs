@@ -1,5 +1,5 @@
-//! The Fleet family's story: a placement takes the best two of four clusters, grows, loses a cluster, ignores what
-//! changes while it runs, and moves when its policy says so.
+//! The Fleet family's story: a placement takes the best two of four clusters, grows, loses a
+//! cluster, ignores what changes while it runs, and moves when its policy says so.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -59,7 +59,8 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     on_clusters(stage, &["west-1", "west-2"]).await
 }
 
-/// Waits until the placement is available on these clusters and nothing is left on others; shows where it is.
+/// Waits until the placement is available on these clusters and nothing is left on others; shows
+/// where it is.
 async fn on_clusters<W: Write>(stage: &mut Stage<'_, W>, expected: &[&str]) -> anyhow::Result<()> {
     let is_done = |placement: &Value| {
         let statuses = placement["status"]["placementStatuses"].as_array().into_iter().flatten();

@@ -1,6 +1,6 @@
-//! `ballast demo`: plays a story of the seed documents, start to finish, against a real server of its
-//! own (a free port, a temporary SQLite file, the real HTTPS API), showing each request as the kubectl
-//! line that a user would type. Exit status 0 only if what the story tells really happened.
+//! `ballast demo`: plays a story of the seed documents, start to finish, against a real server of
+//! its own (a free port, a temporary SQLite file, the real HTTPS API), showing each request as the
+//! kubectl line that a user would type. Exit status 0 only if what the story tells really happened.
 
 mod agents;
 mod failures;
@@ -36,13 +36,16 @@ pub enum Story {
     Rebalance,
     /// nginx fled to the backup cluster; a RescheduleTask brings it back to the primary
     Task,
-    /// A cluster is lost, its replicas are evicted and replaced; it returns, and they are asked back
+    /// A cluster is lost, its replicas are evicted and replaced; it returns, and they are asked
+    /// back
     Failover,
-    /// Groups of clusters that are tried in order: private before rented, a primary before its backup
+    /// Groups of clusters that are tried in order: private before rented, a primary before its
+    /// backup
     Groups,
     /// So many replicas for each cluster and each region
     Regions,
-    /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves when its policy changes
+    /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves
+    /// when its policy changes
     Fleet,
 }
 

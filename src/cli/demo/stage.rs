@@ -1,5 +1,5 @@
-//! What a story is played on: requests that are shown as the kubectl line a user would type, waits for
-//! a state with a deadline, and the table of replicas per cluster.
+//! What a story is played on: requests that are shown as the kubectl line a user would type, waits
+//! for a state with a deadline, and the table of replicas per cluster.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -51,7 +51,8 @@ impl<W: Write> Stage<'_, W> {
         Ok(())
     }
 
-    /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its status.
+    /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its
+    /// status.
     pub async fn patch(&mut self, singular: &str, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
         let (flag, suffix) = match part {
             Part::Main => ("", ""),
@@ -78,7 +79,8 @@ impl<W: Write> Stage<'_, W> {
         Ok(writeln!(self.out, "resourcebinding.work.karmada.io/{name} patched")?)
     }
 
-    /// Waits until something of this reason was told. Events have names that nobody knows beforehand.
+    /// Waits until something of this reason was told. Events have names that nobody knows
+    /// beforehand.
     pub async fn wait_for_event(&self, reason: &str) -> anyhow::Result<()> {
         let path = format!("/api/v1/events?fieldSelector=reason%3D{reason}");
         match tokio::time::timeout(STATE_WITHIN, self.client.watch(&path, |event| event["type"] == "ADDED")).await {
@@ -124,7 +126,8 @@ impl<W: Write> Stage<'_, W> {
     ) -> anyhow::Result<Value> {
         let mut found = Value::Null;
         let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
-        // Without a resourceVersion a watch begins with the present state (WA4), so nothing is missed.
+        // Without a resourceVersion a watch begins with the present state (WA4), so nothing is
+        // missed.
         let watching = self.client.watch(&path, |event| {
             let matches = event["type"] != "DELETED" && wanted(&event["object"]);
             if matches {

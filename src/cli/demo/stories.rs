@@ -1,5 +1,5 @@
-//! The stories of the seed documents, step by step. A story fails if the replicas do not do what the
-//! seed says they do.
+//! The stories of the seed documents, step by step. A story fails if the replicas do not do what
+//! the seed says they do.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,8 @@ const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebi
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 
-/// WorkloadRebalancer, user story 1: a cluster fails and recovers; one object brings the replicas home.
+/// WorkloadRebalancer, user story 1: a cluster fails and recovers; one object brings the replicas
+/// home.
 pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const DEPLOYMENT: &str = "demo-deploy-1-deployment";
 

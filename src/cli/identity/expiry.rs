@@ -1,7 +1,8 @@
-//! How long the serving certificate is still good for: a metric always, a word in the log when it matters.
+//! How long the serving certificate is still good for: a metric always, a word in the log when it
+//! matters.
 //!
-//! An expired certificate is served all the same: clients refuse it with words that name the reason, and a
-//! server that is up can be given a better one.
+//! An expired certificate is served all the same: clients refuse it with words that name the
+//! reason, and a server that is up can be given a better one.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Who is let in, and who decides what they may do: put together from the flags.
 //!
-//! A server on its own knows its development CA, a token file and a policy file. Behind a host cluster it
-//! knows whom that cluster knows, and asks it; the development CA lets nobody in then.
+//! A server on its own knows its development CA, a token file and a policy file. Behind a host
+//! cluster it knows whom that cluster knows, and asks it; the development CA lets nobody in then.
 
 mod expiry;
 mod sources;
@@ -30,7 +30,8 @@ pub struct Identity {
     /// The host cluster, if there is one.
     pub host: Option<Host>,
     pub background: JoinSet<()>,
-    /// What readiness depends on here: behind a host cluster, knowing whom it lets in and whom it has asked.
+    /// What readiness depends on here: behind a host cluster, knowing whom it lets in and whom it
+    /// has asked.
     pub checks: Vec<Check>,
 }
 

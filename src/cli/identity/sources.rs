@@ -1,8 +1,10 @@
-//! From files, flags and the host cluster's ConfigMap to whom the server trusts, again and again (AN4, AN12).
+//! From files, flags and the host cluster's ConfigMap to whom the server trusts, again and again
+//! (AN4, AN12).
 //!
-//! *Invariants:* all parts of a trust are read, and checked, before any of it counts; what cannot be used
-//! leaves in place what was used last, and is said once. Files are compared by content, so it does not
-//! matter how they are replaced (renamed over, written in place, or swapped as volumes of a pod are).
+//! *Invariants:* all parts of a trust are read, and checked, before any of it counts; what cannot
+//! be used leaves in place what was used last, and is said once. Files are compared by content, so
+//! it does not matter how they are replaced (renamed over, written in place, or swapped as volumes
+//! of a pod are).
 
 use std::fs;
 use std::path::{Path, PathBuf};

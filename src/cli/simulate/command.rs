@@ -15,7 +15,8 @@ use crate::engine::karmada::Rules;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Files to read, one after the other; `-` is standard input, which is also what is read without any
+    /// Files to read, one after the other; `-` is standard input, which is also what is read
+    /// without any
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -31,7 +32,8 @@ pub struct Args {
     #[arg(long)]
     pub trace: bool,
 
-    /// Compare each answer with the `expect` of its case, and print only what differs; exit status 3 if anything does
+    /// Compare each answer with the `expect` of its case, and print only what differs; exit status
+    /// 3 if anything does
     #[arg(long, conflicts_with = "trace")]
     pub check: bool,
 }
@@ -97,7 +99,8 @@ fn read_text(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// JSON lines need a line of their own; YAML manifests need a separator, which JSON lines must not have.
+/// JSON lines need a line of their own; YAML manifests need a separator, which JSON lines must not
+/// have.
 fn separate_documents(text: &mut String) {
     if text.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! Answers against what recorded cases expect, by the rules in the READMEs beside them: what is promised must be equal,
-//! the wording of messages need not be.
+//! Answers against what recorded cases expect, by the rules in the READMEs beside them: what is
+//! promised must be equal, the wording of messages need not be.
 
 use serde_json::Value;
 
@@ -32,7 +32,8 @@ fn karmada_fields(expected: &Value, found: &Value) -> Vec<String> {
     differences.0
 }
 
-/// Bindings and selected clusters count as sets; clusters that were not selected come in a fixed order.
+/// Bindings and selected clusters count as sets; clusters that were not selected come in a fixed
+/// order.
 pub fn fleet(expected: &Value, found: &Value) -> Vec<String> {
     let mut differences = Differences::default();
     if expected.is_null() {

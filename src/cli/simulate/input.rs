@@ -21,7 +21,8 @@ pub struct Case {
     /// Bindings that exist besides.
     pub others: Vec<Value>,
     pub binding: Value,
-    /// The answers that count as right: as recorded, and where a sort decided, with a stable one. None: nobody says.
+    /// The answers that count as right: as recorded, and where a sort decided, with a stable one.
+    /// None: nobody says.
     pub expected: Vec<Value>,
 }
 
@@ -128,7 +129,8 @@ fn name(object: &Value) -> String {
     }
 }
 
-/// As kubectl splits a stream: at lines of three dashes. Concatenated JSON objects are documents too.
+/// As kubectl splits a stream: at lines of three dashes. Concatenated JSON objects are documents
+/// too.
 fn documents(text: &str) -> Vec<String> {
     if text.trim_start().starts_with('{') {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();

@@ -1,4 +1,5 @@
-//! One case of Karmada's kinds: read, decided, and reported in the form in which vectors state what they expect.
+//! One case of Karmada's kinds: read, decided, and reported in the form in which vectors state what
+//! they expect.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,8 +1,8 @@
 //! `ballast simulate`: decisions offline, for what-if and for CI.
 //!
-//! Reads Kubernetes objects (several YAML or JSON documents) or JSON lines, one case each, and writes one answer for
-//! each case in input order. Needs no server, no clock and no network. A case that cannot be read is answered with
-//! an error and does not stop the others.
+//! Reads Kubernetes objects (several YAML or JSON documents) or JSON lines, one case each, and
+//! writes one answer for each case in input order. Needs no server, no clock and no network. A case
+//! that cannot be read is answered with an error and does not stop the others.
 
 mod command;
 mod compare;
@@ -26,7 +26,8 @@ use crate::engine::karmada::{Profile, Rules};
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One JSON object on a line for each case, in the form in which vectors state what they expect.
+    /// One JSON object on a line for each case, in the form in which vectors state what they
+    /// expect.
     Json,
     /// For people: the outcome, and a line for each cluster with what spoke for and against it.
     Table,
@@ -85,7 +86,8 @@ fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     }
 }
 
-/// A line with the differences between the answer and what the case expects; None: it is as expected.
+/// A line with the differences between the answer and what the case expects; None: it is as
+/// expected.
 fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed> {
     let (id, differences) = match input {
         Input::Karmada(case) => (Value::from(&*case.id), compare::karmada(&case.expected, &answer(case, options)?)),

@@ -1,4 +1,5 @@
-//! An answer for people: what was decided, and for each cluster what it has, what it gets, and why not.
+//! An answer for people: what was decided, and for each cluster what it has, what it gets, and why
+//! not.
 
 use std::fmt::Write;
 

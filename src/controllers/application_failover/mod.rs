@@ -1,5 +1,5 @@
-//! Takes workloads off clusters where they do not run well (see `plan`), for bindings that ask for it
-//! (`spec.failover.application`).
+//! Takes workloads off clusters where they do not run well (see `plan`), for bindings that ask for
+//! it (`spec.failover.application`).
 //!
 //! Since when a workload is unhealthy is kept in memory, as upstream keeps it: after a restart the
 //! toleration counts anew.

@@ -1,8 +1,10 @@
-//! Taints clusters by what they say of themselves (see `plan`): the condition `Ready` becomes the taints
-//! that keep workloads away and, later, drive them out. Dates every NoExecute taint that nobody dated.
+//! Taints clusters by what they say of themselves (see `plan`): the condition `Ready` becomes the
+//! taints that keep workloads away and, later, drive them out. Dates every NoExecute taint that
+//! nobody dated.
 //!
-//! Deliberately absent: noticing that a cluster has stopped reporting. Karmada renews a Lease for that, or asks the
-//! cluster; `Ready` itself carries no time of renewal. Whoever watches the clusters sets it to Unknown.
+//! Deliberately absent: noticing that a cluster has stopped reporting. Karmada renews a Lease for
+//! that, or asks the cluster; `Ready` itself carries no time of renewal. Whoever watches the
+//! clusters sets it to Unknown.
 
 mod plan;
 

@@ -1,9 +1,10 @@
 //! Which taints a cluster has for the state it is in. Pure.
 //!
-//! A cluster that is not ready takes no new workloads at once, and is left by those that run there once it
-//! has not been ready for a while: `cluster.karmada.io/not-ready` where it says so itself, `unreachable`
-//! where nobody can say. A cluster that never said anything about itself is left alone, and so are all
-//! other taints: those under these keys that evict and do not keep away were set by somebody else.
+//! A cluster that is not ready takes no new workloads at once, and is left by those that run there
+//! once it has not been ready for a while: `cluster.karmada.io/not-ready` where it says so itself,
+//! `unreachable` where nobody can say. A cluster that never said anything about itself is left
+//! alone, and so are all other taints: those under these keys that evict and do not keep away were
+//! set by somebody else.
 
 use crate::api::core::{Taint, TaintEffect};
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
@@ -32,7 +33,8 @@ pub struct Plan {
 
 pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
     let mut taints = cluster.spec.taints.clone();
-    // Tolerations in seconds count from it. A date in the future is from before the clock stepped back.
+    // Tolerations in seconds count from it. A date in the future is from before the clock stepped
+    // back.
     let is_ahead = |taint: &Taint| is_no_execute(taint) && taint.time_added > Some(now);
     for taint in taints.iter_mut().filter(|taint| is_undated(taint) || is_ahead(taint)) {
         taint.time_added = Some(now);
@@ -73,7 +75,8 @@ fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_f
     }
 }
 
-/// Takes away the taints that were set here under this key: one that keeps away, maybe with one that evicts.
+/// Takes away the taints that were set here under this key: one that keeps away, maybe with one
+/// that evicts.
 fn take(taints: &mut Vec<Taint>, key: &str) -> Vec<Taint> {
     if !taints.iter().any(|taint| taint.key == key && taint.effect == TaintEffect::NoSchedule) {
         return Vec::new();

@@ -1,10 +1,10 @@
-//! Takes bindings off the clusters that they may not stay on (see `plan`). The scheduler, which notices
-//! that replicas are missing, finds them another place.
+//! Takes bindings off the clusters that they may not stay on (see `plan`). The scheduler, which
+//! notices that replicas are missing, finds them another place.
 //!
-//! Two kinds of keys are worked on. A cluster's: find the bindings that run there. A binding's: leave what
-//! must be left, look again when the next toleration runs out. All is decided from the newest view, so it
-//! makes no difference which change was noticed, or whether a restart lies in between; the date of a taint
-//! is stored on the cluster for that reason.
+//! Two kinds of keys are worked on. A cluster's: find the bindings that run there. A binding's:
+//! leave what must be left, look again when the next toleration runs out. All is decided from the
+//! newest view, so it makes no difference which change was noticed, or whether a restart lies in
+//! between; the date of a taint is stored on the cluster for that reason.
 //!
 //! Evictions take turns (see `pace`). A binding leaves a tainted cluster by an eviction task, which
 //! `graceful_eviction` ends; one that is gone is left without.
@@ -263,8 +263,8 @@ fn is_hostile(cluster: &Object) -> bool {
     cluster.typed::<Cluster>().is_ok_and(|cluster| cluster.spec.taints.iter().any(is_no_execute))
 }
 
-/// As much of a binding as matters here. Read anew each time: kept typed forms of all bindings would cost
-/// more memory than the bindings themselves.
+/// As much of a binding as matters here. Read anew each time: kept typed forms of all bindings
+/// would cost more memory than the bindings themselves.
 #[derive(Deserialize)]
 struct Placed {
     spec: PlacedSpec,

@@ -1,7 +1,7 @@
 //! How fast bindings may be driven out, by the state of the whole fleet. Pure.
 //!
-//! When most of a fleet is not ready, the fault is more likely here than there: a large fleet is then
-//! evicted from slowly, a small one not at all (upstream's rules and numbers).
+//! When most of a fleet is not ready, the fault is more likely here than there: a large fleet is
+//! then evicted from slowly, a small one not at all (upstream's rules and numbers).
 
 use std::collections::HashMap;
 
@@ -47,9 +47,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether it may leave now; otherwise when to ask again. Who asks too early, as all do when the taints of their
-    /// cluster change again, keeps the turn that was promised. Clocks may step: nobody waits longer than all who were
-    /// promised a turn would take.
+    /// Whether it may leave now; otherwise when to ask again. Who asks too early, as all do when
+    /// the taints of their cluster change again, keeps the turn that was promised. Clocks may step:
+    /// nobody waits longer than all who were promised a turn would take.
     pub fn ask(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
         if per_second <= 0.0 {
             // Turns that pass meanwhile must not all be taken at once when it goes on.

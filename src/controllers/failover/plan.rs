@@ -1,7 +1,7 @@
 //! Which clusters a binding must leave, and when to look again. Pure.
 //!
-//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`). One that
-//! is gone is left without more ado; from one with taints the binding is evicted.
+//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`).
+//! One that is gone is left without more ado; from one with taints the binding is evicted.
 
 use crate::api::core::{Taint, Toleration};
 use crate::api::karmada::cluster::v1alpha1::Stay;

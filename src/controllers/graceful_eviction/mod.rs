@@ -1,5 +1,5 @@
-//! Ends eviction tasks (see `plan`). Each binding with tasks is a key; it is looked at when it changes,
-//! when the taints of a cluster change, and when its next grace period ends.
+//! Ends eviction tasks (see `plan`). Each binding with tasks is a key; it is looked at when it
+//! changes, when the taints of a cluster change, and when its next grace period ends.
 
 mod plan;
 

@@ -1,14 +1,14 @@
 //! When an eviction is over. Pure.
 //!
-//! As upstream: when somebody said so (`suppressDeletion: false`), when its grace period has passed, or
-//! when the binding is scheduled as it stands and runs well wherever it is. A task whose deletion is
-//! suppressed waits for a person.
+//! As upstream: when somebody said so (`suppressDeletion: false`), when its grace period has
+//! passed, or when the binding is scheduled as it stands and runs well wherever it is. A task whose
+//! deletion is suppressed waits for a person.
 //!
-//! Differs from Karmada, which knows no way back: an eviction is cancelled where the binding is placed on
-//! that cluster again, and where the taints have gone before its replicas found another place. They stay
-//! where they are then, rather than wait out the grace period with nowhere to go. Replicas that did find
-//! another place stay there, and the old ones go when the new ones are well: after a recovery nothing
-//! moves by itself.
+//! Differs from Karmada, which knows no way back: an eviction is cancelled where the binding is
+//! placed on that cluster again, and where the taints have gone before its replicas found another
+//! place. They stay where they are then, rather than wait out the grace period with nowhere to go.
+//! Replicas that did find another place stay there, and the old ones go when the new ones are well:
+//! after a recovery nothing moves by itself.
 
 use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use crate::k8s::Time;
@@ -58,7 +58,8 @@ pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> O
     let mut kept = Vec::with_capacity(leaving.tasks.len());
     for task in leaving.tasks {
         let mut task = task.clone();
-        // A date in the future is from before the clock stepped back: the eviction would take as much longer.
+        // A date in the future is from before the clock stepped back: the eviction would take as
+        // much longer.
         let began = task.creation_timestamp.unwrap_or(now).min(now);
         task.creation_timestamp = Some(began);
         let grace = task.grace_period_seconds.map_or(grace_seconds, i64::from);

@@ -1,4 +1,5 @@
-//! MemberCluster: its membership as conditions, and a finalizer that lets it go when no placement counts on it.
+//! MemberCluster: its membership as conditions, and a finalizer that lets it go when no placement
+//! counts on it.
 
 mod plan;
 

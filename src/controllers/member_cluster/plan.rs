@@ -1,8 +1,8 @@
 //! How a member cluster's membership stands, and whether it may go. Pure.
 //!
-//! The server sets nothing up on a cluster, so there is nothing to wait for before it may join; whether it has joined is
-//! its agent's to say. A heartbeat that is late is shown, and moves nothing: only the next cycle that needs a cluster
-//! asks for it (fleet.md §5).
+//! The server sets nothing up on a cluster, so there is nothing to wait for before it may join;
+//! whether it has joined is its agent's to say. A heartbeat that is late is shown, and moves
+//! nothing: only the next cycle that needs a cluster asks for it (fleet.md §5).
 
 use crate::api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
 use crate::api::meta::{Condition, ObjectMeta};
@@ -47,7 +47,8 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// A cluster that leaves goes when no placement counts on it any more; what it still carries then is being removed.
+/// A cluster that leaves goes when no placement counts on it any more; what it still carries then
+/// is being removed.
 fn hold(metadata: &mut ObjectMeta, is_counted_on: bool) {
     if metadata.deletion_timestamp.is_some() {
         metadata.finalizers.retain(|finalizer| finalizer != FINALIZER || is_counted_on);
@@ -76,7 +77,8 @@ fn joined(status: &MemberClusterStatus) -> Told<'static> {
     Told { type_: "Joined", status, reason, message }
 }
 
-/// Not a condition of upstream's, which shows the time of the last heartbeat and leaves the reader to subtract.
+/// Not a condition of upstream's, which shows the time of the last heartbeat and leaves the reader
+/// to subtract.
 fn heard(age_seconds: Option<i64>) -> Told<'static> {
     let (status, reason, message) = match age_seconds {
         None => ("Unknown", "NoHeartbeatYet", "the member agent was never heard of"),

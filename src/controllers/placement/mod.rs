@@ -1,4 +1,5 @@
-//! A placement: keeps the snapshots that the scheduler and the rollout work from, and says in its status how it goes.
+//! A placement: keeps the snapshots that the scheduler and the rollout work from, and says in its
+//! status how it goes.
 //!
 //! Snapshots and status are written in two steps: the status speaks of snapshots that are there.
 

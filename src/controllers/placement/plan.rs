@@ -1,9 +1,10 @@
-//! The snapshots that a placement should have: the policy that is in force, and the resources it places. Pure.
+//! The snapshots that a placement should have: the policy that is in force, and the resources it
+//! places. Pure.
 //!
-//! A policy that differs in more than its number of clusters is a new snapshot; a number alone changes an annotation of
-//! the one that is there, so that nothing moves that need not (R176). A trigger is a new snapshot of the same policy:
-//! bindings of the former one are judged against it, and moved as the strategy allows. Old snapshots are kept up to the placement's
-//! limit.
+//! A policy that differs in more than its number of clusters is a new snapshot; a number alone
+//! changes an annotation of the one that is there, so that nothing moves that need not (R176). A
+//! trigger is a new snapshot of the same policy: bindings of the former one are judged against it,
+//! and moved as the strategy allows. Old snapshots are kept up to the placement's limit.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +31,8 @@ pub struct Observed<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
-    /// Whether there is a policy snapshot of that name, whosever it is: somebody may have taken the label off one.
+    /// Whether there is a policy snapshot of that name, whosever it is: somebody may have taken the
+    /// label off one.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }
 
@@ -91,8 +93,8 @@ fn policies(
     let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
     let mut writes = Vec::new();
-    // The newest one with this policy is in force, unless somebody asked for a fresh decision since; a crash may have
-    // left two that claim to be.
+    // The newest one with this policy is in force, unless somebody asked for a fresh decision
+    // since; a crash may have left two that claim to be.
     let current = by_index.iter().rposition(|snapshot| {
         let metadata = &snapshot.metadata;
         is_latest(metadata) && snapshot.spec.policy_hash == hash && trigger::is_served(&placement.metadata, metadata)
@@ -144,8 +146,8 @@ fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     }
 }
 
-/// The resources themselves live elsewhere; whoever has them gives snapshots of them to the server. Until somebody does,
-/// an empty one stands in, so that bindings can be rolled out.
+/// The resources themselves live elsewhere; whoever has them gives snapshots of them to the server.
+/// Until somebody does, an empty one stands in, so that bindings can be rolled out.
 fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Write<AnyResourceSnapshot>> {
     let mut by_index: Vec<&AnyResourceSnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
@@ -157,8 +159,9 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Wri
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         return vec![Write::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
-    // Parts of one snapshot share its index, and only the first claims to be the latest. It may come after the others;
-    // once it is there, a hand that took its claim away does not stop the rollout.
+    // Parts of one snapshot share its index, and only the first claims to be the latest. It may
+    // come after the others; once it is there, a hand that took its claim away does not stop the
+    // rollout.
     let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
     let first = format!("{}-{newest}-snapshot", name(&placement.metadata));
     let is_newest = |metadata: &ObjectMeta| index(metadata, RESOURCE_INDEX_LABEL) == newest;

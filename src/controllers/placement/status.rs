@@ -1,7 +1,8 @@
-//! A placement's status: what the scheduler decided, and how the resources fare on each picked cluster. Pure.
+//! A placement's status: what the scheduler decided, and how the resources fare on each picked
+//! cluster. Pure.
 //!
-//! Conditions form a ladder. For each cluster, and for the placement as a whole, the first rung that is not True is the
-//! last one shown: nothing above it could be.
+//! Conditions form a ladder. For each cluster, and for the placement as a whole, the first rung
+//! that is not True is the last one shown: nothing above it could be.
 
 use crate::api::FreeForm;
 use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, RESOURCE_INDEX_LABEL};
@@ -12,7 +13,8 @@ use crate::api::fleet::placement::v1beta1::{
 use crate::api::meta::Condition;
 use crate::k8s::Time;
 
-/// The policy snapshot in force is None while there is none, or while it is not the placement's any more.
+/// The policy snapshot in force is None while there is none, or while it is not the placement's any
+/// more.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// Kind of the placement.

@@ -1,14 +1,17 @@
-//! Brings a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages (R121).
+//! Brings a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages
+//! (R121).
 //!
-//! Bindings say by labels and annotations who manages them (`PolicyIds`). A policy reaches them when it is
-//! created or its spec changes, and at start; what is changed on a binding by hand stays until then, as
-//! with Karmada. A binding that is made without a placement gets its policy's at once. Which policy claims
-//! which template first is for whoever makes the bindings; a binding whose policy is gone, no longer selects
-//! it, or is preempted, goes to the next in upstream's order (`plan`). Where there is no next, it is nobody's:
-//! it keeps its placement, what named its policy is taken away, and the next policy that selects it gets it.
-//! Only a change seen here does that: policies that were never here may well be served elsewhere.
+//! Bindings say by labels and annotations who manages them (`PolicyIds`). A policy reaches them
+//! when it is created or its spec changes, and at start; what is changed on a binding by hand stays
+//! until then, as with Karmada. A binding that is made without a placement gets its policy's at
+//! once. Which policy claims which template first is for whoever makes the bindings; a binding
+//! whose policy is gone, no longer selects it, or is preempted, goes to the next in upstream's
+//! order (`plan`). Where there is no next, it is nobody's: it keeps its placement, what named its
+//! policy is taken away, and the next policy that selects it gets it. Only a change seen here does
+//! that: policies that were never here may well be served elsewhere.
 //!
-//! One look into all bindings serves as many policies as have changed: their number must not multiply.
+//! One look into all bindings serves as many policies as have changed: their number must not
+//! multiply.
 
 mod plan;
 
@@ -85,7 +88,8 @@ impl Work for Policies {
     }
 }
 
-/// Renews the bindings of these policies, and these bindings, and says what is next for all of them.
+/// Renews the bindings of these policies, and these bindings, and says what is next for all of
+/// them.
 async fn renew(client: &Client, keys: &[Key]) -> Next {
     let (view, changed) = (client.view(), keys.iter().cloned().collect());
     let stale = tokio::task::spawn_blocking(move || stale(&view, &changed)).await;
@@ -112,8 +116,8 @@ async fn renew(client: &Client, keys: &[Key]) -> Next {
     next
 }
 
-/// The bindings that do not say what the policies that have changed, or those that come after or before them, want; and
-/// of the bindings that have, those without a placement.
+/// The bindings that do not say what the policies that have changed, or those that come after or
+/// before them, want; and of the bindings that have, those without a placement.
 fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
     let living = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
     let known: BTreeMap<&Key, (plan::Tree, Vec<LoweredSelector>)> = living()

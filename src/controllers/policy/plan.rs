@@ -1,15 +1,17 @@
 //! What policies mean for a binding: whose it is, and what its policy makes of it. Pure.
 //!
-//! The fields that Karmada copies from a policy are made equal to the policy's. A Lazy policy changes
-//! nothing by itself: bindings keep the placement they were made with (R7, R49).
+//! The fields that Karmada copies from a policy are made equal to the policy's. A Lazy policy
+//! changes nothing by itself: bindings keep the placement they were made with (R7, R49).
 //!
-//! Where policies overlap, upstream's order decides: the namespace's own policy before a cluster-wide one, then the
-//! higher priority, then the closer selector (by name, by labels, by kind), then the name. Who manages a binding keeps it
-//! until its policy is gone or selects it no longer, or until a policy that comes before it preempts (`preemption: Always`).
+//! Where policies overlap, upstream's order decides: the namespace's own policy before a
+//! cluster-wide one, then the higher priority, then the closer selector (by name, by labels, by
+//! kind), then the name. Who manages a binding keeps it until its policy is gone or selects it no
+//! longer, or until a policy that comes before it preempts (`preemption: Always`).
 //!
-//! Selectors mean the labels of the template, which are not kept here: those of the binding stand for them, without
-//! Karmada's own. A binding without any does not say what its template has, as those that Karmada makes: no selector by
-//! labels claims it, not even one for absent labels, and none loses it.
+//! Selectors mean the labels of the template, which are not kept here: those of the binding stand
+//! for them, without Karmada's own. A binding without any does not say what its template has, as
+//! those that Karmada makes: no selector by labels claims it, not even one for absent labels, and
+//! none loses it.
 
 use std::cmp::Reverse;
 
@@ -22,8 +24,9 @@ use crate::api::karmada::policy::v1alpha1::{
 use crate::api::karmada::work::v1alpha2::ObjectReference;
 use crate::k8s::Key;
 
-/// The fields of a policy's spec that bindings carry under the same name. Absent: `schedulePriority`, whose number only the
-/// host cluster's PriorityClass tells; whoever makes the binding writes it.
+/// The fields of a policy's spec that bindings carry under the same name. Absent:
+/// `schedulePriority`, whose number only the host cluster's PriorityClass tells; whoever makes the
+/// binding writes it.
 const COPIED: [&str; 6] =
     ["placement", "propagateDeps", "schedulerName", "failover", "conflictResolution", "preserveResourcesOnDeletion"];
 
@@ -128,7 +131,8 @@ fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<Rank<'a>> {
     Some((policy.is_of_namespace(), policy.priority(), closeness, Reverse(&*policy.key.name)))
 }
 
-/// The binding with `policy` as its manager, and as the policy wants it; `None` where it is so already.
+/// The binding with `policy` as its manager, and as the policy wants it; `None` where it is so
+/// already.
 pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
     let before = binding.get("metadata").cloned();
     PolicyIds::claim(policy.key, policy.tree, &mut binding);
@@ -150,7 +154,8 @@ pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
     changed.then_some(binding)
 }
 
-/// Whether things are sent to clusters is for the policy to say, whether the binding is scheduled for others.
+/// Whether things are sent to clusters is for the policy to say, whether the binding is scheduled
+/// for others.
 fn suspension(policy: Option<&Value>, binding: Option<&Value>) -> Option<Value> {
     let scheduling = binding.and_then(|suspension| suspension.get("scheduling"));
     let mut merged = policy.cloned().or_else(|| scheduling.map(|_| Value::Object(Tree::new())))?;

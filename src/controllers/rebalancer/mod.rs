@@ -1,20 +1,22 @@
-//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and says so in its status.
+//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and says so in its
+//! status.
 //!
-//! A workload may also be a placement of the Fleet family (ours, the seed knows none): its stamp is an annotation, see
-//! `api::fleet::placement::v1beta1::trigger`.
+//! A workload may also be a placement of the Fleet family (ours, the seed knows none): its stamp is
+//! an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
-//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes in between. The
-//! stamps and the status that reports them are one transaction, all or nothing: before it neither is
-//! there, after it both are. A list too long for one transaction is taken in chunks, and each chunk
-//! carries a status with the results of its own stamps: a restart finds in the status which workloads
-//! were served, and the plan never touches those again. `observedGeneration` and `finishTime` come with
-//! the last chunk, so nobody takes a list half done for finished.
+//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes in
+//! between. The stamps and the status that reports them are one transaction, all or nothing: before
+//! it neither is there, after it both are. A list too long for one transaction is taken in chunks,
+//! and each chunk carries a status with the results of its own stamps: a restart finds in the
+//! status which workloads were served, and the plan never touches those again. `observedGeneration`
+//! and `finishTime` come with the last chunk, so nobody takes a list half done for finished.
 //!
-//! A conflict on one binding throws the whole chunk away. To get through where bindings change all the
-//! time, the next attempt takes half as many, down to one, which waits for nothing but the writer.
+//! A conflict on one binding throws the whole chunk away. To get through where bindings change all
+//! the time, the next attempt takes half as many, down to one, which waits for nothing but the
+//! writer.
 //!
-//! A rebalancer in trouble does not hold up the others: several are in work at once, a long one goes back
-//! to the end of the queue after each chunk, a failed one waits for its backoff.
+//! A rebalancer in trouble does not hold up the others: several are in work at once, a long one
+//! goes back to the end of the queue after each chunk, a failed one waits for its backoff.
 
 mod plan;
 

@@ -1,11 +1,14 @@
-//! What a WorkloadRebalancer asks for next: which bindings to stamp, and the status that says so. Pure.
+//! What a WorkloadRebalancer asks for next: which bindings to stamp, and the status that says so.
+//! Pure.
 //!
-//! Invariants: a workload whose result is there is never stamped again (R95); a stamp and the result that
-//! reports it belong to one plan, and are committed as one; the list is sorted and without duplicates.
+//! Invariants: a workload whose result is there is never stamped again (R95); a stamp and the
+//! result that reports it belong to one plan, and are committed as one; the list is sorted and
+//! without duplicates.
 //!
-//! Choices where the seed is silent (R83): a workload named twice counts once; one that was taken out of
-//! the list after its success and put back is not triggered again, as its result was kept meanwhile.
-//! A changed spec gives workloads that failed another try (R77), whatever part of it changed.
+//! Choices where the seed is silent (R83): a workload named twice counts once; one that was taken
+//! out of the list after its success and put back is not triggered again, as its result was kept
+//! meanwhile. A changed spec gives workloads that failed another try (R77), whatever part of it
+//! changed.
 
 use std::collections::BTreeMap;
 
@@ -124,8 +127,8 @@ fn merge(request: Request<'_>) -> BTreeMap<String, ObservedWorkload> {
     entries
 }
 
-/// `apiVersion/kind/namespace/name`. The seed's text joins with a slash where upstream's code takes a
-/// blank; they differ for names with `-` or `.`, which sort before the slash (C12).
+/// `apiVersion/kind/namespace/name`. The seed's text joins with a slash where upstream's code takes
+/// a blank; they differ for names with `-` or `.`, which sort before the slash (C12).
 fn order(workload: &ObjectReference) -> String {
     let ObjectReference { api_version, kind, namespace, name } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! How far a rollout may go now: which bindings are bound, updated, deleted, and which wait. Pure.
 //!
-//! Two bounds hold at every step: no fewer than `target - maxUnavailable` clusters have the resources ready, no more
-//! than `target + maxSurge` have them at all. The target is what the policy wants.
+//! Two bounds hold at every step: no fewer than `target - maxUnavailable` clusters have the
+//! resources ready, no more than `target + maxSurge` have them at all. The target is what the
+//! policy wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +57,8 @@ pub struct Plan {
     pub steps: BTreeMap<String, Step>,
     /// When a binding becomes ready by the passing of time alone.
     pub look_again_seconds: Option<i64>,
-    /// Bindings whose cluster had others, which are deleted: name of the one that stays, and of one that goes.
+    /// Bindings whose cluster had others, which are deleted: name of the one that stays, and of one
+    /// that goes.
     pub twins: Vec<(String, String)>,
 }
 
@@ -70,9 +72,10 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
     plan
 }
 
-/// The scheduler never makes a second live binding on a cluster (R162); somebody else may have. The one that is furthest
-/// stays (bound, then with its resources ready, so that none is missed), then the one that the scheduler made; the others
-/// go whatever the strategy: what they stand for is on the cluster once.
+/// The scheduler never makes a second live binding on a cluster (R162); somebody else may have. The
+/// one that is furthest stays (bound, then with its resources ready, so that none is missed), then
+/// the one that the scheduler made; the others go whatever the strategy: what they stand for is on
+/// the cluster once.
 fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
@@ -129,7 +132,8 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
     for binding in
         bindings.iter().filter(|binding| binding.spec.state == BindingState::Unscheduled && !is_deleting(binding))
     {
-        // Differs from KubeFleet: what is not ready can go at once, nobody misses it. Upstream's scale to zero stalls.
+        // Differs from KubeFleet: what is not ready can go at once, nobody misses it. Upstream's
+        // scale to zero stalls.
         if !readiness(binding).is_ready() || take(&mut removable) {
             steps.push((binding, Step::Delete));
         }
@@ -142,7 +146,8 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
             steps.push((binding, Step::Confirm));
         }
     }
-    // A cluster whose former binding is still being cleared away must not get its resources in between.
+    // A cluster whose former binding is still being cleared away must not get its resources in
+    // between.
     let occupied: BTreeSet<&str> = bindings
         .iter()
         .filter(|binding| is_deleting(binding))
@@ -211,7 +216,8 @@ impl Bounds {
     }
 }
 
-/// A number, or a percentage of the target rounded up. What cannot be read counts as nothing at all: the safe side.
+/// A number, or a percentage of the target rounded up. What cannot be read counts as nothing at
+/// all: the safe side.
 fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
     let text = match bound {
         Some(IntOrPercent::Number(number)) => return usize::try_from(*number).unwrap_or_default(),
@@ -260,8 +266,8 @@ impl Readiness {
     }
 }
 
-/// The condition, if it speaks of the binding as it is now. The mark as Unscheduled is a generation of its own that
-/// changes nothing on the cluster: what was said right before it still holds.
+/// The condition, if it speaks of the binding as it is now. The mark as Unscheduled is a generation
+/// of its own that changes nothing on the cluster: what was said right before it still holds.
 fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
     let condition = binding.status.conditions.iter().find(|condition| condition.type_ == type_)?;
     let behind = binding.metadata.generation? - condition.observed_generation?;
@@ -317,8 +323,8 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    /// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being deleted, ` stale` was
-    /// changed by the scheduler since its rollout.
+    /// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being
+    /// deleted, ` stale` was changed by the scheduler since its rollout.
     fn binding(name: &str, what: &str) -> AnyBinding {
         let mut words = what.split(' ');
         let state = words.next().unwrap();

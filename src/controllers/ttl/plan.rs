@@ -12,8 +12,8 @@ pub enum Plan {
         seconds: i64,
     },
     Delete,
-    /// It finished at a time that is still to come: the clock was set back. Dated anew, it does not outlive its time by
-    /// as much, but by its time to live at most.
+    /// It finished at a time that is still to come: the clock was set back. Dated anew, it does not
+    /// outlive its time by as much, but by its time to live at most.
     Date,
 }
 

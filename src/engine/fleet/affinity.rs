@@ -1,7 +1,8 @@
-//! What a policy asks of a cluster's labels and properties: terms it must match, preferences that score it.
+//! What a policy asks of a cluster's labels and properties: terms it must match, preferences that
+//! score it.
 //!
-//! A property is a resource figure of the cluster (`resources.kubernetes-fleet.io/available-cpu`) or anything it
-//! reports by name; both are quantities, compared exactly, and weighed in float64.
+//! A property is a resource figure of the cluster (`resources.kubernetes-fleet.io/available-cpu`)
+//! or anything it reports by name; both are quantities, compared exactly, and weighed in float64.
 
 use std::cmp::Ordering;
 
@@ -38,7 +39,8 @@ impl Property {
             "available" => Usage::Available,
             _ => return Err(malformed()),
         };
-        // Upstream splits at every dash, so a resource like ephemeral-storage cannot be named (vector invalid-a-003).
+        // Upstream splits at every dash, so a resource like ephemeral-storage cannot be named
+        // (vector invalid-a-003).
         if resource.contains('-') {
             return Err(malformed());
         }
@@ -154,7 +156,8 @@ pub enum Direction {
     Descending,
 }
 
-/// Clusters with these labels earn `weight`, or, with a sorter, a share of it by their place in the property's range.
+/// Clusters with these labels earn `weight`, or, with a sorter, a share of it by their place in the
+/// property's range.
 #[derive(Clone, Debug)]
 pub struct Preference {
     pub weight: i32,
@@ -168,7 +171,8 @@ pub struct Sorter {
     pub direction: Result<Direction, Fault>,
 }
 
-/// The smallest and the largest value of a property over the whole fleet, ineligible clusters included.
+/// The smallest and the largest value of a property over the whole fleet, ineligible clusters
+/// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     min: Quantity,
@@ -194,8 +198,8 @@ impl Range {
 
     /// The part of `weight` that `value` earns. A range of one value earns nothing.
     ///
-    /// In float64, step by step as upstream: where an exact share would end in a half, upstream's may fall just short
-    /// of it (vector preferred-affinity-a-056).
+    /// In float64, step by step as upstream: where an exact share would end in a half, upstream's
+    /// may fall just short of it (vector preferred-affinity-a-056).
     fn share(self, weight: i32, direction: Direction, value: Quantity) -> i32 {
         if self.min == self.max {
             return 0;
@@ -211,7 +215,8 @@ impl Range {
     }
 }
 
-/// The quantity as its shortest decimal mantissa times a power of ten, which is how upstream makes a number of it.
+/// The quantity as its shortest decimal mantissa times a power of ten, which is how upstream makes
+/// a number of it.
 fn approximate(quantity: Quantity) -> f64 {
     const POWERS: [f64; 10] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
     let (mut mantissa, mut digits) = (quantity.nanos(), POWERS.len() - 1);

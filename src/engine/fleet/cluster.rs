@@ -10,7 +10,8 @@ use crate::k8s::{Quantity, Taint, Time, quantity};
 /// How long a cluster stays eligible after its last sign of life, or after it became unhealthy.
 const GRACE_SECONDS: i64 = 5 * 60;
 
-/// What upstream's clock shows for an event that never was: its longest duration, 2⁶³-1 nanoseconds.
+/// What upstream's clock shows for an event that never was: its longest duration, 2⁶³-1
+/// nanoseconds.
 const NEVER_MINUTES: f64 = i64::MAX as f64 / 60e9;
 
 /// Names and labels are few and looked up often: sorted slices rather than maps.

@@ -20,14 +20,15 @@ pub(super) struct Bindings<'a> {
     pub(super) obsolete: Vec<&'a Binding>,
     pub(super) scheduled: Vec<&'a Binding>,
     pub(super) bound: Vec<&'a Binding>,
-    /// A cluster's second live binding. Upstream counts it as present and leaves it; here it is healed (R162).
+    /// A cluster's second live binding. Upstream counts it as present and leaves it; here it is
+    /// healed (R162).
     pub(super) surplus: Vec<&'a Binding>,
 }
 
 impl<'a> Bindings<'a> {
     pub(super) fn classify(request: &Request<'a>) -> Bindings<'a> {
-        // Of two live bindings on a cluster the one that runs is kept, then the one that the scheduler made, then the one
-        // whose name comes first.
+        // Of two live bindings on a cluster the one that runs is kept, then the one that the
+        // scheduler made, then the one whose name comes first.
         let mut sorted: Vec<&'a Binding> = request.bindings.iter().collect();
         sorted.sort_by_key(|binding| (binding.state != State::Bound, !binding.held_by_scheduler, &binding.name));
         let mut classes = Bindings::default();

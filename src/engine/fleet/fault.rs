@@ -1,7 +1,7 @@
 //! What stops a cycle: an object that admission would have refused, or that cannot be read.
 //!
-//! A fault is met where the object is looked at, not where it is lowered: a bad second term is never reached on a
-//! fleet where the first one matches everywhere.
+//! A fault is met where the object is looked at, not where it is lowered: a bad second term is
+//! never reached on a fleet where the first one matches everywhere.
 
 use crate::k8s::{quantity, selector};
 

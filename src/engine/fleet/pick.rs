@@ -78,7 +78,8 @@ fn pick_all(request: &Request<'_>, bindings: &Bindings<'_>, requirements: &Requi
     Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
 }
 
-/// The best `wanted` clusters. Those picked before stay: only what is missing is picked, only what is too much goes.
+/// The best `wanted` clusters. Those picked before stay: only what is missing is picked, only what
+/// is too much goes.
 fn pick_n(
     request: &Request<'_>,
     bindings: &Bindings<'_>,
@@ -111,7 +112,8 @@ fn pick_n(
     Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
 }
 
-/// Enough clusters are there: bindings of earlier policies go first, then what does not run yet, then the least.
+/// Enough clusters are there: bindings of earlier policies go first, then what does not run yet,
+/// then the least.
 fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     let surplus = bindings.present() - wanted;
     if surplus + bindings.obsolete.len() == 0 {
@@ -132,9 +134,11 @@ fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     }
 }
 
-/// The clusters that the policy names, as far as they are there and eligible; nothing else is asked of them.
+/// The clusters that the policy names, as far as they are there and eligible; nothing else is asked
+/// of them.
 fn pick_fixed(request: &Request<'_>, bindings: &Bindings<'_>, names: &[Arc<str>]) -> Result<Picked, Fault> {
-    // Without names upstream gives up before it writes anything (vector invalid-a-012); so does the API.
+    // Without names upstream gives up before it writes anything (vector invalid-a-012); so does the
+    // API.
     if names.is_empty() {
         return Ok(Picked::default());
     }

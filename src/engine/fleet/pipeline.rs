@@ -6,7 +6,8 @@ use super::fault::Fault;
 use super::filters::{FILTERS, Refusal, Verdict};
 use super::scorers::{Rank, SCORERS};
 
-/// The fleet after the filters, both lists by name. Clusters that are selected already are in neither.
+/// The fleet after the filters, both lists by name. Clusters that are selected already are in
+/// neither.
 pub(super) struct Filtered<'a> {
     pub(super) fitting: Vec<&'a Cluster>,
     pub(super) refused: Vec<(&'a Cluster, Refusal<'a>)>,

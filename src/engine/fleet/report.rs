@@ -1,4 +1,5 @@
-//! The status of a policy snapshot: whether it is fulfilled, and what was decided about which cluster.
+//! The status of a policy snapshot: whether it is fulfilled, and what was decided about which
+//! cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ impl Report {
     }
 }
 
-/// Selected clusters first, then those that did not score high enough, then those that were refused.
+/// Selected clusters first, then those that did not score high enough, then those that were
+/// refused.
 pub(super) fn list<'d>(
     selected: impl Iterator<Item = &'d ClusterDecision>,
     unpicked: &[Ranked<'_>],
@@ -64,8 +66,8 @@ pub(super) fn list<'d>(
         decisions.push(unpicked_decision(ranked));
         room -= 1;
     }
-    // A cluster that is refused today may hold a binding from better days. It uses up its place all the same, as
-    // it does upstream (group `status`).
+    // A cluster that is refused today may hold a binding from better days. It uses up its place all
+    // the same, as it does upstream (group `status`).
     for (cluster, refusal) in refused.iter().take(room) {
         if !listed.contains(&cluster.name) {
             decisions.push(unselected(&cluster.name, None, format!("ClusterUnschedulable, {refusal}")));

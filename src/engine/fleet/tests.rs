@@ -1,4 +1,5 @@
-//! Rules that the recorded cycles do not reach: what upstream leaves broken, and what holds for any decision.
+//! Rules that the recorded cycles do not reach: what upstream leaves broken, and what holds for any
+//! decision.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How evenly a placement's bindings lie over the values of a label (regions, zones).
 //!
-//! A value that some cluster carries is a domain, even if none of its clusters is eligible. The skew of a
-//! constraint is the difference between its fullest and its emptiest domain.
+//! A value that some cluster carries is a domain, even if none of its clusters is eligible. The
+//! skew of a constraint is the difference between its fullest and its emptiest domain.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Which clusters an affinity selects: by name, by label, by provider, region and zone.
 //!
-//! A selector that cannot be understood selects nothing; why is kept for the report. `select` answers for the whole
-//! fleet at once, `matches` for one cluster; they agree.
+//! A selector that cannot be understood selects nothing; why is kept for the report. `select`
+//! answers for the whole fleet at once, `matches` for one cluster; they agree.
 
 use super::cluster::Cluster;
 use super::fleet::{Fleet, Values};

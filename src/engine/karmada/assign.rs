@@ -1,8 +1,9 @@
 //! How many replicas each selected cluster gets.
 //!
-//! In Steady mode replicas that are there stay, and only the difference is divided; a Fresh division starts from
-//! nothing, with the room that the workload itself takes counted as free. The order of the binding's targets counts
-//! in one case only: scaling Aggregated down among clusters with equally many replicas.
+//! In Steady mode replicas that are there stay, and only the difference is divided; a Fresh
+//! division starts from nothing, with the room that the workload itself takes counted as free. The
+//! order of the binding's targets counts in one case only: scaling Aggregated down among clusters
+//! with equally many replicas.
 
 use super::filters::Case;
 use super::placement::{Division, Weight};
@@ -30,7 +31,8 @@ pub(super) struct Scratch {
 
 pub(super) struct Assigner<'a, 'b> {
     pub case: &'b Case<'a>,
-    /// The clusters that each entry of a static or specified division is for, and its weight or replicas.
+    /// The clusters that each entry of a static or specified division is for, and its weight or
+    /// replicas.
     pub weighted: &'b [(Bits, i64)],
     pub scratch: &'b mut Scratch,
 }
@@ -170,7 +172,8 @@ impl Assigner<'_, '_> {
         there
     }
 
-    /// Divides `replicas` by the room that `room` tells, on top of what is there. Err: there is only that much room.
+    /// Divides `replicas` by the room that `room` tells, on top of what is there. Err: there is
+    /// only that much room.
     fn fill(
         &mut self,
         candidates: &mut [Candidate],
@@ -193,8 +196,8 @@ impl Assigner<'_, '_> {
         Ok(self.collect(there))
     }
 
-    /// Brings to the front the clusters that hold `replicas` with as few as possible, those first that have some
-    /// already. Returns how many they are.
+    /// Brings to the front the clusters that hold `replicas` with as few as possible, those first
+    /// that have some already. Returns how many they are.
     fn fewest(
         &mut self,
         candidates: &mut [Candidate],
@@ -250,8 +253,9 @@ impl Assigner<'_, '_> {
         Ok(self.collect(&[]))
     }
 
-    /// Gives `replicas` to the parties. Of equals the first by name comes first, or the last: which, the workload's
-    /// uid decides, so that the odd replicas of many workloads do not all end up on the same clusters.
+    /// Gives `replicas` to the parties. Of equals the first by name comes first, or the last:
+    /// which, the workload's uid decides, so that the odd replicas of many workloads do not all end
+    /// up on the same clusters.
     fn seat(&mut self, replicas: i64) {
         let uid = &self.case.request.resource.uid;
         if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {

@@ -29,7 +29,8 @@ pub struct Room {
     pub pods: i64,
     /// What is free of each resource that the cluster has, sorted by name.
     pub free: Box<[(Box<str>, Quantity)]>,
-    /// Kinds of nodes and how many there are of each, ascending by size. None: the sums above are all there is.
+    /// Kinds of nodes and how many there are of each, ascending by size. None: the sums above are
+    /// all there is.
     pub grades: Option<Box<[Grade]>>,
 }
 

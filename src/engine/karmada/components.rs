@@ -1,7 +1,8 @@
-//! Workloads of several pod templates, placed as one set: either all of its pods fit on a cluster or it does not.
+//! Workloads of several pod templates, placed as one set: either all of its pods fit on a cluster
+//! or it does not.
 //!
-//! How many whole sets fit follows from the sums of what is free and, where the cluster tells its kinds of nodes, from
-//! putting pod after pod on the first node that still takes it.
+//! How many whole sets fit follows from the sums of what is free and, where the cluster tells its
+//! kinds of nodes, from putting pod after pod on the first node that still takes it.
 
 use super::cluster::{Cluster, Grade, amount};
 use super::estimate::{PODS_PER_NODE, UNLIMITED, is_node_resource};
@@ -13,14 +14,16 @@ use super::request::{Component, Request, TargetComponent};
 /// Nobody needs to know about more sets than this. It bounds the search on nodes.
 const SETS_MAX: i64 = 10_000;
 
-/// Whether the workload's components are counted as sets: it has some, and goes to exactly one cluster.
+/// Whether the workload's components are counted as sets: it has some, and goes to exactly one
+/// cluster.
 pub(super) fn counts_sets(request: &Request, placement: &Placement, profile: &Profile) -> bool {
     let one_cluster =
         |spread: &super::placement::Spread| spread.by == By::Cluster && spread.min == 1 && spread.max == 1;
     profile.multiple_pod_templates && !request.components.is_empty() && placement.spread.iter().any(one_cluster)
 }
 
-/// What a target holds of each component. Empty for a workload of one pod template, whose replicas say it all.
+/// What a target holds of each component. Empty for a workload of one pod template, whose replicas
+/// say it all.
 pub(super) fn assigned(request: &Request, placement: &Placement, profile: &Profile) -> Vec<TargetComponent> {
     if request.components.len() < 2 || !counts_sets(request, placement, profile) {
         return Vec::new();

@@ -47,7 +47,8 @@ pub struct Failed {
 /// Reason of the condition `Scheduled` when it is False.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No cluster may take it. Its targets are taken away, but for a Fresh pass (`Pass::keep_steady`).
+    /// No cluster may take it. Its targets are taken away, but for a Fresh pass
+    /// (`Pass::keep_steady`).
     NoClusterFit,
     /// Too little room. Its targets stay.
     Unschedulable,
@@ -111,7 +112,8 @@ impl Requeue {
 impl Failed {
     pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
         let requeue = match reason {
-            // Differs from Karmada: a binding without a cluster is not forgotten until something happens to it (C19).
+            // Differs from Karmada: a binding without a cluster is not forgotten until something
+            // happens to it (C19).
             Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
             Reason::NoClusterFit => Requeue::None,
             Reason::Unschedulable => Requeue::Unschedulable,
@@ -124,7 +126,8 @@ impl Failed {
     /// A failure that only an edit of the binding can mend.
     pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
         let failed = Failed::new(reason, message, profile);
-        // Differs from Karmada, which tries every ten seconds what cannot come out otherwise (R139).
+        // Differs from Karmada, which tries every ten seconds what cannot come out otherwise
+        // (R139).
         if profile.deviates() { Failed { requeue: Requeue::None, ..failed } } else { failed }
     }
 }

@@ -1,8 +1,9 @@
 //! How many replicas of a workload fit on a cluster, from what the cluster says is left.
 //!
-//! The least of free pods and each resource that a replica asks for. Where the cluster tells what kinds of nodes it has,
-//! how many fit on those nodes one by one takes the place of the sums of resources, not of that of pods. Counts are held at the largest 32-bit number, which also
-//! means "no limit known".
+//! The least of free pods and each resource that a replica asks for. Where the cluster tells what
+//! kinds of nodes it has, how many fit on those nodes one by one takes the place of the sums of
+//! resources, not of that of pods. Counts are held at the largest 32-bit number, which also means
+//! "no limit known".
 
 use std::collections::HashMap;
 
@@ -82,7 +83,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// One replica after another goes to the first node that still takes it, so each node takes as many as fit on it.
+/// One replica after another goes to the first node that still takes it, so each node takes as many
+/// as fit on it.
 fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     let on_one_node = |grade: &Grade| {
         let fits = |(name, needed): &(Box<str>, Quantity)| {
@@ -95,8 +97,8 @@ fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 
-/// Whether nodes are asked for the resource: the native ones that Kubernetes' scheduler counts, and whatever carries
-/// a domain. Others are taken on trust.
+/// Whether nodes are asked for the resource: the native ones that Kubernetes' scheduler counts, and
+/// whatever carries a domain. Others are taken on trust.
 pub(super) fn is_node_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")

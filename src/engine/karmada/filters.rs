@@ -1,7 +1,7 @@
 //! The reasons for which a cluster is not a candidate, in the order they are reported.
 //!
-//! Each filter answers twice: `keep` narrows a set of clusters at once, `reason` says why one cluster is out. A
-//! cluster is kept exactly if there is no reason against it.
+//! Each filter answers twice: `keep` narrows a set of clusters at once, `reason` says why one
+//! cluster is out. A cluster is kept exactly if there is no reason against it.
 
 use super::affinity::Affinity;
 use super::cluster::Cluster;
@@ -28,7 +28,8 @@ pub(super) struct Case<'a> {
 
 pub(super) struct Filter {
     pub name: &'static str,
-    /// Looks at the placement and the kind of the resource only, so that bindings can share the answer.
+    /// Looks at the placement and the kind of the resource only, so that bindings can share the
+    /// answer.
     pub shared: bool,
     /// Does not send away what is already there.
     pub spares_targets: bool,
@@ -133,7 +134,8 @@ pub(super) const FILTERS: &[Filter] = &[
 ];
 
 impl<'a> Case<'a> {
-    /// What selects clusters, and the tiers that take what does not fit there. An affinity beside groups wins.
+    /// What selects clusters, and the tiers that take what does not fit there. An affinity beside
+    /// groups wins.
     pub fn affinity(&self) -> Option<(&'a Affinity, &'a [Affinity])> {
         let (affinity, overflow): (_, &[Affinity]) = match (&self.placement.affinity, self.term) {
             (Some(affinity), _) => (affinity, &[]),
@@ -143,7 +145,8 @@ impl<'a> Case<'a> {
         Some((affinity, if self.request.is_workload() { overflow } else { &[] }))
     }
 
-    /// Differs from Karmada: a Fresh pass forgets where the workload is, so nothing is spared for being there.
+    /// Differs from Karmada: a Fresh pass forgets where the workload is, so nothing is spared for
+    /// being there.
     pub fn remembers_targets(&self) -> bool {
         self.mode == Mode::Steady || !self.profile.deviates()
     }

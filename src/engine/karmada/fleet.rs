@@ -1,9 +1,10 @@
-//! All clusters, indexed for scheduling: which cluster has which label, API, place or taint as bit sets, and what is
-//! free of each resource as one array over all clusters.
+//! All clusters, indexed for scheduling: which cluster has which label, API, place or taint as bit
+//! sets, and what is free of each resource as one array over all clusters.
 //!
-//! A cluster sits in a slot, which it keeps while it exists; bit sets and arrays are by slot. Names decide between
-//! equals, so each slot also knows its cluster's rank by name. Changing one cluster costs that cluster. Cloning a
-//! fleet is free; the first change to a clone that shares its parts copies the part it changes.
+//! A cluster sits in a slot, which it keeps while it exists; bit sets and arrays are by slot. Names
+//! decide between equals, so each slot also knows its cluster's rank by name. Changing one cluster
+//! costs that cluster. Cloning a fleet is free; the first change to a clone that shares its parts
+//! copies the part it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -138,7 +139,8 @@ struct Columns {
     graded: Bits,
 }
 
-/// More resources than this are looked up cluster by cluster. It bounds the memory that odd clusters can take.
+/// More resources than this are looked up cluster by cluster. It bounds the memory that odd
+/// clusters can take.
 const COLUMNS_MAX: usize = 32;
 
 /// The cluster does not have the resource.

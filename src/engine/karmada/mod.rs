@@ -2,17 +2,20 @@
 //!
 //! How to call it:
 //!
-//! 1. Keep one [`Fleet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters change. Either says
-//!    what it changed ([`Difference`]). Clones are free. A [`Reach`] tells whom that can matter to.
+//! 1. Keep one [`Fleet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters
+//!    change. Either says what it changed ([`Difference`]). Clones are free. A [`Reach`] tells whom
+//!    that can matter to.
 //! 2. Keep [`Workloads`] if groups of workloads matter, else pass an empty one.
-//! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide them in order of priority:
-//!    [`decide_all`], or a [`Pass`] and `pass.decide(&request)` one after another. Bindings of one pass share work, and
-//!    see each other in their workload groups.
-//! 4. Write what the [`Decision`] says: `targets()`, `term()`, `condition()`, `applies_placement()`,
-//!    `observes_generation()`, `is_success()`, and look again as `requeue()` says.
+//! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide them in order of
+//!    priority: [`decide_all`], or a [`Pass`] and `pass.decide(&request)` one after another.
+//!    Bindings of one pass share work, and see each other in their workload groups.
+//! 4. Write what the [`Decision`] says: `targets()`, `term()`, `condition()`,
+//!    `applies_placement()`, `observes_generation()`, `is_success()`, and look again as `requeue()`
+//!    says.
 //!
-//! A decision is a value for every input: nothing here fails or panics on what users can write. Whether a trigger is
-//! pending is `Request::is_triggered`; whether the pass was Fresh is `Decision::mode`.
+//! A decision is a value for every input: nothing here fails or panics on what users can write.
+//! Whether a trigger is pending is `Request::is_triggered`; whether the pass was Fresh is
+//! `Decision::mode`.
 
 mod affinity;
 mod assign;
@@ -57,7 +60,8 @@ pub fn decide(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: 
     Pass::new(fleet, workloads, profile).decide(request)
 }
 
-/// Decides one binding and tells why. Costs more than a decision: every cluster is looked at by every filter.
+/// Decides one binding and tells why. Costs more than a decision: every cluster is looked at by
+/// every filter.
 pub fn explain(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: &Profile) -> (Decision, Trace) {
     Pass::new(fleet, workloads, profile).explain(request)
 }

@@ -122,8 +122,8 @@ impl<'a> Pass<'a> {
         decision
     }
 
-    /// Until a trigger can be served, the binding is kept as it would be without: whoever asks for a better place must
-    /// not lose the one there is, because that is spared by Steady only.
+    /// Until a trigger can be served, the binding is kept as it would be without: whoever asks for
+    /// a better place must not lose the one there is, because that is spared by Steady only.
     ///
     /// Differs from Karmada, whose Fresh passes spare what Steady ones spare.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
@@ -138,7 +138,8 @@ impl<'a> Pass<'a> {
         Failed { meanwhile, ..failed }
     }
 
-    /// Clusters that two entries specify replicas for, on the fleet as it is: by label or region nobody can tell before.
+    /// Clusters that two entries specify replicas for, on the fleet as it is: by label or region
+    /// nobody can tell before.
     pub fn overlaps(&self, request: &Request) -> Vec<Overlap> {
         match request.placement.as_ref().map(|placement| &placement.division) {
             Some(Division::Specified(Some(shares))) => specified::overlaps(shares, self.fleet),
@@ -168,8 +169,9 @@ impl<'a> Pass<'a> {
             return Err(Skip::Deleting);
         }
         let Some(placement) = &request.placement else {
-            // Differs from Karmada, which tries every ten seconds what only an edit can change. Bindings that others
-            // depend on never get a placement, and there may be very many of them.
+            // Differs from Karmada, which tries every ten seconds what only an edit can change.
+            // Bindings that others depend on never get a placement, and there may be very many of
+            // them.
             return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
         };
         let asked = request.placement_changed
@@ -201,7 +203,8 @@ impl<'a> Pass<'a> {
         let mut first = None;
         for position in start..placement.terms.len() {
             match self.attempt(request, placement, Some(position), mode) {
-                // A workload of no replicas gets no targets, which does not count as a choice of Karmada's.
+                // A workload of no replicas gets no targets, which does not count as a choice of
+                // Karmada's.
                 Ok(targets) if targets.is_empty() && first.is_some() && !self.profile.deviates() => {}
                 Ok(targets) => {
                     let term = Some(placement.terms[position].name.clone());

@@ -1,4 +1,5 @@
-//! A placement as the engine reads it: parsed, defaulted, comparable. Bindings with equal placements share work.
+//! A placement as the engine reads it: parsed, defaulted, comparable. Bindings with equal
+//! placements share work.
 
 use std::fmt;
 
@@ -62,7 +63,8 @@ pub enum Division {
     /// All of them on each cluster.
     #[default]
     Duplicated,
-    /// By weight, whatever fits. None: nothing was said about weights at all, so all weigh the same.
+    /// By weight, whatever fits. None: nothing was said about weights at all, so all weigh the
+    /// same.
     Static(Option<Vec<Weight>>),
     /// By what is free.
     Dynamic,
@@ -101,8 +103,8 @@ impl Placement {
         self.affinities().is_none_or(|mut affinities| affinities.any(|affinity| affinity.matches(cluster)))
     }
 
-    /// Spread constraints do not apply to division by static weight, unless a weight preference is there with
-    /// nothing in it.
+    /// Spread constraints do not apply to division by static weight, unless a weight preference is
+    /// there with nothing in it.
     pub(super) fn ignores_spread(&self) -> bool {
         match &self.division {
             Division::Static(None) => true,

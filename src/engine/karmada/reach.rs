@@ -1,8 +1,10 @@
-//! Placements by the clusters that they can choose, so that a cluster that changes finds them without trying each.
+//! Placements by the clusters that they can choose, so that a cluster that changes finds them
+//! without trying each.
 //!
-//! An affinity is filed under something that every cluster it selects has: a name, a label, a place. What asks for
-//! nothing of the kind is filed under `Anything`. A cluster looks under all that it has and tries only what it finds
-//! there, so the index may promise too much and never too little.
+//! An affinity is filed under something that every cluster it selects has: a name, a label, a
+//! place. What asks for nothing of the kind is filed under `Anything`. A cluster looks under all
+//! that it has and tries only what it finds there, so the index may promise too much and never too
+//! little.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,5 @@
-//! One binding as the engine reads it: what to place, where it is now, and whether anybody asks for a pass.
+//! One binding as the engine reads it: what to place, where it is now, and whether anybody asks for
+//! a pass.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -146,7 +147,8 @@ impl Request {
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             (Some(triggered), Some(last)) => triggered > last,
-            // Differs from Karmada: a trigger is not lost only because the first success is still to come.
+            // Differs from Karmada: a trigger is not lost only because the first success is still
+            // to come.
             (Some(_), None) => profile.deviates(),
             (None, _) => false,
         };
@@ -162,8 +164,8 @@ impl Request {
         self.replicas > 0 || self.requirements.is_some() || !self.components.is_empty()
     }
 
-    /// Its replicas can be divided among clusters. Several pod templates are placed as a whole, like objects without
-    /// replicas.
+    /// Its replicas can be divided among clusters. Several pod templates are placed as a whole,
+    /// like objects without replicas.
     pub(super) fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
     }
@@ -182,8 +184,9 @@ impl Request {
         !self.is_workload() || placement.division == Division::Duplicated
     }
 
-    /// Its replicas are all placed, so that clusters that it is not on can come and go without another decision. Where
-    /// the last pass failed, or a trigger is pending, somebody else must know.
+    /// Its replicas are all placed, so that clusters that it is not on can come and go without
+    /// another decision. Where the last pass failed, or a trigger is pending, somebody else must
+    /// know.
     pub fn is_settled(&self) -> bool {
         self.placement.as_ref().is_some_and(|placement| {
             let asks = self.is_decided_at_every_chance(placement) || self.has_other_replicas_than(placement);

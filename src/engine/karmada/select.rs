@@ -1,4 +1,5 @@
-//! Which of the candidates are used: all of them, or as many groups as the spread constraints ask for.
+//! Which of the candidates are used: all of them, or as many groups as the spread constraints ask
+//! for.
 
 use super::components;
 use super::filters::Case;
@@ -55,8 +56,8 @@ impl Candidate {
 /// Why nothing can be selected.
 pub(super) type Refusal = String;
 
-/// Reduces `candidates` to those that are used. Where constraints choose, the order is the order of preference, and
-/// `standing` says so too.
+/// Reduces `candidates` to those that are used. Where constraints choose, the order is the order of
+/// preference, and `standing` says so too.
 pub(super) fn select(
     case: &Case<'_>,
     candidates: &mut Vec<Candidate>,
@@ -70,7 +71,8 @@ pub(super) fn select(
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
-        // Differs from Karmada: what is not divided does not need room for its replicas, which are not counted either.
+        // Differs from Karmada: what is not divided does not need room for its replicas, which are
+        // not counted either.
         _ if case.profile.deviates() && !case.request.is_divisible() => None,
         _ => Some(i64::from(case.request.replicas)),
     };
@@ -98,7 +100,8 @@ pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
     Spread { by: constraint.by.clone(), min: constraint.min.max(1), max }
 }
 
-/// The best clusters; the least of them give way to roomier ones until there is room for all replicas.
+/// The best clusters; the least of them give way to roomier ones until there is room for all
+/// replicas.
 fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
     let total = candidates.len() as i64;
     if total < constraint.min {
@@ -125,7 +128,8 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
     candidates[..count].sort_unstable_by_key(by_standing);
 }
 
-/// Exchanges clusters among the first `count` for others until there is room for `needed`. False: there is none.
+/// Exchanges clusters among the first `count` for others until there is room for `needed`. False:
+/// there is none.
 fn make_room(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
     let (chosen, rest) = candidates.split_at_mut(count);
     let mut room: i64 = chosen.iter().map(Candidate::available).sum();

@@ -1,9 +1,11 @@
-//! Replicas as the user says: so many in total on the clusters that an entry selects (R130-R137, R156).
+//! Replicas as the user says: so many in total on the clusters that an entry selects (R130-R137,
+//! R156).
 //!
-//! A cluster belongs to the first entry that selects it, and nothing is ever diverted to another entry's clusters.
-//! Inside an entry a Fresh pass splits the total evenly; a Steady one leaves what is there and shares out only the
-//! difference, evenly again: what is left over goes to the clusters with the fewest replicas, or comes from those
-//! with the most, and a cluster never gives more than it has.
+//! A cluster belongs to the first entry that selects it, and nothing is ever diverted to another
+//! entry's clusters. Inside an entry a Fresh pass splits the total evenly; a Steady one leaves what
+//! is there and shares out only the difference, evenly again: what is left over goes to the
+//! clusters with the fewest replicas, or comes from those with the most, and a cluster never gives
+//! more than it has.
 
 use std::sync::Arc;
 
@@ -18,7 +20,8 @@ pub(super) fn total(shares: &[Share]) -> i64 {
     shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
 }
 
-/// A cluster that several entries select, with their positions. The first alone counts for it (C22).
+/// A cluster that several entries select, with their positions. The first alone counts for it
+/// (C22).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub cluster: Arc<str>,
@@ -88,7 +91,8 @@ fn grow(more: i64, members: &mut [Member]) {
 
 fn shrink(mut less: i64, members: &mut [Member]) {
     members.sort_unstable_by_key(|member| (std::cmp::Reverse(member.held), member.rank));
-    // Who runs empty leaves the rest to the others, so this comes around at most once for each member.
+    // Who runs empty leaves the rest to the others, so this comes around at most once for each
+    // member.
     while less > 0 {
         let holding = members.iter().filter(|member| member.gets > 0).count() as i64;
         if holding == 0 {

@@ -1,7 +1,9 @@
-//! Spreading over groups of clusters: regions, and with our own rules zones, providers and values of a label.
+//! Spreading over groups of clusters: regions, and with our own rules zones, providers and values
+//! of a label.
 //!
-//! First the groups are chosen, best first, so that they have enough clusters between them; then the best cluster
-//! of each, then the best of the rest up to the number of clusters that is allowed.
+//! First the groups are chosen, best first, so that they have enough clusters between them; then
+//! the best cluster of each, then the best of the rest up to the number of clusters that is
+//! allowed.
 
 use super::filters::Case;
 use super::fleet::Places;
@@ -174,11 +176,12 @@ fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Ca
     rated(walk(members).1)
 }
 
-/// The best combination of `min` to `max` groups that have `clusters_min` clusters between them, as positions in
-/// `groups` by weight.
+/// The best combination of `min` to `max` groups that have `clusters_min` clusters between them, as
+/// positions in `groups` by weight.
 ///
-/// Combinations are compared by the sum of their weights, then by the number of their clusters. One that would do
-/// without its largest group is not a combination; and of the chosen one the shortest beginning that does is taken.
+/// Combinations are compared by the sum of their weights, then by the number of their clusters. One
+/// that would do without its largest group is not a combination; and of the chosen one the shortest
+/// beginning that does is taken.
 fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_unstable_by_key(|group| {
@@ -211,7 +214,8 @@ struct Search<'a> {
 /// Value of a combination: weights, then clusters.
 type Value = (i64, i64);
 
-/// States of the search. Beyond it the heaviest groups are taken, which upstream would not live to see.
+/// States of the search. Beyond it the heaviest groups are taken, which upstream would not live to
+/// see.
 const STATES_MAX: usize = 4_000_000;
 
 impl Search<'_> {
@@ -228,14 +232,16 @@ impl Search<'_> {
         permitted && (chosen.len() == self.min.max(1) || without_last < self.needed)
     }
 
-    /// The best by value; of equals the one found first when the groups are tried in order, depth first.
+    /// The best by value; of equals the one found first when the groups are tried in order, depth
+    /// first.
     fn best(&self) -> Option<Vec<usize>> {
         let count = self.order.len();
         let caps = self.needed + 1;
         if count.saturating_mul(self.max + 1).saturating_mul(caps) > STATES_MAX {
             return self.heaviest();
         }
-        // best[from][chosen][clusters]: value that is still to gain with groups `from..`; None: no way.
+        // best[from][chosen][clusters]: value that is still to gain with groups `from..`; None: no
+        // way.
         let width = (self.max + 1) * caps;
         let mut best: Vec<Option<Value>> = vec![None; (count + 1) * width];
         let index = |from: usize, chosen: usize, clusters: usize| from * width + chosen * caps + clusters;
@@ -319,7 +325,8 @@ mod tests {
 
     use super::*;
 
-    /// Every combination in the order in which upstream finds them, and its way to choose among them.
+    /// Every combination in the order in which upstream finds them, and its way to choose among
+    /// them.
     fn one_by_one(groups: &[Group<'_>], min: usize, max: usize, needed: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|group| (groups[*group].size, std::cmp::Reverse(groups[*group].weight), groups[*group].name));

@@ -1,4 +1,5 @@
-//! Rules of the whole pipeline, on fleets and bindings made up at random, and what our own profile promises.
+//! Rules of the whole pipeline, on fleets and bindings made up at random, and what our own profile
+//! promises.
 
 use std::sync::Arc;
 
@@ -309,9 +310,9 @@ proptest! {
     fn a_steady_pass_over_its_own_result_moves_nothing(clusters in clusters(), mut request in request()) {
         let (fleet, workloads, profile) = (Fleet::new(clusters), Workloads::default(), Profile::ours());
         let Outcome::Placed(placed) = decide(&fleet, &workloads, &request, &profile).outcome else { return Ok(()) };
-        // Weights of regions count where the workload is, so a choice of groups may move once more (spread-031).
-        // And replicas go back from an overflow tier as soon as there seems to be room, which a fleet that does not
-        // change keeps saying.
+        // Weights of regions count where the workload is, so a choice of groups may move once more
+        // (spread-031). And replicas go back from an overflow tier as soon as there seems to be
+        // room, which a fleet that does not change keeps saying.
         let placement = request.placement.as_ref().unwrap();
         let by_groups = placement.spread.iter().any(|spread| spread.by != By::Cluster);
         // A workload of no replicas leaves its clusters, which then no longer spare it.
@@ -493,7 +494,8 @@ fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let (_, trace) = explain(&Fleet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let attempt = &trace.attempts[0];
     let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
-    // Each of two regions should hold six: region A has room for fourteen, B for three, C for eight.
+    // Each of two regions should hold six: region A has room for fourteen, B for three, C for
+    // eight.
     assert_eq!(groups, [("A", 2, 6000, true), ("C", 1, 6000, true), ("B", 1, 3000, false)]);
     let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
     let expected = [

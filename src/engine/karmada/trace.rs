@@ -30,7 +30,8 @@ pub struct Attempt {
     pub group: Option<Box<str>>,
     /// By name.
     pub clusters: Vec<ClusterTrace>,
-    /// What the clusters were grouped by to spread them: `region`, `zone`, `provider`, or the key of a label.
+    /// What the clusters were grouped by to spread them: `region`, `zone`, `provider`, or the key
+    /// of a label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_by: Option<String>,
     /// The groups that were weighed for that, best first.
@@ -45,7 +46,8 @@ pub struct Attempt {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrace {
     pub name: Arc<str>,
-    /// What each filter says, in reporting order. One that objects to a cluster the workload is on may be overruled.
+    /// What each filter says, in reporting order. One that objects to a cluster the workload is on
+    /// may be overruled.
     pub filters: Vec<Verdict>,
     pub scores: Vec<Score>,
     /// Tier among overflow affinities, 0 for the group itself.
@@ -60,7 +62,8 @@ pub struct ClusterTrace {
     /// Its votes when replicas were divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
-    /// Positions of the entries that specify replicas for it, where there are several: the first alone counts.
+    /// Positions of the entries that specify replicas for it, where there are several: the first
+    /// alone counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<usize>,
     pub replicas_before: i64,

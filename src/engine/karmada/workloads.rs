@@ -1,4 +1,5 @@
-//! Who belongs to which group of workloads, and where they are: what workload affinity and anti-affinity look at.
+//! Who belongs to which group of workloads, and where they are: what workload affinity and
+//! anti-affinity look at.
 //!
 //! Only namespaced bindings belong to groups, and a group does not reach over namespaces.
 
@@ -62,7 +63,8 @@ impl Workloads {
         }
     }
 
-    /// Keeps the clusters that every other placed member of the group is on. The first member is free.
+    /// Keeps the clusters that every other placed member of the group is on. The first member is
+    /// free.
     pub(super) fn keep_together(&self, request: &Request, fleet: &Fleet, kept: &mut Bits) {
         for clusters in self.companions(request) {
             let there: Bits = clusters.iter().filter_map(|name| fleet.slot(name)).collect();

@@ -84,7 +84,8 @@ fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
     object
 }
 
-/// Asks, inside the webhook's own deadline. A failure is an error or an empty answer, as its policy says.
+/// Asks, inside the webhook's own deadline. A failure is an error or an empty answer, as its policy
+/// says.
 pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Result<Answer, Status> {
     if review.asked.dry_run() && !hook.supports_dry_run {
         return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
@@ -160,8 +161,8 @@ fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
     Ok(Answer::Allowed { patch })
 }
 
-/// In kube-apiserver's words: the webhook's own code, reason and details. Without a code that is one of a
-/// refusal it is 400.
+/// In kube-apiserver's words: the webhook's own code, reason and details. Without a code that is
+/// one of a refusal it is 400.
 fn denial(hook: &Hook, status: &Value) -> Status {
     const CODES: std::ops::Range<u64> = 400..600;
     let name = &hook.name;
@@ -178,7 +179,8 @@ fn denial(hook: &Hook, status: &Value) -> Status {
     }
 }
 
-/// The stored object after a webhook's patch, which is about the object in the words of its version.
+/// The stored object after a webhook's patch, which is about the object in the words of its
+/// version.
 pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> Result<Tree, Status> {
     let worded = worded(object, review.row);
     let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));

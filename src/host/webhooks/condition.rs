@@ -1,9 +1,11 @@
-//! Match conditions: the part of CEL that they are written in. Literals and lists, members, `[…]`, `has()`,
-//! `!`, `&&`, `||`, `? :`, comparisons, `in`, `size()`, `startsWith`, `endsWith`, `contains`, `matches`, and the
-//! macros `all` and `exists`; over `request`, `object` and `oldObject`.
+//! Match conditions: the part of CEL that they are written in. Literals and lists, members, `[…]`,
+//! `has()`, `!`, `&&`, `||`, `? :`, comparisons, `in`, `size()`, `startsWith`, `endsWith`,
+//! `contains`, `matches`, and the macros `all` and `exists`; over `request`, `object` and
+//! `oldObject`.
 //!
-//! Deliberately absent: arithmetic, maps, conversions, `authorizer`, `namespaceObject`, `params`, and Kubernetes'
-//! libraries. What has them is not guessed at: it cannot be read, and its webhook counts as failed.
+//! Deliberately absent: arithmetic, maps, conversions, `authorizer`, `namespaceObject`, `params`,
+//! and Kubernetes' libraries. What has them is not guessed at: it cannot be read, and its webhook
+//! counts as failed.
 
 mod parse;
 
@@ -75,7 +77,8 @@ impl Condition {
         parse::expression(text).map(|root| Condition { root })
     }
 
-    /// Whether it holds. An error where CEL has one: a member that is not there, a comparison of unlike things.
+    /// Whether it holds. An error where CEL has one: a member that is not there, a comparison of
+    /// unlike things.
     pub fn holds(&self, variables: &Value) -> Result<bool, String> {
         let scope = Scope { name: "", value: variables, outer: None };
         truth(&self.root.evaluate(&scope)?)

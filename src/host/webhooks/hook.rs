@@ -123,8 +123,8 @@ impl Hook {
         })
     }
 
-    /// Whether selectors and conditions mean it too. An error where that cannot be told and the webhook
-    /// fails closed.
+    /// Whether selectors and conditions mean it too. An error where that cannot be told and the
+    /// webhook fails closed.
     pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
         let found = match self.is_selected(review, namespaces) {
             Ok(true) => self.is_wanted(review).map_err(|why| forbidden(review, &why)),

@@ -1,13 +1,15 @@
-//! Admission webhooks of the host cluster that mean our kinds (AD3): kube-apiserver does not call them for
-//! what it passes on, so we do.
+//! Admission webhooks of the host cluster that mean our kinds (AD3): kube-apiserver does not call
+//! them for what it passes on, so we do.
 //!
-//! Order as upstream: mutating ones one after the other, by the name of their configuration, and once more those
-//! that want it and whose object others changed after them; validating ones all at once. What fails is refused or
-//! passed over as the webhook's failure policy says. Until the configurations have been read for the first time nobody
-//! knows who would have to be called, and every write is refused. Annotations for the audit log have upstream's keys.
+//! Order as upstream: mutating ones one after the other, by the name of their configuration, and
+//! once more those that want it and whose object others changed after them; validating ones all at
+//! once. What fails is refused or passed over as the webhook's failure policy says. Until the
+//! configurations have been read for the first time nobody knows who would have to be called, and
+//! every write is refused. Annotations for the audit log have upstream's keys.
 //!
-//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, `AdmissionReview` v1beta1, and of CEL what
-//! `condition` does not name; a condition that cannot be read is a failure of its webhook.
+//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, `AdmissionReview`
+//! v1beta1, and of CEL what `condition` does not name; a condition that cannot be read is a failure
+//! of its webhook.
 
 mod call;
 mod condition;
@@ -68,8 +70,8 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// `keeps_lifecycle`: whether namespaces must be there for something to be created in them. With `calls`
-    /// nothing is written until it is followed, without it nobody is ever called.
+    /// `keeps_lifecycle`: whether namespaces must be there for something to be created in them.
+    /// With `calls` nothing is written until it is followed, without it nobody is ever called.
     pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
         let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
         Webhooks { host, namespaces, keeps_lifecycle, mutating, validating }
@@ -111,7 +113,8 @@ impl Webhooks {
         tokio::join!(mutating, validating);
     }
 
-    /// Asks a mutating webhook and does to the object what it wants. True if the object is another now.
+    /// Asks a mutating webhook and does to the object what it wants. True if the object is another
+    /// now.
     async fn mutate_by(
         &self,
         (round, index, hook): (usize, usize, &Hook),

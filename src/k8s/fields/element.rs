@@ -1,7 +1,8 @@
-//! One step of a path, in the form that `fieldsV1` writes it: `f:spec`, `k:{"name":"web"}`, `v:"tcp"`, `i:3`.
+//! One step of a path, in the form that `fieldsV1` writes it: `f:spec`, `k:{"name":"web"}`,
+//! `v:"tcp"`, `i:3`.
 //!
-//! *Invariant:* an element has one spelling, so two elements are the same step exactly when their texts are
-//! equal: the keys of an item are sorted, values are compact JSON.
+//! *Invariant:* an element has one spelling, so two elements are the same step exactly when their
+//! texts are equal: the keys of an item are sorted, values are compact JSON.
 
 use std::fmt;
 

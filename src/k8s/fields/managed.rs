@@ -1,7 +1,7 @@
 //! `metadata.managedFields`: who manages an object, and which fields each set (AP3, AP10-AP12).
 //!
-//! Sets stay in their wire form until somebody needs to change them: most writes touch few fields, and an
-//! object can have a dozen managers.
+//! Sets stay in their wire form until somebody needs to change them: most writes touch few fields,
+//! and an object can have a dozen managers.
 
 use serde_json::{Map, Value};
 
@@ -50,8 +50,8 @@ pub struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Reads the list. Entries of another API version name fields that nobody here can find, and are dropped
-    /// (AP22).
+    /// Reads the list. Entries of another API version name fields that nobody here can find, and
+    /// are dropped (AP22).
     pub fn decode(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
         for item in list {

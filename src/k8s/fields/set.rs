@@ -1,7 +1,7 @@
 //! A set of paths, kept as a tree of their elements, and its wire form `fieldsV1`.
 //!
-//! On the wire a path that is in the set ends in an empty object, or in `"."` where longer paths go on
-//! from it: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
+//! On the wire a path that is in the set ends in an empty object, or in `"."` where longer paths go
+//! on from it: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,7 +121,8 @@ impl FieldSet {
         common
     }
 
-    /// What is in this set and not in the other. A member of the other takes nothing away below itself.
+    /// What is in this set and not in the other. A member of the other takes nothing away below
+    /// itself.
     #[must_use]
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         let mut left = self.clone();
@@ -166,8 +167,8 @@ impl FieldSet {
         }
     }
 
-    /// Whether the set that `fields_v1` writes has a path in common with this one: without decoding it, for
-    /// most writes touch nobody else's fields.
+    /// Whether the set that `fields_v1` writes has a path in common with this one: without decoding
+    /// it, for most writes touch nobody else's fields.
     pub fn meets(&self, fields_v1: &Map<String, Value>) -> bool {
         self.nodes.iter().any(|(element, node)| match fields_v1.get(element.as_str()) {
             Some(Value::Object(theirs)) => {

@@ -1,10 +1,10 @@
-//! Server-side apply: a configuration, laid over what is there, with every field owned by who set it
-//! (1.11). The room has two parts: `ownership` decides (pure), this file reads, asks and writes.
+//! Server-side apply: a configuration, laid over what is there, with every field owned by who set
+//! it (1.11). The room has two parts: `ownership` decides (pure), this file reads, asks and writes.
 //!
-//! Order of the work: the body must be a configuration of this kind (`read`), then it is laid over the
-//! object, conflicts are refused, and what comes out goes the way of every update (`update::plan`), with
-//! the record of owners beside it. A configuration that names no version is applied anew when another
-//! write came first.
+//! Order of the work: the body must be a configuration of this kind (`read`), then it is laid over
+//! the object, conflicts are refused, and what comes out goes the way of every update
+//! (`update::plan`), with the record of owners beside it. A configuration that names no version is
+//! applied anew when another write came first.
 //!
 //! A null in a configuration is absence, as everywhere else: it owns nothing and removes nothing.
 
@@ -28,7 +28,8 @@ use crate::watch::Rejected;
 pub(super) use ownership::Writing;
 use ownership::{Refused, refusal};
 
-/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is stored.
+/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is
+/// stored.
 #[derive(Default)]
 pub(super) struct Record(Option<Value>);
 
@@ -37,9 +38,9 @@ impl Record {
         Record(managed_fields)
     }
 
-    /// The record that the body puts in place of the stored one; None where it says nothing, or nothing that
-    /// can be read. `[{}]` starts afresh. An empty list says nothing: clients that know nothing of managed
-    /// fields send it.
+    /// The record that the body puts in place of the stored one; None where it says nothing, or
+    /// nothing that can be read. `[{}]` starts afresh. An empty list says nothing: clients that
+    /// know nothing of managed fields send it.
     pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
         let Some(Value::Array(list)) = self.0 else { return None };
         if list == stored {
@@ -54,7 +55,8 @@ impl Record {
     }
 }
 
-/// Whether the caller may create what it applies: to be asked when there is nothing to apply to (PA14).
+/// Whether the caller may create what it applies: to be asked when there is nothing to apply to
+/// (PA14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayCreate {
     Yes,
@@ -62,7 +64,8 @@ pub enum MayCreate {
 }
 
 impl Registry {
-    /// `None`: there is no such object, and the caller has not been found to be allowed to create it.
+    /// `None`: there is no such object, and the caller has not been found to be allowed to create
+    /// it.
     pub async fn apply(
         &self,
         caller: Caller<'_>,
@@ -213,7 +216,8 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     }
     // All fields are known, so this only brings values into the form in which they are stored.
     row.schema.prune(&mut config);
-    // Versions differ in their name alone, so owners are recorded under that of the stored one, whoever asks.
+    // Versions differ in their name alone, so owners are recorded under that of the stored one,
+    // whoever asks.
     config.insert("apiVersion".to_owned(), row.stored_api_version().into());
     Ok(Config { config, mended, duplicates })
 }

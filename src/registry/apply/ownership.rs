@@ -1,9 +1,10 @@
 //! Who owns which field: what a write takes, what an apply wants, and where two managers disagree
 //! (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a time in, trees and sets out.
 //!
-//! An object that has no managers is not tracked: an update of it records nothing. Only a create begins the
-//! record, and the first apply, which credits all that is there to `before-first-apply`. What Ballast's own
-//! workers create begins without one, so the thousands of objects that nobody applies carry no ballast.
+//! An object that has no managers is not tracked: an update of it records nothing. Only a create
+//! begins the record, and the first apply, which credits all that is there to `before-first-apply`.
+//! What Ballast's own workers create begins without one, so the thousands of objects that nobody
+//! applies carry no ballast.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -67,8 +68,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Records what an update changed: from now on it is the updater's (AP10). An object that is not tracked
-    /// stays so, unless it is new.
+    /// Records what an update changed: from now on it is the updater's (AP10). An object that is
+    /// not tracked stays so, unless it is new.
     pub fn track(&self, old: Option<&Tree>, new: &Tree, managed: &mut ManagedFields) -> Result<(), Malformed> {
         if managed.is_empty() && old.is_some() {
             return Ok(());
@@ -172,7 +173,8 @@ impl Writing<'_> {
         Ok(merged)
     }
 
-    /// Removes what this manager applied before and does not any more, where nobody else owns it (AP9).
+    /// Removes what this manager applied before and does not any more, where nobody else owns it
+    /// (AP9).
     fn without_unowned(
         &self,
         merged: Tree,
@@ -189,7 +191,8 @@ impl Writing<'_> {
         }
         let (owned, before) = (schema.with_structs(&owned), schema.with_structs(before));
         let everything = all(&merged);
-        // First what this manager had goes, with all that is below it; then what somebody owns comes back.
+        // First what this manager had goes, with all that is below it; then what somebody owns
+        // comes back.
         let bare = schema.without(merged.clone(), &before);
         let unowned = everything.difference(&all(&bare).union(&owned));
         let kept = schema.without(merged.clone(), &unowned);
@@ -198,8 +201,8 @@ impl Writing<'_> {
         Ok(schema.without(merged, &gone))
     }
 
-    /// Conflicts with its own earlier client-side applies are none for kubectl: the annotation says what it
-    /// applied, and where the live object still has that, it may have it back (AP23).
+    /// Conflicts with its own earlier client-side applies are none for kubectl: the annotation says
+    /// what it applied, and where the live object still has that, it may have it back (AP23).
     fn without_own_history(&self, live: &Tree, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let Some(last) = last_applied(live).and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
             return conflicts;

@@ -80,7 +80,8 @@ fn letter(letters: &'static [&'static str]) -> impl Strategy<Value = String> {
 
 /// A configuration whose labels, finalizers and notes are of these letters.
 fn config(letters: &'static [&'static str]) -> impl Strategy<Value = Tree> {
-    // None of them empty, nor the spec: an empty map is a field while it is, and goes once it is emptied again.
+    // None of them empty, nor the spec: an empty map is a field while it is, and goes once it is
+    // emptied again.
     let labels = option::of(btree_map(letter(letters), letter(&["1", "2"]), 1..3));
     let finalizers = option::of(btree_set(letter(letters), 1..3));
     let notes = option::of(btree_map(letter(letters), btree_map(letter(letters), 0..2, 1..3), 1..3));

@@ -1,11 +1,13 @@
-//! The API as OpenAPI: one 3.0.0 document for each group-version with the index that leads to them, and
-//! one Swagger 2.0 document of everything (apiserver.md 1.3).
+//! The API as OpenAPI: one 3.0.0 document for each group-version with the index that leads to them,
+//! and one Swagger 2.0 document of everything (apiserver.md 1.3).
 //!
-//! Three steps: `operations` says what can be done, from the rows; `schemas` turns the structural schemas
-//! into the Kubernetes dialect of OpenAPI; `write` puts both into documents of either version.
+//! Three steps: `operations` says what can be done, from the rows; `schemas` turns the structural
+//! schemas into the Kubernetes dialect of OpenAPI; `write` puts both into documents of either
+//! version.
 //!
-//! Invariants: everything follows from the rows; the documents are made once (OA16); a reference resolves
-//! inside its own document (OA11). Absent: OpenAPI 3 in protobuf, and the deprecated `/watch/` paths (OA18).
+//! Invariants: everything follows from the rows; the documents are made once (OA16); a reference
+//! resolves inside its own document (OA11). Absent: OpenAPI 3 in protobuf, and the deprecated
+//! `/watch/` paths (OA18).
 
 mod operations;
 mod protobuf;
@@ -66,8 +68,8 @@ impl OpenApi {
     }
 }
 
-/// All documents for people and generators: a file name and its text, indented. They are named as the
-/// Kubernetes project names its own.
+/// All documents for people and generators: a file name and its text, indented. They are named as
+/// the Kubernetes project names its own.
 pub fn documents(kinds: &Kinds) -> Vec<(String, Vec<u8>)> {
     let v3 = v3(kinds)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What can be done with what is served, from the rows: paths, methods, parameters, bodies and answers,
-//! named as Kubernetes names them (OA8, OA9, OA10, OA13, OA17).
+//! What can be done with what is served, from the rows: paths, methods, parameters, bodies and
+//! answers, named as Kubernetes names them (OA8, OA9, OA10, OA13, OA17).
 
 use crate::resource::schema::meta;
 use crate::resource::{Lifetime, ResourceKind};

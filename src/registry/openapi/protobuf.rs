@@ -1,8 +1,10 @@
-//! Swagger 2.0 in the binary form (`openapi.v2.Document` of gnostic) that kubectl asks for where it checks
-//! objects by itself: `create` of a kind without PATCH, `--dry-run=client`, `--validate` without a server.
+//! Swagger 2.0 in the binary form (`openapi.v2.Document` of gnostic) that kubectl asks for where it
+//! checks objects by itself: `create` of a kind without PATCH, `--dry-run=client`, `--validate`
+//! without a server.
 //!
-//! Only what that needs: the definitions. Absent: paths, parameters, responses, security. Written by hand,
-//! because a schema has two dozen fields and a code generator would need a compiler of its own.
+//! Only what that needs: the definitions. Absent: paths, parameters, responses, security. Written
+//! by hand, because a schema has two dozen fields and a code generator would need a compiler of its
+//! own.
 
 use serde_json::{Map, Value};
 

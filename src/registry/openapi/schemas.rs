@@ -1,7 +1,7 @@
 //! Structural schemas in the Kubernetes dialect of OpenAPI 3.0 and of Swagger 2.0.
 //!
-//! Swagger cannot say everything: nullable values and int-or-string are left untyped there, as Kubernetes
-//! leaves them (OA14).
+//! Swagger cannot say everything: nullable values and int-or-string are left untyped there, as
+//! Kubernetes leaves them (OA14).
 
 use std::collections::BTreeMap;
 
@@ -114,8 +114,8 @@ impl Schemas {
         schema
     }
 
-    /// `kubectl explain` prints what is said of a field, then what is said of its type. Where that is the same, the type
-    /// is silent.
+    /// `kubectl explain` prints what is said of a field, then what is said of its type. Where that
+    /// is the same, the type is silent.
     fn tell_once(&mut self, field: &Field, package: &str) {
         let Some(definition) = &field.node.definition else { return };
         let definition = self.definitions.get_mut(&full_name(definition, package));

@@ -192,8 +192,8 @@ fn operation_v3(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
     document
 }
 
-/// The answers of requests that failed, for all operations to refer to. Swagger has them nowhere: an
-/// aggregator that merges such documents knows of definitions and parameters only.
+/// The answers of requests that failed, for all operations to refer to. Swagger has them nowhere:
+/// an aggregator that merges such documents knows of definitions and parameters only.
 fn failures(schemas: &Schemas) -> Value {
     let schema = reference(Definition::Status, None, schemas);
     let content = json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}});

@@ -1,5 +1,5 @@
-//! Whether a stored text lacks a default of today, without making a tree of it: nearly none does, and every object is
-//! asked at start-up.
+//! Whether a stored text lacks a default of today, without making a tree of it: nearly none does,
+//! and every object is asked at start-up.
 //!
 //! *Invariant:* says yes exactly when `prune::default` would change the object.
 

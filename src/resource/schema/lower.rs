@@ -1,8 +1,8 @@
 //! From what utoipa derives to a structural schema. Runs once per kind at start-up.
 //!
-//! utoipa writes OpenAPI 3.1: an `Option` is a type list with `null` or a `oneOf` with it. Kubernetes
-//! calls such a field optional, not nullable, so the null is dropped here. References are followed,
-//! `allOf` (a flattened struct, or a mark beside a reference) is merged.
+//! utoipa writes OpenAPI 3.1: an `Option` is a type list with `null` or a `oneOf` with it.
+//! Kubernetes calls such a field optional, not nullable, so the null is dropped here. References
+//! are followed, `allOf` (a flattened struct, or a mark beside a reference) is merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, N
 use super::meta::{object_meta, type_meta};
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
-/// The schema of a kind: the type's own fields below the `apiVersion`, `kind` and `metadata` that all
-/// kinds share.
+/// The schema of a kind: the type's own fields below the `apiVersion`, `kind` and `metadata` that
+/// all kinds share.
 pub(super) fn root<T: ToSchema>() -> Arc<Node> {
     let mut components = Vec::new();
     T::schemas(&mut components);
@@ -107,8 +107,8 @@ impl Lowering {
                 }
                 self.at = outer;
                 self.open.remove(&name);
-                // A full name is always published, a short one where there is an object to publish. A mark
-                // wraps a type that has its name already.
+                // A full name is always published, a short one where there is an object to publish.
+                // A mark wraps a type that has its name already.
                 let is_struct = matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty());
                 if node.definition.is_none() && (is_struct || is_full(&name)) {
                     node.definition = Some(name.as_str().into());
@@ -279,7 +279,8 @@ impl Lowered {
     }
 }
 
-/// `io.k8s.api.core.v1.Taint`, but not `AtomicList_io.k8s.api.core.v1.Taint`, which a mark is called.
+/// `io.k8s.api.core.v1.Taint`, but not `AtomicList_io.k8s.api.core.v1.Taint`, which a mark is
+/// called.
 fn is_full(name: &str) -> bool {
     name.split_once('.').is_some_and(|(first, _)| first.bytes().all(|byte| byte.is_ascii_lowercase()))
 }

@@ -12,8 +12,9 @@
 //! #[schema(value_type = Option<DateTime>)]             finish_time: Option<Time>
 //! ```
 //!
-//! `Option` in the `value_type` keeps a field optional; a list or map is optional through `#[serde(default)]`.
-//! utoipa ignores `min_items` and `max_items` beside these types, so none takes them.
+//! `Option` in the `value_type` keeps a field optional; a list or map is optional through
+//! `#[serde(default)]`. utoipa ignores `min_items` and `max_items` beside these types, so none
+//! takes them.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -32,7 +33,8 @@ pub const MAP_TYPE: &str = "x-kubernetes-map-type";
 pub const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-/// Ours, never published: `nullable` of OpenAPI 3.0. An `Option` alone is not nullable, only optional.
+/// Ours, never published: `nullable` of OpenAPI 3.0. An `Option` alone is not nullable, only
+/// optional.
 pub const NULLABLE: &str = "x-ballast-nullable";
 
 /// A list that is replaced as a whole.

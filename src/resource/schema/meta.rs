@@ -1,8 +1,8 @@
-//! The types of `meta/v1` that no kind owns: `ObjectMeta` is part of every object, the others are what
-//! requests and answers are made of, and are published with every OpenAPI document (OA12).
+//! The types of `meta/v1` that no kind owns: `ObjectMeta` is part of every object, the others are
+//! what requests and answers are made of, and are published with every OpenAPI document (OA12).
 //!
-//! `ObjectMeta` is pruned and type-checked like the rest of a tree. The rules beyond types (names, labels,
-//! immutable fields) are the registry's.
+//! `ObjectMeta` is pruned and type-checked like the rest of a tree. The rules beyond types (names,
+//! labels, immutable fields) are the registry's.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,16 +1,17 @@
 //! The structural schema of a kind, lowered once from its Rust type.
 //!
-//! One tree serves everything that asks what an object may hold: `prune` (unknown fields), `default`,
-//! `validate` (Kubernetes' wording), the OpenAPI documents, and the list and map semantics of
-//! server-side apply. The Rust types are its only source: `lower` reads what utoipa derives for them,
-//! and `mark` holds the types that say in `#[schema(value_type = …)]` what utoipa has no word for.
+//! One tree serves everything that asks what an object may hold: `prune` (unknown fields),
+//! `default`, `validate` (Kubernetes' wording), the OpenAPI documents, and the list and map
+//! semantics of server-side apply. The Rust types are its only source: `lower` reads what utoipa
+//! derives for them, and `mark` holds the types that say in `#[schema(value_type = …)]` what utoipa
+//! has no word for.
 //!
-//! Invariants: fields keep the order in which the type declares them, which is the order of errors; an
-//! object that has nothing wrong with it is walked without allocating; `metadata`, `apiVersion` and
-//! `kind` of the root are the same for every kind (`meta`), whatever the type says of them.
+//! Invariants: fields keep the order in which the type declares them, which is the order of errors;
+//! an object that has nothing wrong with it is walked without allocating; `metadata`, `apiVersion`
+//! and `kind` of the root are the same for every kind (`meta`), whatever the type says of them.
 //!
-//! Deliberately absent: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type that derives one of
-//! those stops the program at start-up with its name, which a unit test meets first.
+//! Deliberately absent: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type that derives
+//! one of those stops the program at start-up with its name, which a unit test meets first.
 
 mod lacking;
 mod lower;
@@ -39,8 +40,8 @@ pub struct Schema {
 /// What one value may be.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The name that OpenAPI publishes it under: for objects with fields of their own the name of the Rust
-    /// type, or a full name with dots.
+    /// The name that OpenAPI publishes it under: for objects with fields of their own the name of
+    /// the Rust type, or a full name with dots.
     pub definition: Option<Arc<str>>,
     pub description: Arc<str>,
     pub nullable: bool,
@@ -75,7 +76,8 @@ pub struct Object {
     pub values: Option<Arc<Node>>,
     /// Fields that are not declared are kept.
     pub preserve_unknown: bool,
-    /// A whole object of some other kind. Its `apiVersion`, `kind` and `metadata` are among the fields.
+    /// A whole object of some other kind. Its `apiVersion`, `kind` and `metadata` are among the
+    /// fields.
     pub embedded: bool,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
@@ -162,18 +164,20 @@ impl Schema {
         &self.root
     }
 
-    /// The node of a path of field names; list items and map values are stepped into without being named.
+    /// The node of a path of field names; list items and map values are stepped into without being
+    /// named.
     pub fn node(&self, path: &[&str]) -> Option<&Arc<Node>> {
         path.iter().try_fold(&self.root, |node, name| Some(&node.behind_lists().field(name)?.node))
     }
 
-    /// Removes fields that the schema does not know and gives their paths, sorted (FV5, FV7). Nulls where
-    /// null means nothing are removed silently, and 3.0 becomes 3 where an integer is meant.
+    /// Removes fields that the schema does not know and gives their paths, sorted (FV5, FV7). Nulls
+    /// where null means nothing are removed silently, and 3.0 becomes 3 where an integer is meant.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         prune::prune(&self.root, object)
     }
 
-    /// Fills in the schema's defaults; runs after `prune` (AD4). The fields of an absent object stay absent.
+    /// Fills in the schema's defaults; runs after `prune` (AD4). The fields of an absent object
+    /// stay absent.
     pub fn default(&self, object: &mut Map<String, Value>) {
         prune::default(&self.root, object);
     }
@@ -183,7 +187,8 @@ impl Schema {
         lacking::lacks_defaults(&self.root, text)
     }
 
-    /// All faults, in the order of the fields (AD8). Empty for a valid object, and then nothing was allocated.
+    /// All faults, in the order of the fields (AD8). Empty for a valid object, and then nothing was
+    /// allocated.
     pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
         validate::validate(&self.root, object)
     }

@@ -1,5 +1,6 @@
-//! Pruning and defaulting: the two passes that change an object before it is judged. Pruning also puts
-//! values into the one form they are stored in: whole numbers as integers, times in whole seconds UTC (R52).
+//! Pruning and defaulting: the two passes that change an object before it is judged. Pruning also
+//! puts values into the one form they are stored in: whole numbers as integers, times in whole
+//! seconds UTC (R52).
 
 use serde_json::{Map, Value};
 

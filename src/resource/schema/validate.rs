@@ -1,6 +1,7 @@
 //! Judging an object, in the words of kube-apiserver for custom resources (ER7).
 //!
-//! Runs on every write: the path of a value is a chain on the stack, and becomes text only for an error.
+//! Runs on every write: the path of a value is a chain on the stack, and becomes text only for an
+//! error.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -193,8 +194,8 @@ fn wrong_type(expected: &str, found: &str, path: &Path<'_>, errors: &mut FieldEr
     errors.push(&path.into(), "FieldValueTypeInvalid", body);
 }
 
-/// What was expected, and what is there. Where a format is expected, and there is something that could have one,
-/// upstream speaks of formats.
+/// What was expected, and what is there. Where a format is expected, and there is something that
+/// could have one, upstream speaks of formats.
 fn type_names(shape: &Shape, value: &Value) -> (&'static str, &'static str) {
     let format = match shape {
         Shape::Integer(Integer { width: Width::Int32, .. }) => "int32",

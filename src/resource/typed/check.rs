@@ -1,6 +1,6 @@
-//! Whether a configuration can be laid over anything: every member must be known, containers must be what
-//! the schema says, items must have names and no two the same (AP17, AP18). Scalars are left to validation,
-//! which says more about them.
+//! Whether a configuration can be laid over anything: every member must be known, containers must
+//! be what the schema says, items must have names and no two the same (AP17, AP18). Scalars are
+//! left to validation, which says more about them.
 
 use std::fmt::Write;
 

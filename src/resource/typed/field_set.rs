@@ -7,12 +7,14 @@ use super::{Members, Parts, Tree, Type};
 use crate::k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// The fields of an object. The name of a struct is no field of its own; that of a map's entry is.
+    /// The fields of an object. The name of a struct is no field of its own; that of a map's entry
+    /// is.
     pub fn fields_of(&self, object: &Tree) -> FieldSet {
         members(self.members(), object)
     }
 
-    /// The set, and the structs on the way to its members: taking a struct's fields away takes the struct.
+    /// The set, and the structs on the way to its members: taking a struct's fields away takes the
+    /// struct.
     pub fn with_structs(&self, set: &FieldSet) -> FieldSet {
         with_structs(Some(Parts::Members(self.members())), set)
     }

@@ -37,8 +37,8 @@ fn merge(of: Type<'_>, live: Value, config: &Value) -> Value {
     }
 }
 
-/// The items of both. Those of the configuration come in its order; the others stay in front of what they
-/// stood in front of.
+/// The items of both. Those of the configuration come in its order; the others stay in front of
+/// what they stood in front of.
 fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     let (there, wanted) = (types.index(live), types.index(config));
     let mut merged: Vec<Value> = Vec::with_capacity(there.order.len().max(wanted.order.len()));

@@ -1,16 +1,18 @@
-//! Values seen through their schema, as server-side apply sees them (AP5): which fields a value has, what
-//! two values differ in, what one becomes when another is laid over it, and what is left without some fields.
+//! Values seen through their schema, as server-side apply sees them (AP5): which fields a value
+//! has, what two values differ in, what one becomes when another is laid over it, and what is left
+//! without some fields.
 //!
-//! The schema says what a field is. A scalar is one field, and so is an atomic list or map as a whole.
-//! A granular map is as many fields as it has members; a list of type `map` or `set` has a field for each
-//! item. Where there is no schema (free-form parts), maps are granular and lists atomic.
+//! The schema says what a field is. A scalar is one field, and so is an atomic list or map as a
+//! whole. A granular map is as many fields as it has members; a list of type `map` or `set` has a
+//! field for each item. Where there is no schema (free-form parts), maps are granular and lists
+//! atomic.
 //!
-//! Live values are taken as they are: a duplicate item, or a value of another shape than the schema says,
-//! is one opaque field. What somebody wants to apply is checked first (`check`).
+//! Live values are taken as they are: a duplicate item, or a value of another shape than the schema
+//! says, is one opaque field. What somebody wants to apply is checked first (`check`).
 //!
-//! *Invariants*, which `tests` holds on random values: the fields of a value are what comparing it with
-//! nothing adds, apart from the names of structs; a value laid over itself is itself; removing what was
-//! added gives back what was there.
+//! *Invariants*, which `tests` holds on random values: the fields of a value are what comparing it
+//! with nothing adds, apart from the names of structs; a value laid over itself is itself; removing
+//! what was added gives back what was there.
 
 mod check;
 mod compare;
@@ -153,7 +155,8 @@ impl<'a> Items<'a> {
         Ok(Element::keys(found))
     }
 
-    /// As `element`; a live item that has no proper name is called by all that it is, so that it is not lost.
+    /// As `element`; a live item that has no proper name is called by all that it is, so that it is
+    /// not lost.
     fn name(self, item: &Value) -> Element {
         self.element(item).unwrap_or_else(|_| Element::value(item))
     }

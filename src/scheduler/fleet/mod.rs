@@ -1,8 +1,10 @@
-//! The Fleet family's scheduler: placements of both scopes are its keys, and what a placement's cycles come to is one commit.
+//! The Fleet family's scheduler: placements of both scopes are its keys, and what a placement's
+//! cycles come to is one commit.
 //!
-//! *Invariants:* bindings of a placement are made here only, and by one cycle at a time, so a placement never has two
-//! live ones on a cluster; a commit names the revision of everything it read and changes, all or nothing; a placement
-//! that is being deleted keeps its finalizer until no binding of it is held by the scheduler.
+//! *Invariants:* bindings of a placement are made here only, and by one cycle at a time, so a
+//! placement never has two live ones on a cluster; a commit names the revision of everything it
+//! read and changes, all or nothing; a placement that is being deleted keeps its finalizer until no
+//! binding of it is held by the scheduler.
 
 mod trigger;
 
@@ -88,7 +90,8 @@ impl FleetScheduler {
         let reach = match (event.kind, previous, read::<MemberCluster>(&event.object)) {
             (EventKind::Deleted, ..) => Some(Reach::All),
             (_, Some(previous), Some(current)) => trigger::reach(&previous, &current, self.clock.now()),
-            // Upstream waits for the first report of a new cluster. So do we, unless it comes with one.
+            // Upstream waits for the first report of a new cluster. So do we, unless it comes with
+            // one.
             (_, None, Some(current)) => {
                 let is_eligible = lower::cluster(&current).eligibility(self.clock.now()).is_ok();
                 is_eligible.then_some(Reach::Unsatisfied)
@@ -211,7 +214,8 @@ impl Pass {
         placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
     }
 
-    /// By its own status, which the placement controller writes, or by the snapshot's, which is the newer word.
+    /// By its own status, which the placement controller writes, or by the snapshot's, which is the
+    /// newer word.
     fn is_unsatisfied(&self, object: &Arc<Object>) -> bool {
         let Some(placement) = read::<AnyPlacement>(object) else { return false };
         let latest = || {
@@ -259,7 +263,8 @@ impl Pass {
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
         let is_news = !changes.is_empty() && !trigger::is_fulfilled(&settled.objects.snapshot.status);
         match commit(&self.client, key, changes, Next::Done).await {
-            // Whoever a cluster may matter to was found by what was known then: not one that is unsatisfied by this pass.
+            // Whoever a cluster may matter to was found by what was known then: not one that is
+            // unsatisfied by this pass.
             Next::Done if is_news && self.clusters_changed() => Next::Again,
             next => next,
         }
@@ -316,7 +321,8 @@ fn changes(
     changes
 }
 
-/// Bindings are deleted, then let go; the placement itself is let go when the scheduler holds none of them.
+/// Bindings are deleted, then let go; the placement itself is let go when the scheduler holds none
+/// of them.
 fn clear_away(kinds: &PlacementKinds, placement: &AnyPlacement, bindings: &[AnyBinding]) -> (Changes, Next) {
     let mut changes = Changes::new();
     for binding in bindings {
@@ -372,7 +378,8 @@ fn update(
     (resource, Change::Update { part, object: kinds.tree(resource, object) })
 }
 
-/// Snapshots and bindings of a placement. All but the strays are named after it, so only a part of the kind is walked.
+/// Snapshots and bindings of a placement. All but the strays are named after it, so only a part of
+/// the kind is walked.
 fn children<'a>(
     view: &'a View,
     resource: GroupResource,

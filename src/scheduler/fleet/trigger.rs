@@ -1,7 +1,8 @@
 //! Which changes make a placement worth a cycle (R174-R182). Pure.
 //!
-//! IgnoreDuringExecution is kept by what is absent here: nothing that happens to a cluster that was picked, other than
-//! that it leaves, and nothing that happens to the resources or the rollout strategy.
+//! IgnoreDuringExecution is kept by what is absent here: nothing that happens to a cluster that was
+//! picked, other than that it leaves, and nothing that happens to the resources or the rollout
+//! strategy.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ pub(super) enum Reach {
     All,
 }
 
-/// A snapshot that is new, in force or out of it, or wants another number of clusters. One that goes out of force may
-/// have stood beside the one that is: until it went, neither was used.
+/// A snapshot that is new, in force or out of it, or wants another number of clusters. One that
+/// goes out of force may have stood beside the one that is: until it went, neither was used.
 pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
     let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
     let Some(previous) = previous else { return true };
@@ -37,14 +38,16 @@ pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> b
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
 }
 
-/// A binding whose cluster or state somebody changed. The scheduler's own mark as Unscheduled counts, too: the cycle that
-/// it costs changes nothing. Upstream finds such an edit whenever the placement's next cycle comes.
+/// A binding whose cluster or state somebody changed. The scheduler's own mark as Unscheduled
+/// counts, too: the cycle that it costs changes nothing. Upstream finds such an edit whenever the
+/// placement's next cycle comes.
 pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
     let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
     previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)
 }
 
-/// None when no placement has to be looked at again. A cluster that joins becomes eligible later, by its first report.
+/// None when no placement has to be looked at again. A cluster that joins becomes eligible later,
+/// by its first report.
 pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time) -> Option<Reach> {
     if current.metadata.deletion_timestamp.is_some() {
         let is_new = previous.metadata.deletion_timestamp.is_none();
@@ -64,7 +67,8 @@ pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time
         || values(previous) != values(current)
         || usage(previous) != usage(current)
         || previous.status.namespaces != current.status.namespaces
-        // Time alone makes a cluster ineligible: one that was silent for too long is eligible anew by its next heartbeat.
+        // Time alone makes a cluster ineligible: one that was silent for too long is eligible anew
+        // by its next heartbeat.
         || (is_eligible(current) && !is_eligible(previous));
     may_fit_now.then_some(Reach::Unsatisfied)
 }

@@ -1,7 +1,8 @@
 //! Karmada's API objects as the engine reads them.
 //!
-//! Nothing here fails: what is malformed is left out and named. A cluster loses the resource or the taint that
-//! makes no sense and keeps the rest; a binding with a fault is decided with that fault as the reason.
+//! Nothing here fails: what is malformed is left out and named. A cluster loses the resource or the
+//! taint that makes no sense and keeps the rest; a binding with a fault is decided with that fault
+//! as the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,8 +74,8 @@ fn taint(taint: &crate::api::core::Taint) -> Taint {
     }
 }
 
-/// What is left of allocatable after allocated and allocating. A resource with an amount that makes no sense counts
-/// as absent: nobody is sent where the room is not known.
+/// What is left of allocatable after allocated and allocating. A resource with an amount that makes
+/// no sense counts as absent: nobody is sent where the room is not known.
 fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary, faults: &mut Vec<Fault>) -> Room {
     let mut free = Vec::with_capacity(summary.allocatable.len());
     let mut pods = 0;
@@ -102,7 +103,8 @@ fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary,
     Room { pods, free: free.into(), grades: grades(spec, summary, faults) }
 }
 
-/// Nodes by grade, ascending. None: there are no models, or they make no sense, and the sums decide alone.
+/// Nodes by grade, ascending. None: there are no models, or they make no sense, and the sums decide
+/// alone.
 fn grades(
     spec: &cluster_api::ClusterSpec,
     summary: &cluster_api::ResourceSummary,
@@ -254,8 +256,8 @@ fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     targets
 }
 
-/// Whether the scheduler has to look again because of the placement. An annotation that cannot be read says no. Of
-/// several groups only the observed one counts.
+/// Whether the scheduler has to look again because of the placement. An annotation that cannot be
+/// read says no. Of several groups only the observed one counts.
 fn placement_changed(wanted: &policy_api::Placement, applied: &str, observed_term: &str) -> bool {
     if applied.is_empty() {
         return true;
@@ -332,7 +334,8 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
             let list = strategy.specify_preference.as_deref().map(|preference| &*preference.static_specify_list);
             Division::Specified(list.filter(|list| !list.is_empty()).map(|list| list.iter().map(share).collect()))
         }
-        // A strategy of one's own is for a scheduler of one's own (R152); those we know were written out on admission.
+        // A strategy of one's own is for a scheduler of one's own (R152); those we know were
+        // written out on admission.
         (Type::Divided, None) => Division::Unsupported {
             scheduling_type: "Divided".into(),
             preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),

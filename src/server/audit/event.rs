@@ -127,8 +127,8 @@ fn reference(asked: &ResourceAttributes<'_>) -> Value {
     Value::Object(present.map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
 }
 
-/// The ways a request came, the client first. What proxies say is believed here, as upstream does: it is
-/// written down, nothing is decided by it.
+/// The ways a request came, the client first. What proxies say is believed here, as upstream does:
+/// it is written down, nothing is decided by it.
 fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let claimed = forwarded.flat_map(|list| list.split(',')).map(str::trim);

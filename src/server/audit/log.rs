@@ -1,5 +1,5 @@
-//! The file of audit events: one thread writes it, requests only queue for it, and it is put aside when it
-//! has grown to its size.
+//! The file of audit events: one thread writes it, requests only queue for it, and it is put aside
+//! when it has grown to its size.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -15,7 +15,8 @@ use crate::metrics;
 const EVENTS_MAX: usize = 10_000;
 /// What is written reaches the file at least this often.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long a flush may take that somebody waits for: the end of the process must not hang on a file that does.
+/// How long a flush may take that somebody waits for: the end of the process must not hang on a
+/// file that does.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
 /// Between two looks at whether there is room in a full queue.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -1,9 +1,9 @@
-//! The audit log: who asked for what and what came of it, as `audit.k8s.io/v1` events, one JSON object a line
-//! (AU2-AU4).
+//! The audit log: who asked for what and what came of it, as `audit.k8s.io/v1` events, one JSON
+//! object a line (AU2-AU4).
 //!
-//! *Invariants:* requests never wait for the log. Events that cannot be queued are dropped and counted;
-//! nothing else is dropped, and shutdown writes what is queued. Credentials are in no event: headers are
-//! read for addresses and the user agent only.
+//! *Invariants:* requests never wait for the log. Events that cannot be queued are dropped and
+//! counted; nothing else is dropped, and shutdown writes what is queued. Credentials are in no
+//! event: headers are read for addresses and the user agent only.
 
 mod event;
 mod log;

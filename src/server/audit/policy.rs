@@ -1,4 +1,5 @@
-//! Which requests are written down, and how much of them: an `audit.k8s.io/v1` Policy, first match wins.
+//! Which requests are written down, and how much of them: an `audit.k8s.io/v1` Policy, first match
+//! wins.
 
 use serde::Deserialize;
 

@@ -1,10 +1,11 @@
 //! A copy of a database that another process may be writing to.
 //!
-//! SQLite copies what one reader sees: a moment in the past, whole. Writers go on meanwhile. The copy is one file,
-//! without a log beside it, and appears under its name only once it is durable.
+//! SQLite copies what one reader sees: a moment in the past, whole. Writers go on meanwhile. The
+//! copy is one file, without a log beside it, and appears under its name only once it is durable.
 //!
-//! Whoever goes on from the copy must not give out revisions again that clients have seen with other contents. So
-//! its counter is moved on, and all before that counts as compacted: a watch that resumes is told to list anew.
+//! Whoever goes on from the copy must not give out revisions again that clients have seen with
+//! other contents. So its counter is moved on, and all before that counts as compacted: a watch
+//! that resumes is told to list anew.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

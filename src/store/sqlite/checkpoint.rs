@@ -1,8 +1,9 @@
 //! Moves the WAL's pages into the database file, beside the commits and not inside one.
 //!
-//! A passive checkpoint waits for nobody, but while commits go on it never quite catches up, and only a
-//! WAL that is caught up starts again from its beginning. So when the file has grown long, one more
-//! checkpoint runs while the writer stands still: nearly all is moved by then, so that is short.
+//! A passive checkpoint waits for nobody, but while commits go on it never quite catches up, and
+//! only a WAL that is caught up starts again from its beginning. So when the file has grown long,
+//! one more checkpoint runs while the writer stands still: nearly all is moved by then, so that is
+//! short.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

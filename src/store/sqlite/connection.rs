@@ -1,5 +1,5 @@
-//! A connection that is made anew after a failure. SQLite rolls a transaction back by itself after some
-//! errors and leaves it open after others; what state it left behind is never guessed at.
+//! A connection that is made anew after a failure. SQLite rolls a transaction back by itself after
+//! some errors and leaves it open after others; what state it left behind is never guessed at.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
@@ -10,7 +10,8 @@ pub(super) struct Line {
     idle: Mutex<Option<SqliteConnection>>,
 }
 
-/// A connection in use. One that is not given back is closed, also where a call is abandoned half-way.
+/// A connection in use. One that is not given back is closed, also where a call is abandoned
+/// half-way.
 pub(super) struct Lease<'a> {
     pub connection: SqliteConnection,
     idle: MutexGuard<'a, Option<SqliteConnection>>,

@@ -1,10 +1,11 @@
 //! The log in a SQLite file, where `sqlite3` can read it beside the running server.
 //!
-//! *Invariants.* One process has the file. A commit is one transaction and returns after its WAL frames
-//! are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside a commit.
+//! *Invariants.* One process has the file. A commit is one transaction and returns after its WAL
+//! frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside a
+//! commit.
 //!
-//! Deliberately absent: a pool (one connection writes, one reads and checkpoints, one reads the past), and shrinking the
-//! file: the pages that compaction frees are used again.
+//! Deliberately absent: a pool (one connection writes, one reads and checkpoints, one reads the
+//! past), and shrinking the file: the pages that compaction frees are used again.
 
 mod backup;
 mod checkpoint;
@@ -40,7 +41,8 @@ pub struct SqliteStore {
 struct Lines {
     writer: Line,
     reader: Line,
-    /// For the past, which many may ask for at once: neither commits nor checkpoints queue behind them.
+    /// For the past, which many may ask for at once: neither commits nor checkpoints queue behind
+    /// them.
     historian: Line,
 }
 
@@ -112,8 +114,8 @@ impl Store for SqliteStore {
         if resource.is_some() {
             return on!(self.lines.reader, "failed to read the objects", list(resource));
         }
-        // Whoever lists everything is starting up, and has then read all the keys as well. Holding the
-        // heads keeps commits away meanwhile.
+        // Whoever lists everything is starting up, and has then read all the keys as well. Holding
+        // the heads keeps commits away meanwhile.
         let mut slot = self.heads.lock().await;
         let states = on!(self.lines.reader, "failed to read the objects", list(None))?;
         if slot.is_none() {
@@ -180,7 +182,8 @@ impl Store for SqliteStore {
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
-        // Times never decrease along the log, so bisecting it saves an index that every commit would pay.
+        // Times never decrease along the log, so bisecting it saves an index that every commit
+        // would pay.
         let (mut older, mut younger) = (Revision::ZERO, self.bounds().await?.last.next());
         while older.next() < younger {
             let middle = Revision(older.0 + (younger.0 - older.0) / 2);

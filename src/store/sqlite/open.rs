@@ -21,16 +21,16 @@ pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const OPEN: &str = "failed to open the file";
 
-/// Holds the file for this process. A file of its own is locked, because SQLite loses its locks when
-/// anybody else in the process closes a handle of the database file.
+/// Holds the file for this process. A file of its own is locked, because SQLite loses its locks
+/// when anybody else in the process closes a handle of the database file.
 pub(super) struct Lock {
     file: File,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that somebody is starting at this moment has a copy of the handle until it runs its own program, and
-        // closing ours would leave the lock to that.
+        // A child that somebody is starting at this moment has a copy of the handle until it runs
+        // its own program, and closing ours would leave the lock to that.
         let _ = self.file.unlock();
     }
 }

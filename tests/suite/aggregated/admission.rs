@@ -19,7 +19,8 @@ pub(super) fn rebalancer(name: &str) -> Value {
         "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "no", "namespace": "shop"}]}})
 }
 
-/// Registers a webhook for rebalancers at `/hooks/{name}` of the host's address, after `shape` changed it.
+/// Registers a webhook for rebalancers at `/hooks/{name}` of the host's address, after `shape`
+/// changed it.
 pub(super) fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut Value)) {
     let mut hook = json!({
         "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -40,7 +41,8 @@ pub(super) async fn create(server: &Aggregated, name: &str) -> Reply {
     server.proxy().send(Method::POST, REBALANCERS, &MASTER, rebalancer(name).to_string()).await
 }
 
-/// Creates under ever new names until the answer is as it should be: a configuration takes a moment to arrive.
+/// Creates under ever new names until the answer is as it should be: a configuration takes a moment
+/// to arrive.
 pub(super) async fn create_until(server: &Aggregated, what: &str, code: u16) -> Reply {
     let mut number = 0;
     wait_for(what, async || {

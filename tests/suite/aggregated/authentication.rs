@@ -1,5 +1,5 @@
-//! The aggregator's requests, and everybody else's: forged headers, foreign, expired and wrong certificates,
-//! tokens, and no credential at all.
+//! The aggregator's requests, and everybody else's: forged headers, foreign, expired and wrong
+//! certificates, tokens, and no credential at all.
 
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;

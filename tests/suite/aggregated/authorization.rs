@@ -1,4 +1,5 @@
-//! What the host cluster says users may do: asked once in a while, and never taken for a yes that was none.
+//! What the host cluster says users may do: asked once in a while, and never taken for a yes that
+//! was none.
 
 use http::Method;
 use serde_json::json;

@@ -121,7 +121,8 @@ async fn a_replica_that_loses_its_lease_ends() {
     assert!(format!("{error:#}").contains("the lease was lost"), "{error:#}");
 }
 
-/// Whoever took the lease works already: to go on until the own term is over would be to work beside it.
+/// Whoever took the lease works already: to go on until the own term is over would be to work
+/// beside it.
 #[tokio::test]
 async fn a_replica_that_sees_its_lease_in_other_hands_ends_at_once() {
     let server = Aggregated::with(|args, folder| {

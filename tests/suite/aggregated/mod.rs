@@ -1,4 +1,5 @@
-//! Behind a kube-apiserver: who is let in, what they may do, and what happens when the host cluster fails.
+//! Behind a kube-apiserver: who is let in, what they may do, and what happens when the host cluster
+//! fails.
 
 mod admission;
 mod authentication;

@@ -234,7 +234,8 @@ async fn au3_a_panic_is_a_stage_of_its_own() {
     assert_eq!(stages, [("Panic", 500)], "and nothing says that it was completed");
 }
 
-/// A store that is held up for longer than the client waits: 504, and the write may have happened or not.
+/// A store that is held up for longer than the client waits: 504, and the write may have happened
+/// or not.
 #[tokio::test]
 async fn li2_er18_a_write_that_does_not_end_in_time_is_a_504_that_claims_nothing() {
     use sqlx::ConnectOptions;

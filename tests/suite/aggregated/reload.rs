@@ -1,5 +1,5 @@
-//! Certificates, CAs, tokens and rules that change under a running server count at once, and cost nobody
-//! their connection (AN4, AN12).
+//! Certificates, CAs, tokens and rules that change under a running server count at once, and cost
+//! nobody their connection (AN4, AN12).
 
 use std::fs;
 use std::path::Path;
@@ -110,7 +110,8 @@ async fn an12_flags_win_over_the_config_map_and_their_files_are_followed() {
     server.stop().await;
 }
 
-/// Served all the same: clients say why they refuse it, the log and a metric warn, and a good one heals it.
+/// Served all the same: clients say why they refuse it, the log and a metric warn, and a good one
+/// heals it.
 #[tokio::test]
 async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
     let folder = tempfile::tempdir().unwrap();

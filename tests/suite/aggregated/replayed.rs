@@ -1,5 +1,5 @@
-//! What the aggregator and the clients behind it send, byte for byte as they send it over HTTP/1.1 (Appendix A of the
-//! checklist).
+//! What the aggregator and the clients behind it send, byte for byte as they send it over HTTP/1.1
+//! (Appendix A of the checklist).
 
 use std::time::Duration;
 

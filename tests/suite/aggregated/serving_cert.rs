@@ -1,5 +1,5 @@
-//! `ballast serving-cert`, the job of clusters without cert-manager: makes, keeps and renews, and the aggregator
-//! trusts what is served at every moment.
+//! `ballast serving-cert`, the job of clusters without cert-manager: makes, keeps and renews, and
+//! the aggregator trusts what is served at every moment.
 
 use std::path::Path;
 use std::process::Output;

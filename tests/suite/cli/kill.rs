@@ -1,5 +1,5 @@
-//! kill -9 while writes and triggers are under way: every acknowledged write is there afterwards, the
-//! log has no gap, and every acknowledged trigger is served (design.md §3 and §4, SH3, RV18).
+//! kill -9 while writes and triggers are under way: every acknowledged write is there afterwards,
+//! the log has no gap, and every acknowledged trigger is served (design.md §3 and §4, SH3, RV18).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ use crate::process::ServerProcess;
 const ROUNDS: usize = 50;
 const WRITERS: usize = 8;
 const TARGETS: usize = 10;
-/// Generous: the machine may be busy with other things, and a backlog of unoptimised work takes its time.
+/// Generous: the machine may be busy with other things, and a backlog of unoptimised work takes its
+/// time.
 const WITHIN: Duration = Duration::from_secs(300);
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";

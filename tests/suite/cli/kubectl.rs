@@ -1,4 +1,5 @@
-//! The README's rebalance, typed with kubectl against the built server; said aloud where kubectl is not installed.
+//! The README's rebalance, typed with kubectl against the built server; said aloud where kubectl is
+//! not installed.
 
 use std::path::Path;
 use std::process::Stdio;

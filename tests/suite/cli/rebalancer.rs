@@ -1,5 +1,6 @@
-//! The life of a WorkloadRebalancer (R77-R91) through the built server over HTTPS: its list changes, its time runs out,
-//! and the process is killed in between. The bindings have no placement: what is stamped stays as it was stamped.
+//! The life of a WorkloadRebalancer (R77-R91) through the built server over HTTPS: its list
+//! changes, its time runs out, and the process is killed in between. The bindings have no
+//! placement: what is stamped stays as it was stamped.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};

@@ -147,7 +147,8 @@ async fn r51_r56_r67_a_rebalancer_has_a_status_of_its_own_and_room_for_what_is_t
     let path = format!("{REBALANCERS}/demo");
     let read = async || running.admin.get(&path).await.json();
 
-    // What writes the one leaves the other; each of them may be in the way of the controller's own write.
+    // What writes the one leaves the other; each of them may be in the way of the controller's own
+    // write.
     let stamp = "2020-01-01T00:00:00Z";
     loop {
         let mut object = read().await;

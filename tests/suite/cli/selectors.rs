@@ -1,4 +1,5 @@
-//! Which policy a binding goes to, through the built server over HTTPS: by name, by labels, by kind.
+//! Which policy a binding goes to, through the built server over HTTPS: by name, by labels, by
+//! kind.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Specified replicas (seed 003) through the real server: from the sample that people copy to the decision, and to the
-//! event where the numbers do not add up.
+//! Specified replicas (seed 003) through the real server: from the sample that people copy to the
+//! decision, and to the event where the numbers do not add up.
 
 use ballast::cli::certs::Files;
 use ballast::cli::client::Client;
@@ -50,7 +50,8 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
     given_cluster(&client, "member1", "RegionA").await;
     given_cluster(&client, "member2", "RegionB").await;
 
-    // C15: the sample's flaw comes back as warnings with what to write, and is the reason of the strict refusal.
+    // C15: the sample's flaw comes back as warnings with what to write, and is the reason of the
+    // strict refusal.
     let sample = include_str!("../../data/seeds/specify-replicas-solution-1-clusters.yaml");
     let raw = Raw::admin(server.address, &Files::in_dir(&folder.path().join("certs")));
     let strict = raw.send(Method::POST, &format!("{POLICIES}?fieldValidation=Strict"), &[YAML], sample).await;

@@ -1,5 +1,5 @@
-//! The line of each request in the log; and `--otlp-endpoint`: spans reach a collector, in the caller's trace, and
-//! nobody waits for it.
+//! The line of each request in the log; and `--otlp-endpoint`: spans reach a collector, in the
+//! caller's trace, and nobody waits for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

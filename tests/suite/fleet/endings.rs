@@ -1,4 +1,5 @@
-//! What is left of a placement: one binding on each cluster while it lives, nothing at all when it is gone.
+//! What is left of a placement: one binding on each cluster while it lives, nothing at all when it
+//! is gone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +54,8 @@ async fn a_placement_deleted_between_any_two_steps_leaves_nothing_behind_whateve
             stage.turn(step).await;
         }
         assert_eq!(stage.delete(&shop).await.code, 200);
-        // Workers that start anew after every step of theirs have only what is written down to go by.
+        // Workers that start anew after every step of theirs have only what is written down to go
+        // by.
         for step in 0..STEPS {
             stage.restart_workers();
             stage.turn(step).await;

@@ -1,4 +1,5 @@
-//! What hands do to the objects of a placement is noticed and mended, whatever the placement's scope.
+//! What hands do to the objects of a placement is noticed and mended, whatever the placement's
+//! scope.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! Upstream's rules, one row each: what is asked of the server, and every fault that it tells, with its path. Rules of
-//! upstream's schemas (CEL) come as upstream words them and at its paths; what its webhooks refuse has their sentences.
+//! Upstream's rules, one row each: what is asked of the server, and every fault that it tells, with
+//! its path. Rules of upstream's schemas (CEL) come as upstream words them and at its paths; what
+//! its webhooks refuse has their sentences.
 
 use ballast::api::fleet::placement::v1beta1::ClusterResourcePlacement;
 use ballast::resource::ResourceKind;
@@ -538,7 +539,8 @@ async fn each_rule_for_a_placement_is_told_as_upstream_tells_it() {
     api.server.stop().await;
 }
 
-/// What was stored before a rule was made is still held, let go and labelled: only a new spec is judged.
+/// What was stored before a rule was made is still held, let go and labelled: only a new spec is
+/// judged.
 #[tokio::test]
 async fn a_spec_that_stays_is_not_judged_again() {
     let old = placement("shop", json!({"placementType": "PickN"}));

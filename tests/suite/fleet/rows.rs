@@ -1,4 +1,5 @@
-//! The Fleet scheduler's requirements (mission.md R160-R183) through HTTPS, where no story of their own tells them.
+//! The Fleet scheduler's requirements (mission.md R160-R183) through HTTPS, where no story of their
+//! own tells them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -196,7 +197,8 @@ async fn r177_a_cluster_that_joins_before_it_is_said_that_one_is_missing_is_not_
     for worker in [SCHEDULER, ROLLOUT, SCHEDULER, MEMBER_CLUSTER, SCHEDULER] {
         stage.finish(worker).await;
     }
-    // It is gone, the scheduler knows what is missing, and the placement still says that it has all it wants.
+    // It is gone, the scheduler knows what is missing, and the placement still says that it has all
+    // it wants.
     stage.join("d", "gold").await;
     stage.finish(SCHEDULER).await;
     stage.settle().await;
@@ -245,7 +247,8 @@ async fn r183_a_bound_binding_may_still_say_what_it_was() {
     assert_eq!(stage.merge(&format!("{BINDINGS}/{name}"), &annotation).await.code, 200);
     stage.settle().await;
     assert_eq!(stage.placed().await, "a:Bound");
-    // Given up and taken back before the rollout has seen either: it is what it was, and goes on saying so (C18).
+    // Given up and taken back before the rollout has seen either: it is what it was, and goes on
+    // saying so (C18).
     for names in [["b"], ["a"]] {
         wants(&stage, fixed(&names)).await;
         stage.finish(PLACEMENT_CONTROLLER).await;

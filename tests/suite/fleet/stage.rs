@@ -1,5 +1,5 @@
-//! A server with HTTPS and SQLite whose workers move only when the test says so: what a client does can fall between
-//! any two of their steps.
+//! A server with HTTPS and SQLite whose workers move only when the test says so: what a client does
+//! can fall between any two of their steps.
 
 use std::sync::Arc;
 

@@ -401,7 +401,8 @@ async fn ap20_managed_fields_can_be_reset_and_not_broken() {
     let cluster = Cluster::start().await;
     let first = cluster.send(Method::POST, BINDINGS, &binding("web")).await.json();
     let managed = first["metadata"]["managedFields"].clone();
-    // An empty list is what clients send that know nothing of managed fields; broken entries are passed over.
+    // An empty list is what clients send that know nothing of managed fields; broken entries are
+    // passed over.
     for harmless in [json!([]), json!(null), json!("x"), json!([{"operation": "Nonsense"}]), json!([{}, {}])] {
         let mut put = cluster.get(&rb("web")).await;
         put["metadata"]["managedFields"] = harmless.clone();

@@ -1,5 +1,5 @@
-//! Clients that mean harm, or are broken in ways that look like it: too many, too slow, too much. The server
-//! stays up, answers the others, ends what is wrong, and counts why.
+//! Clients that mean harm, or are broken in ways that look like it: too many, too slow, too much.
+//! The server stays up, answers the others, ends what is wrong, and counts why.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -235,7 +235,8 @@ async fn frames_until(stream: &mut TlsStream<TcpStream>, last: u8) -> Vec<(u8, V
     frames
 }
 
-/// Sends what `attack` makes on a connection of its own, and expects it to be ended while others are answered.
+/// Sends what `attack` makes on a connection of its own, and expects it to be ended while others
+/// are answered.
 async fn is_calmed_down(server: &TestServer, attack: Vec<u8>) {
     let before = closed("protocol");
     let (mut reader, mut writer) = tokio::io::split(server.nobody().try_connect().await.unwrap());

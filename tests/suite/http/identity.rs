@@ -1,4 +1,5 @@
-//! A server on its own with more users than its administrator: tokens and rules from files, both followed.
+//! A server on its own with more users than its administrator: tokens and rules from files, both
+//! followed.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +60,8 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     assert_eq!(with_token(&client, Method::GET, "t-eve").await.code, 401);
     assert_eq!(client.get(REBALANCERS).await.code, 401, "nobody is anonymous here");
 
-    // In one piece: a file that is looked at while it is written may be empty, and then names nobody.
+    // In one piece: a file that is looked at while it is written may be empty, and then names
+    // nobody.
     let put = |name: &str, text: &str| {
         let next = folder.path().join("next");
         fs::write(&next, text).unwrap();
@@ -78,8 +80,9 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     running.stop().await.unwrap();
 }
 
-/// As the default roles system:discovery and system:basic-user of a cluster have it: a user without any rule may find out
-/// what is served, who he is and what he may do, also where an administrator acts as him.
+/// As the default roles system:discovery and system:basic-user of a cluster have it: a user without
+/// any rule may find out what is served, who he is and what he may do, also where an administrator
+/// acts as him.
 #[tokio::test]
 async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
     let (running, nobody, folder) = start(|args, folder| {

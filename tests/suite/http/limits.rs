@@ -123,8 +123,9 @@ async fn ct7_large_answers_are_compressed_for_who_takes_it_and_mean_the_same() {
     server.stop().await;
 }
 
-/// This runtime has one thread that serves and one for what takes long, which is taken: a large body has to wait, and
-/// nobody else. Were the thread that serves to admit it, it would be admitted by now.
+/// This runtime has one thread that serves and one for what takes long, which is taken: a large
+/// body has to wait, and nobody else. Were the thread that serves to admit it, it would be admitted
+/// by now.
 #[test]
 fn a_large_body_is_admitted_while_others_are_answered() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,5 +1,6 @@
-//! What policies of both families are refused for, and what they get by default: a row for each rule of upstream's
-//! schemas and webhooks, and of the seeds', with the field that the answer names.
+//! What policies of both families are refused for, and what they get by default: a row for each
+//! rule of upstream's schemas and webhooks, and of the seeds', with the field that the answer
+//! names.
 
 use http::Method;
 use serde_json::{Value, json};

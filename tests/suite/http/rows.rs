@@ -1,4 +1,5 @@
-//! Rows of apiserver.md that the other modules do not reach, each named by its id (docs/apiserver.md).
+//! Rows of apiserver.md that the other modules do not reach, each named by its id
+//! (docs/apiserver.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

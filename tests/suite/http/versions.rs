@@ -92,7 +92,8 @@ async fn lists_tables_and_watches_speak_the_version_of_their_path() {
     server.stop().await;
 }
 
-/// Upstream's `v1` lacks some of these fields; who reads an object there and puts it back must not lose them.
+/// Upstream's `v1` lacks some of these fields; who reads an object there and puts it back must not
+/// lose them.
 #[tokio::test]
 async fn a_round_trip_through_one_version_loses_nothing_that_was_set_through_the_other() {
     let server = TestServer::start().await;

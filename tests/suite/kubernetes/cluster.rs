@@ -1,5 +1,5 @@
-//! A real kube-apiserver with its etcd, from the folder that `KUBEBUILDER_ASSETS` names (tests/host/build makes one),
-//! and Ballast registered with it as docs/install.md says.
+//! A real kube-apiserver with its etcd, from the folder that `KUBEBUILDER_ASSETS` names
+//! (tests/host/build makes one), and Ballast registered with it as docs/install.md says.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ use crate::support::{aggregated, wait_within};
 
 /// How often two free ports are looked for: somebody else may take one before we do.
 const STARTS_MAX: usize = 3;
-/// How long kube-apiserver may take until it is ready, and until it passes requests on to us. 1.20 merges all OpenAPI
-/// documents anew for each registration, and meanwhile takes up no other: half a minute where the processor is busy.
+/// How long kube-apiserver may take until it is ready, and until it passes requests on to us. 1.20
+/// merges all OpenAPI documents anew for each registration, and meanwhile takes up no other: half a
+/// minute where the processor is busy.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A host cluster. Its processes end with it.
@@ -144,8 +145,8 @@ impl Cluster {
         path
     }
 
-    /// Puts Ballast behind it: what `kubectl apply -k deploy/manifests` would make, but for the pod, whose place a
-    /// process of this test takes, and the Service, which leads there.
+    /// Puts Ballast behind it: what `kubectl apply -k deploy/manifests` would make, but for the
+    /// pod, whose place a process of this test takes, and the Service, which leads there.
     pub async fn install_ballast(&self) -> ServerProcess {
         let folder = self.folder.path();
         let mut certs = Command::new(env!("CARGO_BIN_EXE_ballast"));
@@ -209,7 +210,8 @@ impl Cluster {
         conditions.into_iter().find(|it| it["type"] == "Available").unwrap_or_default()
     }
 
-    /// As `kubectl kustomize` makes them, without what older kube-apiservers do not know and no test needs.
+    /// As `kubectl kustomize` makes them, without what older kube-apiservers do not know and no
+    /// test needs.
     fn manifests(&self) -> Vec<Value> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/manifests");
         let made = self.kubectl_command().arg("kustomize").arg(root).output().unwrap();

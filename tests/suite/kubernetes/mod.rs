@@ -1,5 +1,5 @@
-//! Behind a real kube-apiserver, through kubectl. Runs where `KUBEBUILDER_ASSETS` names one (tests/host/build), and
-//! says that it was skipped elsewhere.
+//! Behind a real kube-apiserver, through kubectl. Runs where `KUBEBUILDER_ASSETS` names one
+//! (tests/host/build), and says that it was skipped elsewhere.
 
 mod cluster;
 mod registration;

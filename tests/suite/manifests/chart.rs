@@ -1,8 +1,9 @@
-//! The Helm chart, rendered: with cert-manager it says what the manifests say, and with any values only what
-//! Kubernetes and `ballast serve` understand.
+//! The Helm chart, rendered: with cert-manager it says what the manifests say, and with any values
+//! only what Kubernetes and `ballast serve` understand.
 //!
-//! Helm itself is not at hand where tests run, so `Template` renders the part of its language that the chart
-//! keeps to: if, else, range, end, and a handful of functions. What it does not know fails the test.
+//! Helm itself is not at hand where tests run, so `Template` renders the part of its language that
+//! the chart keeps to: if, else, range, end, and a handful of functions. What it does not know
+//! fails the test.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The kinds of other projects that deploy/ uses, as far as it uses them: a member that is not named here is a
-//! mistake there. After the CRDs of cert-manager (v1) and the Prometheus operator (v1).
+//! The kinds of other projects that deploy/ uses, as far as it uses them: a member that is not
+//! named here is a mistake there. After the CRDs of cert-manager (v1) and the Prometheus operator
+//! (v1).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What the tools of Prometheus and kustomize make of deploy/, where they are installed; elsewhere it is said that it
-//! was skipped.
+//! What the tools of Prometheus and kustomize make of deploy/, where they are installed; elsewhere
+//! it is said that it was skipped.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};

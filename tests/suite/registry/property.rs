@@ -1,4 +1,5 @@
-//! List, then watch: what a client pieces together is what a later list says, whatever the selector.
+//! List, then watch: what a client pieces together is what a later list says, whatever the
+//! selector.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A registry over the memory store and a clock that stands still, and short words for what tests do.
+//! A registry over the memory store and a clock that stands still, and short words for what tests
+//! do.
 
 use std::sync::{Arc, Mutex};
 

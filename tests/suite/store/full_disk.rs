@@ -1,5 +1,5 @@
-//! A disk that is really full: a small file system, mounted in a namespace of its own. Where the machine
-//! does not allow that, the test says so and passes.
+//! A disk that is really full: a small file system, mounted in a namespace of its own. Where the
+//! machine does not allow that, the test says so and passes.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! kill -9 under write load, many times in a row: every acknowledged write is there afterwards, and the
-//! log has no gap.
+//! kill -9 under write load, many times in a row: every acknowledged write is there afterwards, and
+//! the log has no gap.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write as _};

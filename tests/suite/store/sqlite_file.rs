@@ -154,8 +154,8 @@ async fn made_and_closed(home: &tempfile::TempDir) {
         room.put(create(&binding(&format!("web-{number}")), number)).await;
     }
     room.close().await;
-    // The connections of a closed store end on their own threads. Leaving WAL needs the file alone, and SQLite
-    // answers "locked" at once instead of waiting for that.
+    // The connections of a closed store end on their own threads. Leaving WAL needs the file alone,
+    // and SQLite answers "locked" at once instead of waiting for that.
     let mut last = sql(home).await;
     let deadline = Instant::now() + Duration::from_secs(30);
     while let Err(error) = sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut last).await {

@@ -311,8 +311,9 @@ async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
     }
 }
 
-/// What is left of a log of thousands of changes of two kinds tells each of them what its subscribers were
-/// told, whatever the pages are, also after a restart; and what is not left is said to be gone.
+/// What is left of a log of thousands of changes of two kinds tells each of them what its
+/// subscribers were told, whatever the pages are, also after a restart; and what is not left is
+/// said to be gone.
 #[tokio::test]
 async fn the_log_goes_on_where_the_window_ends() {
     let home = tempfile::tempdir().unwrap();

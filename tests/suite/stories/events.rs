@@ -8,7 +8,8 @@ use super::world::World;
 
 pub const EVENTS: GroupResource = GroupResource::new("events");
 
-/// `Warning ScheduleBindingFailed Deployment/nginx x2: message`, of all events about objects of this kind.
+/// `Warning ScheduleBindingFailed Deployment/nginx x2: message`, of all events about objects of
+/// this kind.
 pub fn events_about(world: &World, kind: &str) -> Vec<String> {
     let view = world.client().view();
     let events = view.list(EVENTS, None).map(|object| serde_json::from_slice::<Value>(object.text.content()).unwrap());

@@ -1,5 +1,5 @@
-//! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124). How an eviction begins
-//! and ends, and how fast clusters are emptied.
+//! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124). How an
+//! eviction begins and ends, and how fast clusters are emptied.
 
 use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction, Unready};
 use ballast::k8s::Key;

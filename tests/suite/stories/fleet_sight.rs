@@ -17,8 +17,8 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// What the rollout made of this: never fewer ready clusters, by its own doing, than the strategy allows, and never
-    /// more clusters with resources.
+    /// What the rollout made of this: never fewer ready clusters, by its own doing, than the
+    /// strategy allows, and never more clusters with resources.
     pub fn bounds_are_kept(&self, after: &Sight) -> Result<(), String> {
         let (Some(placement), Some(snapshot)) = (&self.placement, &self.snapshot) else { return Ok(()) };
         let live = self.bindings.values().filter(|binding| is_live(binding)).map(target).collect::<BTreeSet<_>>();
@@ -84,7 +84,8 @@ impl Sight {
         self.bindings.values().filter(is_ready).map(target).collect()
     }
 
-    /// What the scheduler made of this: it binds nothing (R172) and deletes nothing that lives (R173).
+    /// What the scheduler made of this: it binds nothing (R172) and deletes nothing that lives
+    /// (R173).
     pub fn is_only_scheduled(&self, after: &Sight) -> Result<(), String> {
         if after.placement.as_ref().is_none_or(|placement| !placement["metadata"]["deletionTimestamp"].is_null()) {
             return Ok(());
@@ -123,7 +124,8 @@ fn has_resources(binding: &Value) -> bool {
     binding["spec"]["state"] != "Scheduled" && !has_failed
 }
 
-/// What is said of the binding as it is on its cluster: the mark as Unscheduled changes nothing there.
+/// What is said of the binding as it is on its cluster: the mark as Unscheduled changes nothing
+/// there.
 fn current<'b>(binding: &'b Value, type_: &str) -> Option<&'b str> {
     let condition = condition(binding, type_)?;
     let behind = binding["metadata"]["generation"].as_i64()? - condition["observedGeneration"].as_i64()?;

@@ -1,10 +1,12 @@
-//! Seeded lives of Fleet placements of either scope: clusters join, leave, fall silent and change, users edit policies and
-//! strategies, scale, trigger, replace, delete, make bindings by hand and tamper with bindings and snapshots, agents report
-//! and fail, the store fails, the clock steps, the process crashes between any two steps.
+//! Seeded lives of Fleet placements of either scope: clusters join, leave, fall silent and change,
+//! users edit policies and strategies, scale, trigger, replace, delete, make bindings by hand and
+//! tamper with bindings and snapshots, agents report and fail, the store fails, the clock steps,
+//! the process crashes between any two steps.
 //!
-//! At every step the rollout keeps its bounds, and the scheduler binds nothing and deletes nothing that lives. After the
-//! faults end each placement has one live binding a cluster, as many as its policy wants or a condition that says why
-//! not, every trigger has its snapshot, and nothing is left of what was deleted.
+//! At every step the rollout keeps its bounds, and the scheduler binds nothing and deletes nothing
+//! that lives. After the faults end each placement has one live binding a cluster, as many as its
+//! policy wants or a condition that says why not, every trigger has its snapshot, and nothing is
+//! left of what was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -346,7 +348,8 @@ impl Life {
         self.make(self.kinds.resource_snapshots, object).await
     }
 
-    /// Whoever runs on the clusters reports on one binding in `of` what became of it; on all of them where `of` is 1.
+    /// Whoever runs on the clusters reports on one binding in `of` what became of it; on all of
+    /// them where `of` is 1.
     async fn agents(&mut self, of: u64) -> usize {
         let mut reports = 0;
         for (key, binding) in self.all(self.kinds.bindings) {
@@ -386,7 +389,8 @@ impl Life {
 
     // What must hold at each step.
 
-    /// Each worker does all it has to do, one after another. Answers whether any had something to do.
+    /// Each worker does all it has to do, one after another. Answers whether any had something to
+    /// do.
     async fn turn(&mut self) -> Result<bool, String> {
         let mut busy = false;
         for worker in WORKERS {
@@ -549,7 +553,8 @@ impl Life {
         }
     }
 
-    /// Without taints, healthy, and heard of so lately that it will still count when all has settled.
+    /// Without taints, healthy, and heard of so lately that it will still count when all has
+    /// settled.
     fn is_well(&self, cluster: &Value) -> bool {
         let agent = &cluster["status"]["agentStatus"][0];
         let heard = agent["lastReceivedHeartbeat"].as_str().and_then(|time| time.parse::<Time>().ok());

@@ -211,8 +211,9 @@ async fn r33_when_all_works_are_applied_the_binding_says_so_and_stops_saying_so_
     );
 }
 
-/// The gap between the old replicas' end and the new ones' readiness is the members' affair, and left to another
-/// proposal; but no reader of the binding ever sees the workload nowhere, or only in part.
+/// The gap between the old replicas' end and the new ones' readiness is the members' affair, and
+/// left to another proposal; but no reader of the binding ever sees the workload nowhere, or only
+/// in part.
 #[tokio::test]
 async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     let (mut world, key) = on_the_backup().await;
@@ -228,8 +229,8 @@ async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     }
 }
 
-/// Out of the failed cluster and home again: several writes, in each of which every replica is somewhere, be it on its
-/// way out.
+/// Out of the failed cluster and home again: several writes, in each of which every replica is
+/// somewhere, be it on its way out.
 #[tokio::test]
 async fn r92_on_its_way_out_and_home_again_every_replica_is_somewhere_in_every_write() {
     let mut world = World::new().await;
@@ -274,7 +275,8 @@ async fn r115_an_observed_name_that_no_group_has_begins_with_the_first() {
     assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), json!("dc-beijing")));
 }
 
-/// C4: conditions of old have the seed's reason; the next pass says it in today's words, and keeps the time.
+/// C4: conditions of old have the seed's reason; the next pass says it in today's words, and keeps
+/// the time.
 #[tokio::test]
 async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
     let mut world = World::new().await;

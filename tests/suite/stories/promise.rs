@@ -1,6 +1,6 @@
-//! design.md §4: every accepted trigger is followed by at least one Fresh pass that started after it was accepted,
-//! and none is served twice; with several triggers and passes in one second, a clock that steps back, and a crash
-//! between any two steps.
+//! design.md §4: every accepted trigger is followed by at least one Fresh pass that started after
+//! it was accepted, and none is served twice; with several triggers and passes in one second, a
+//! clock that steps back, and a crash between any two steps.
 
 use ballast::k8s::{Key, Time};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ fn is_pending(binding: &Value) -> bool {
     binding["spec"]["forceRescheduling"] == true || triggered > time(&binding["status"]["lastScheduledTime"])
 }
 
-/// Walks through every state the binding was in: how often it was triggered, and how often a trigger was served.
+/// Walks through every state the binding was in: how often it was triggered, and how often a
+/// trigger was served.
 async fn triggered_and_served(world: &World, key: &Key) -> (usize, usize) {
     let history = world.history(key).await;
     let (mut triggered, mut served) = (0, 0);

@@ -285,7 +285,8 @@ async fn r93_one_rebalancer_of_ten_thousand_workloads_tells_how_far_it_is_and_do
     let status = &world.get(&demo).unwrap()["status"];
     assert_eq!(status["observedWorkloads"].as_array().unwrap().len(), WORKLOADS);
     assert_eq!(status["observedGeneration"], 1);
-    // What it said meanwhile, without anybody asking: more with each write, and not done before the last.
+    // What it said meanwhile, without anybody asking: more with each write, and not done before the
+    // last.
     let told: Vec<(usize, bool)> = world
         .history(&demo)
         .await

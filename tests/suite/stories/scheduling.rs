@@ -1,4 +1,5 @@
-//! When a binding is scheduled, in which mode, and what is written (R1-R7, R26-R37, R40-R55, R70-R72, C9, C19).
+//! When a binding is scheduled, in which mode, and what is written (R1-R7, R26-R37, R40-R55,
+//! R70-R72, C9, C19).
 
 use ballast::engine::karmada::Profile;
 use serde_json::{Value, json};

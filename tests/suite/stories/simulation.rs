@@ -1,9 +1,10 @@
-//! Seeded lives of a whole system: users trigger, scale, suspend, hand over and make anew, edit policies and the lists of
-//! rebalancers; clusters fail, recover, go (at once, or held by a finalizer) and come, lose `Ready` and are ready again;
-//! workloads fail where they run; the store fails, the log is compacted, the clock steps, the process crashes between any
-//! two steps. After the faults end everything must settle, with no trigger lost or served twice, and everything written
-//! must be true. A failing seed is kept in `SEEDS_OF_OLD`.
-//! `cargo sim -- --seed N --steps M` (tests/sim) lives other lives, and longer ones.
+//! Seeded lives of a whole system: users trigger, scale, suspend, hand over and make anew, edit
+//! policies and the lists of rebalancers; clusters fail, recover, go (at once, or held by a
+//! finalizer) and come, lose `Ready` and are ready again; workloads fail where they run; the store
+//! fails, the log is compacted, the clock steps, the process crashes between any two steps. After
+//! the faults end everything must settle, with no trigger lost or served twice, and everything
+//! written must be true. A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed N --steps
+//! M` (tests/sim) lives other lives, and longer ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +81,8 @@ impl Mishap {
 /// What may happen in a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// What there was when `SEEDS_OF_OLD` failed: another face on the dice, and they would live other lives.
+    /// What there was when `SEEDS_OF_OLD` failed: another face on the dice, and they would live
+    /// other lives.
     OfOld,
     All,
 }
@@ -230,7 +232,8 @@ impl Life {
         }
     }
 
-    /// A rebalancer that names the application was accepted. One whose binding is gone finds none, or the next one.
+    /// A rebalancer that names the application was accepted. One whose binding is gone finds none,
+    /// or the next one.
     fn will_be_triggered(&mut self, app: &'static str) {
         let is_there = self.world.get(&self.bindings[app]).is_some();
         let (sure, maybe) = self.accepted.get_mut(app).unwrap();
@@ -274,7 +277,8 @@ impl Life {
         let key = self.rebalancers[self.dice.roll(self.rebalancers.len() as u64) as usize].clone();
         let Some(known) = self.world.get(&key) else { return format!("{} is gone", key.name) };
         let what = self.dice.roll(3);
-        // Who waits while the clock is set back waits up to twice as long; the end of a life is longer than that.
+        // Who waits while the clock is set back waits up to twice as long; the end of a life is
+        // longer than that.
         let ttl = self.dice.pick(&[None, Some(0), Some(20), Some(300)]);
         let is_new = !known["spec"].to_string().contains(&format!("\"{app}\""));
         let change = |rebalancer: &mut Value| {
@@ -370,7 +374,8 @@ impl Life {
                 return Err(format!("a ready cluster is still tainted: {cluster}"));
             }
         }
-        // An application that failed on each of its clusters has nowhere to go until it has left them.
+        // An application that failed on each of its clusters has nowhere to go until it has left
+        // them.
         let is_leaving = |key: &Key| {
             let binding = self.world.get(key);
             binding.is_some_and(|binding| !tasks(&binding).is_null() && !is_scheduled(&binding))
@@ -516,7 +521,8 @@ fn policy(app: &str, placement: Value) -> Value {
     })
 }
 
-/// How an application leaves a cluster where it fails. Not `Never`: somebody would have to end its evictions.
+/// How an application leaves a cluster where it fails. Not `Never`: somebody would have to end its
+/// evictions.
 fn when_it_fails(app: &str) -> Value {
     match app {
         "web" => json!({"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}),

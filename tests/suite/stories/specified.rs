@@ -1,4 +1,5 @@
-//! Specified replicas (seed 003): the numbers are the user's, and changes of them are shared evenly.
+//! Specified replicas (seed 003): the numbers are the user's, and changes of them are shared
+//! evenly.
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};

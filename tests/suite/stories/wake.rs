@@ -100,7 +100,8 @@ fn placements() -> Vec<Value> {
     ]
 }
 
-/// A random change of one of five clusters: it comes, goes, or changes its label, region, taint or room.
+/// A random change of one of five clusters: it comes, goes, or changes its label, region, taint or
+/// room.
 async fn change_a_cluster(world: &mut World, chance: &mut Chance) {
     let name = chance.pick(&["member1", "member2", "member3", "member4", "member5"]);
     let key = Key::cluster(CLUSTER, name);

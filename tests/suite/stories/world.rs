@@ -1,7 +1,9 @@
-//! A whole system in one process: memory store, registry, all workers, and a clock that only the test moves.
+//! A whole system in one process: memory store, registry, all workers, and a clock that only the
+//! test moves.
 //!
-//! A story says `given`, moves things, calls `settle`, and looks. Nothing sleeps: `settle` runs the workers turn
-//! by turn until none of them has anything to do at the present time. `crash` drops everything but the store.
+//! A story says `given`, moves things, calls `settle`, and looks. Nothing sleeps: `settle` runs the
+//! workers turn by turn until none of them has anything to do at the present time. `crash` drops
+//! everything but the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -113,7 +115,8 @@ impl World {
         self.start().await;
     }
 
-    /// As if somebody had written into the file past the server, which starts anew: no rule was asked.
+    /// As if somebody had written into the file past the server, which starts anew: no rule was
+    /// asked.
     pub async fn damage(&mut self, key: &Key, change: impl Fn(&mut Value)) {
         let stored = self.store.get(key).await.unwrap().expect("it is there");
         let revision = Revision(self.store.bounds().await.unwrap().last.0 + 1);
@@ -179,8 +182,8 @@ impl World {
         runner.turn().await
     }
 
-    /// While the store is held up, somebody changes `edited`, then one worker takes a turn: it decides from the state
-    /// before the edit, and its commit comes after it.
+    /// While the store is held up, somebody changes `edited`, then one worker takes a turn: it
+    /// decides from the state before the edit, and its commit comes after it.
     pub async fn race(&mut self, edited: &Key, change: impl Fn(&mut Value), held_up: &Key, worker: &str) {
         let runners = &mut self.live().runners;
         let position = runners.iter().position(|runner| runner.name() == worker).expect(worker);
@@ -195,12 +198,14 @@ impl World {
             }
             drop(gate);
         };
-        // In this order: each is polled up to its place in the writer's queue before the next begins.
+        // In this order: each is polled up to its place in the writer's queue before the next
+        // begins.
         join4(first, self.edit(edited, change), runner.turn(), opened).await;
         self.live().runners.push(runner);
     }
 
-    /// Moves the clock second by second, settling at each, so that whatever is due happens when it is.
+    /// Moves the clock second by second, settling at each, so that whatever is due happens when it
+    /// is.
     pub async fn pass_seconds(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock.advance_seconds(1);

@@ -1,4 +1,5 @@
-//! Plugins that refuse clusters, in the order their refusals are reported. The first refusal is the reason.
+//! Plugins that refuse clusters, in the order their refusals are reported. The first refusal is the
+//! reason.
 
 mod cluster_affinity;
 mod cluster_eligibility;

@@ -36,7 +36,8 @@ pub(super) fn create(snapshot: &ObjectMeta, name: String, decision: &engine::Clu
     BindingParts { metadata, spec }
 }
 
-/// Moves a binding to the snapshot named `snapshot`. The annotation with its former state stays, as it does upstream.
+/// Moves a binding to the snapshot named `snapshot`. The annotation with its former state stays, as
+/// it does upstream.
 pub(super) fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State, decision: &engine::ClusterDecision) {
     spec.state = binding_state(state);
     snapshot.clone_into(&mut spec.scheduling_policy_snapshot_name);

@@ -1,7 +1,8 @@
-//! The Fleet family: member clusters, policy snapshots and bindings for the engine, and decisions back onto them.
+//! The Fleet family: member clusters, policy snapshots and bindings for the engine, and decisions
+//! back onto them.
 //!
-//! What a policy says wrongly is lowered into a fault in its place, so that the engine meets it where upstream does.
-//! Both scopes share everything: the kinds differ in nothing but their names.
+//! What a policy says wrongly is lowered into a fault in its place, so that the engine meets it
+//! where upstream does. Both scopes share everything: the kinds differ in nothing but their names.
 
 mod apply;
 mod policy;
@@ -78,7 +79,8 @@ fn agent(status: &MemberClusterStatus) -> Option<Agent> {
 }
 
 fn namespaces(status: &MemberClusterStatus) -> Namespaces {
-    // Whether the collection succeeded does not matter upstream, only that the cluster takes part in it.
+    // Whether the collection succeeded does not matter upstream, only that the cluster takes part
+    // in it.
     let collects = status.conditions.iter().any(|condition| condition.type_ == "NamespaceCollectionSucceeded");
     match &status.namespaces {
         _ if !collects => Namespaces::NotCollected,

@@ -11,7 +11,8 @@ use crate::engine::fleet::{
 };
 use crate::k8s::{Selector, Toleration};
 
-/// An absent policy picks every cluster. `wanted` is how many clusters PickN picks: it is kept outside the policy.
+/// An absent policy picks every cluster. `wanted` is how many clusters PickN picks: it is kept
+/// outside the policy.
 pub(super) fn placement(
     policy: Option<&PlacementPolicy>,
     wanted: Result<usize, Fault>,

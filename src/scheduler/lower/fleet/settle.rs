@@ -1,8 +1,8 @@
 //! A placement's cycles, one after another, over its objects in memory.
 //!
-//! A topology constraint asks for a cycle per cluster, and each sees what the one before it wrote. Run here, all of
-//! them end in one set of objects, to be committed at once: nobody sees a binding that is dropped in one cycle and
-//! restored in the next.
+//! A topology constraint asks for a cycle per cluster, and each sees what the one before it wrote.
+//! Run here, all of them end in one set of objects, to be committed at once: nobody sees a binding
+//! that is dropped in one cycle and restored in the next.
 
 use std::sync::Arc;
 
@@ -30,13 +30,15 @@ pub struct PlacementObjects {
 /// What the cycles came to.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// The objects after the last cycle. Bindings without finalizers that are being deleted are gone from them.
+    /// The objects after the last cycle. Bindings without finalizers that are being deleted are
+    /// gone from them.
     pub objects: PlacementObjects,
     /// One decision a cycle; only the last may carry a fault.
     pub cycles: Vec<Decision>,
 }
 
-/// Runs cycles until none is asked for. `name` makes the name of a new binding on a cluster, another at each call.
+/// Runs cycles until none is asked for. `name` makes the name of a new binding on a cluster,
+/// another at each call.
 pub fn settle(
     fleet: &Fleet,
     mut objects: PlacementObjects,
@@ -49,7 +51,8 @@ pub fn settle(
         objects.apply(&decision, now, name);
         let is_last = decision.fault.is_some() || decision.next == Next::Done;
         cycles.push(decision);
-        // Each cycle that asks for another has picked a cluster, so they end by themselves; the bound is for us.
+        // Each cycle that asks for another has picked a cluster, so they end by themselves; the
+        // bound is for us.
         if is_last || cycles.len() > fleet.len() {
             return Settled { objects, cycles };
         }

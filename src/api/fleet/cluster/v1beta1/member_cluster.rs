@@ -39,7 +39,8 @@ impl Resource for MemberCluster {
     const KIND: &'static str = "MemberCluster";
     const PLURAL: &'static str = "memberclusters";
     const SINGULAR: &'static str = "membercluster";
-    // Upstream's short name, `cluster`, is the singular of Karmada's kind: `kubectl get cluster` could mean either.
+    // Upstream's short name, `cluster`, is the singular of Karmada's kind: `kubectl get cluster`
+    // could mean either.
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-cluster"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;

@@ -1,5 +1,5 @@
-//! A placement of either scope and what belongs to it: the two scopes differ in the names of their kinds and in nothing
-//! else. Who works on them does so in this form.
+//! A placement of either scope and what belongs to it: the two scopes differ in the names of their
+//! kinds and in nothing else. Who works on them does so in this form.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -81,7 +81,8 @@ pub enum BindingState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingStatus {
-    /// Aspects of its state: `RolloutStarted`, `Overridden`, `WorkSynchronized`, `Applied`, `Available`, `DiffReported`.
+    /// Aspects of its state: `RolloutStarted`, `Overridden`, `WorkSynchronized`, `Applied`,
+    /// `Available`, `DiffReported`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,

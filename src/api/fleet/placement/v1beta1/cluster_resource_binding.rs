@@ -1,4 +1,5 @@
-//! ClusterResourceBinding: one cluster of one cluster-scoped placement. Spec and status are shared with its sibling.
+//! ClusterResourceBinding: one cluster of one cluster-scoped placement. Spec and status are shared
+//! with its sibling.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,7 +37,8 @@ impl Resource for ClusterResourceBinding {
     const KIND: &'static str = "ClusterResourceBinding";
     const PLURAL: &'static str = "clusterresourcebindings";
     const SINGULAR: &'static str = "clusterresourcebinding";
-    // Upstream's short name, `crb`, is Karmada's too; the family with more kinds keeps it (mission.md, C17).
+    // Upstream's short name, `crb`, is Karmada's too; the family with more kinds keeps it
+    // (mission.md, C17).
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;

@@ -11,7 +11,8 @@ use crate::k8s::FieldErrors;
 use crate::resource::schema::mark::MapList;
 use crate::resource::{Column, Resource, Scope};
 
-/// The resources of a placement as they were at one time, or a part of them if they are too many for one object.
+/// The resources of a placement as they were at one time, or a part of them if they are too many
+/// for one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResourceSnapshot {

@@ -1,4 +1,5 @@
-//! ClusterSchedulingPolicySnapshot: the policy of one cluster-scoped placement as the scheduler reads it.
+//! ClusterSchedulingPolicySnapshot: the policy of one cluster-scoped placement as the scheduler
+//! reads it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
-/// The policy of a cluster-scoped placement as it was at one time, and what the scheduler made of it.
+/// The policy of a cluster-scoped placement as it was at one time, and what the scheduler made of
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSchedulingPolicySnapshot {

@@ -32,7 +32,8 @@ pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cl
 const PLACEMENT_PART_MAX: usize = 26;
 const CLUSTER_PART_MAX: usize = 27;
 
-/// What the names of all bindings of a placement begin with. Other placements' may, too: the label decides.
+/// What the names of all bindings of a placement begin with. Other placements' may, too: the label
+/// decides.
 pub fn binding_prefix(placement: &str) -> &str {
     part(placement, PLACEMENT_PART_MAX)
 }

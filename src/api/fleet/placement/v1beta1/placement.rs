@@ -42,7 +42,8 @@ pub struct ResourceSelectorTerm {
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Name. Not together with `labelSelector`; without both all resources of the kind are selected.
+    /// Name. Not together with `labelSelector`; without both all resources of the kind are
+    /// selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Labels.
@@ -85,7 +86,8 @@ pub struct PlacementStatus {
     /// Index of the resource snapshot that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_resource_index: Option<String>,
-    /// How it goes on each picked cluster; entries without a name stand for clusters that could not be found.
+    /// How it goes on each picked cluster; entries without a name stand for clusters that could not
+    /// be found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_statuses: Vec<PerClusterPlacementStatus>,
     /// Aspects of its state.

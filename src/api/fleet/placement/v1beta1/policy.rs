@@ -10,7 +10,8 @@ use crate::resource::schema::mark::Atomic;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementPolicy {
-    /// How many clusters are picked: all that fit, some of them, or those that are named. Fixed once set.
+    /// How many clusters are picked: all that fit, some of them, or those that are named. Fixed
+    /// once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "PickAll")]
     pub placement_type: Option<PlacementType>,
@@ -111,7 +112,8 @@ pub struct PropertySelector {
 /// Compares one property with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertySelectorRequirement {
-    /// Name of the property; `resources.kubernetes-fleet.io/{total,allocatable,available}-<resource>` for the room.
+    /// Name of the property;
+    /// `resources.kubernetes-fleet.io/{total,allocatable,available}-<resource>` for the room.
     pub name: String,
     /// `Gt`, `Ge`, `Eq`, `Ne`, `Lt` or `Le`.
     pub operator: String,

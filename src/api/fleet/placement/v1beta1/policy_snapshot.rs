@@ -18,8 +18,8 @@ pub(super) const COLUMNS: &[Column] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicySnapshotSpec {
-    /// The policy; absent picks all clusters. Its `numberOfClusters` may be out of date: the annotation
-    /// `kubernetes-fleet.io/number-of-clusters` says how many are wanted now.
+    /// The policy; absent picks all clusters. Its `numberOfClusters` may be out of date: the
+    /// annotation `kubernetes-fleet.io/number-of-clusters` says how many are wanted now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// SHA-256 of the policy without its number of clusters, in base64.
@@ -38,7 +38,8 @@ pub struct SchedulingPolicySnapshotStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// What was decided about which cluster, selected ones first. Not all that were left out are listed.
+    /// What was decided about which cluster, selected ones first. Not all that were left out are
+    /// listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub target_clusters: Vec<ClusterDecision>,

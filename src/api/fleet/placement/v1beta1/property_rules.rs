@@ -1,4 +1,5 @@
-//! What upstream's webhook asks of the properties that a placement compares clusters by, in its words. Pure.
+//! What upstream's webhook asks of the properties that a placement compares clusters by, in its
+//! words. Pure.
 
 use super::policy::PropertySelectorRequirement;
 use crate::k8s::names::{qualified_name_faults, subdomain_faults};

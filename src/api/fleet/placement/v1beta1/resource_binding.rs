@@ -1,4 +1,5 @@
-//! ResourceBinding: one cluster of one namespaced placement. Spec and status are shared with its sibling.
+//! ResourceBinding: one cluster of one namespaced placement. Spec and status are shared with its
+//! sibling.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,7 +37,8 @@ impl Resource for ResourceBinding {
     const KIND: &'static str = "ResourceBinding";
     const PLURAL: &'static str = "resourcebindings";
     const SINGULAR: &'static str = "resourcebinding";
-    // Upstream's short name, `rb`, is Karmada's too; the family with more kinds keeps it (mission.md, C17).
+    // Upstream's short name, `rb`, is Karmada's too; the family with more kinds keeps it
+    // (mission.md, C17).
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;

@@ -1,4 +1,5 @@
-//! ResourcePlacement: puts resources of its namespace onto clusters. Spec and status are shared with its sibling.
+//! ResourcePlacement: puts resources of its namespace onto clusters. Spec and status are shared
+//! with its sibling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,4 +1,5 @@
-//! ResourceSnapshot: the resources of a namespaced placement as they were. Spec and status are shared with its sibling.
+//! ResourceSnapshot: the resources of a namespaced placement as they were. Spec and status are
+//! shared with its sibling.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
-/// The resources of a namespaced placement as they were at one time, or a part of them if they are too many for one object.
+/// The resources of a namespaced placement as they were at one time, or a part of them if they are
+/// too many for one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSnapshot {

@@ -1,6 +1,7 @@
 //! Rules across fields that upstream's CRDs carry (CEL), with their paths and messages. Pure.
 //!
-//! Where upstream's wording is not on record, the sentence is ours: the three rules on `NamespaceWithResourceSelectors`.
+//! Where upstream's wording is not on record, the sentence is ours: the three rules on
+//! `NamespaceWithResourceSelectors`.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, StatusReportingScope};
 use super::policy::{PlacementPolicy, PlacementType, Toleration};

@@ -46,11 +46,13 @@ pub enum RolloutStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateConfig {
-    /// How many clusters may be without the resources at a time: a number, or a percentage rounded up.
+    /// How many clusters may be without the resources at a time: a number, or a percentage rounded
+    /// up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// How many clusters more than wanted may have the resources at a time: a number, or a percentage rounded up.
+    /// How many clusters more than wanted may have the resources at a time: a number, or a
+    /// percentage rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_surge: Option<IntOrPercent>,

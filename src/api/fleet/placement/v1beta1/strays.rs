@@ -1,7 +1,8 @@
 //! What belongs to a placement by its label, and is not named after it. Pure.
 //!
-//! The scheduler and the controllers name all they make after its placement, and so find it without a walk over the
-//! whole kind. Only hands make anything else, which counts as much: a second binding on a cluster is one under any name.
+//! The scheduler and the controllers name all they make after its placement, and so find it without
+//! a walk over the whole kind. Only hands make anything else, which counts as much: a second
+//! binding on a cluster is one under any name.
 
 use std::collections::BTreeMap;
 

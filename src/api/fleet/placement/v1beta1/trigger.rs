@@ -1,13 +1,14 @@
-//! "Think again about this placement": an addition of ours, so that a RescheduleTask or a WorkloadRebalancer may name a
-//! placement of this family. Pure.
+//! "Think again about this placement": an addition of ours, so that a RescheduleTask or a
+//! WorkloadRebalancer may name a placement of this family. Pure.
 //!
-//! A trigger is an annotation on the placement, the time at which it was accepted. It is served by a policy snapshot
-//! that carries the same time: the same policy under another name, so that every cluster is judged afresh, and what is
-//! no longer wanted goes by the rollout strategy. Placements nobody asked about stay as they are: IgnoreDuringExecution
-//! is the rule, and this the exception.
+//! A trigger is an annotation on the placement, the time at which it was accepted. It is served by
+//! a policy snapshot that carries the same time: the same policy under another name, so that every
+//! cluster is judged afresh, and what is no longer wanted goes by the rollout strategy. Placements
+//! nobody asked about stay as they are: IgnoreDuringExecution is the rule, and this the exception.
 //!
-//! *Invariants:* a stamp is later than every stamp before it, so each accepted trigger is a write and a snapshot that is
-//! made after it; a stamp stays until a later one comes, whatever a client writes.
+//! *Invariants:* a stamp is later than every stamp before it, so each accepted trigger is a write
+//! and a snapshot that is made after it; a stamp stays until a later one comes, whatever a client
+//! writes.
 
 use super::any::{PlacementKinds, SCOPES};
 use crate::api::meta::ObjectMeta;
@@ -17,7 +18,8 @@ use crate::resource::Given;
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
 
-/// On a placement: when a fresh decision was last asked for. On a policy snapshot: which of these it answers.
+/// On a placement: when a fresh decision was last asked for. On a policy snapshot: which of these
+/// it answers.
 pub const TRIGGERED_AT: &str = "ballast.dev/reschedule-triggered-at";
 
 /// The kinds of the scope whose placement is called so; any version of the group will do.
@@ -43,8 +45,8 @@ pub fn stamp(time: Time) -> Edit {
     Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())
 }
 
-/// A new version of a placement that knows nothing of the last trigger, or of an earlier one only, does not take it back:
-/// who replaces the object by their manifest has never seen the annotation.
+/// A new version of a placement that knows nothing of the last trigger, or of an earlier one only,
+/// does not take it back: who replaces the object by their manifest has never seen the annotation.
 pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     let annotation = |tree: &tree::Object| tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT).cloned();
     let read = |annotation: &serde_json::Value| annotation.as_str()?.parse::<Time>().ok();

@@ -1,5 +1,6 @@
-//! What objects of this family must keep to beyond their schemas. As upstream, the rules of the schema speak first; a
-//! webhook is asked only about what they let through. tests/suite/fleet/messages.rs has them one by one.
+//! What objects of this family must keep to beyond their schemas. As upstream, the rules of the
+//! schema speak first; a webhook is asked only about what they let through.
+//! tests/suite/fleet/messages.rs has them one by one.
 
 use super::placement::PlacementSpec;
 use super::policy_snapshot::SchedulingPolicySnapshotSpec;
@@ -7,7 +8,8 @@ use super::{schema_rules, webhook_rules};
 use crate::k8s::{FieldErrors, FieldPath};
 
 pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
-    // What was accepted once is not judged again while it stays: workers must be able to let such a placement go.
+    // What was accepted once is not judged again while it stays: workers must be able to let such a
+    // placement go.
     if old == Some(spec) {
         return FieldErrors::default();
     }
@@ -15,7 +17,8 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     if errors.is_empty() { webhook_rules::placement(name, spec, old) } else { errors }
 }
 
-/// A snapshot's policy is that of a placement, which was judged as a whole; what its own schema asks is asked here, too.
+/// A snapshot's policy is that of a placement, which was judged as a whole; what its own schema
+/// asks is asked here, too.
 pub(super) fn policy_snapshot(
     spec: &SchedulingPolicySnapshotSpec,
     old: Option<&SchedulingPolicySnapshotSpec>,

@@ -1,9 +1,10 @@
 //! What upstream's webhooks ask of a placement whose schema is satisfied, in their words. Pure.
 //!
-//! Upstream denies with one sentence for all faults; here each is told at its field. Objects are shown as JSON before
-//! the sentence, where upstream writes Go structs into it.
+//! Upstream denies with one sentence for all faults; here each is told at its field. Objects are
+//! shown as JSON before the sentence, where upstream writes Go structs into it.
 //!
-//! Deliberately absent: whether a selected kind exists and is cluster-scoped, which only a cluster can say.
+//! Deliberately absent: whether a selected kind exists and is cluster-scoped, which only a cluster
+//! can say.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm};
 use super::policy::{Affinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, Toleration};

@@ -1,7 +1,8 @@
 //! What a schema cannot say about clusters: upstream's defaults and rules.
 //!
 //! Deliberately absent: upstream's default resource models. They mean something only beside
-//! `status.resourceSummary.allocatableModelings`, which whoever counts nodes fills in by the models it wants.
+//! `status.resourceSummary.allocatableModelings`, which whoever counts nodes fills in by the models
+//! it wants.
 
 use std::collections::BTreeSet;
 

@@ -100,7 +100,8 @@ pub struct AllocatableModeling {
     pub count: i32,
 }
 
-/// The schema of a cluster's condition: upstream serves clusters from Go types, which bound nothing.
+/// The schema of a cluster's condition: upstream serves clusters from Go types, which bound
+/// nothing.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields are read by the schema only")]

@@ -1,8 +1,8 @@
 //! How long a workload may stay on a cluster that carries NoExecute taints.
 //!
 //! Each such taint must be tolerated. A toleration with `tolerationSeconds` counts from the taint's
-//! `timeAdded`; of several that fit a taint the first one counts, as in Kubernetes. Who evicts and who
-//! places must agree on this, or the one brings back what the other took away.
+//! `timeAdded`; of several that fit a taint the first one counts, as in Kubernetes. Who evicts and
+//! who places must agree on this, or the one brings back what the other took away.
 
 use crate::api::core::{Taint, TaintEffect, Toleration};
 use crate::k8s::{Time, taint};
@@ -45,7 +45,8 @@ pub fn is_no_execute(taint: &Taint) -> bool {
     taint.effect == TaintEffect::NoExecute
 }
 
-/// A NoExecute taint without the time since when it is there: `tolerationSeconds` cannot be counted.
+/// A NoExecute taint without the time since when it is there: `tolerationSeconds` cannot be
+/// counted.
 pub fn is_undated(taint: &Taint) -> bool {
     is_no_execute(taint) && taint.time_added.is_none()
 }

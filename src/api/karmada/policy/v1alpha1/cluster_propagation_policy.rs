@@ -1,4 +1,5 @@
-//! ClusterPropagationPolicy: the rules by which any objects are placed. The spec is shared with its sibling.
+//! ClusterPropagationPolicy: the rules by which any objects are placed. The spec is shared with its
+//! sibling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

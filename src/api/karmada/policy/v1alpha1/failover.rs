@@ -1,4 +1,5 @@
-//! What happens when a workload, or a cluster that it runs on, fails. Shared by policies and bindings.
+//! What happens when a workload, or a cluster that it runs on, fails. Shared by policies and
+//! bindings.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

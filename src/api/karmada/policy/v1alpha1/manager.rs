@@ -1,7 +1,7 @@
 //! Which policy manages a binding, by the labels and annotations that Karmada puts on bindings.
 //!
-//! Newer Karmada writes a permanent id as label and names as annotations, older wrote names as labels;
-//! people write what they find first. All of it is read.
+//! Newer Karmada writes a permanent id as label and names as annotations, older wrote names as
+//! labels; people write what they find first. All of it is read.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 const NAME: &str = "propagationpolicy.karmada.io/name";
 const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
-/// Ours, on a binding that has lost its policy: which it was. Upstream remembers templates that wait for the next policy;
-/// no templates are kept here.
+/// Ours, on a binding that has lost its policy: which it was. Upstream remembers templates that
+/// wait for the next policy; no templates are kept here.
 const RELEASED_BY: &str = "ballast.dev/released-by";
 
 /// The policies that a set of permanent ids names.
@@ -55,7 +55,8 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
-    /// Writes on a binding that `policy` manages it, and nobody else. What is said of a release is over.
+    /// Writes on a binding that `policy` manages it, and nobody else. What is said of a release is
+    /// over.
     pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
         PolicyIds::forget(binding);
         let Some(metadata) = tree::object(binding, &["metadata"]) else { return };

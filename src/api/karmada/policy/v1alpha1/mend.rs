@@ -1,5 +1,6 @@
-//! Reads what the samples of the proposal "Specify replicas to schedule" mean rather than what they say
-//! (mission C15): people copy them. Each change is told in a sentence that shows what to write instead.
+//! Reads what the samples of the proposal "Specify replicas to schedule" mean rather than what they
+//! say (mission C15): people copy them. Each change is told in a sentence that shows what to write
+//! instead.
 //!
 //! Runs before unknown fields are dropped, because the meaning sits in fields that do not exist.
 

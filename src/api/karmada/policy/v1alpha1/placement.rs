@@ -1,4 +1,5 @@
-//! Placement: which clusters may be chosen, how they are spread, and how replicas are divided among them.
+//! Placement: which clusters may be chosen, how they are spread, and how replicas are divided among
+//! them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,8 +16,8 @@ pub struct Placement {
     /// The clusters that may be chosen. Without it and without `clusterAffinities` all may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
-    /// Groups of clusters, tried in this order: the first that satisfies the other rules is taken, and
-    /// none of the rest. Not together with `clusterAffinity`.
+    /// Groups of clusters, tried in this order: the first that satisfies the other rules is taken,
+    /// and none of the rest. Not together with `clusterAffinity`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_affinities: Vec<ClusterAffinityTerm>,
     /// Taints of clusters that are tolerated.

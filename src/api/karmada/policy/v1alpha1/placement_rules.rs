@@ -1,5 +1,5 @@
-//! What a schema cannot say about placements: the rules that upstream's webhook holds, and those of the
-//! seed documents (R105, R107, R140-R145).
+//! What a schema cannot say about placements: the rules that upstream's webhook holds, and those of
+//! the seed documents (R105, R107, R140-R145).
 //!
 //! Where upstream points at a whole list, these point at the item: the sentences are upstream's.
 
@@ -33,8 +33,8 @@ pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// The rules without which a placement has no meaning: for bindings too, whose placement upstream copies
-/// from a policy without looking at it again.
+/// The rules without which a placement has no meaning: for bindings too, whose placement upstream
+/// copies from a policy without looking at it again.
 pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     if placement.cluster_affinity.is_some() && !placement.cluster_affinities.is_empty() {
         errors.invalid(path, placement, "clusterAffinities cannot co-exist with clusterAffinity");

@@ -1,4 +1,5 @@
-//! What a schema cannot say about the spec of policies: upstream's defaults and its webhook's rules.
+//! What a schema cannot say about the spec of policies: upstream's defaults and its webhook's
+//! rules.
 
 use serde_json::{Value, json};
 

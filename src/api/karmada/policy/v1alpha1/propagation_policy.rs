@@ -1,4 +1,5 @@
-//! PropagationPolicy: the rules by which objects of one namespace are placed. The spec is shared with its sibling.
+//! PropagationPolicy: the rules by which objects of one namespace are placed. The spec is shared
+//! with its sibling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

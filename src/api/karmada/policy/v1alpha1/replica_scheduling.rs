@@ -1,5 +1,5 @@
-//! How replicas are divided among the chosen clusters: upstream's strategies, and those that the proposal
-//! "Specify replicas to schedule" adds (R140-R152).
+//! How replicas are divided among the chosen clusters: upstream's strategies, and those that the
+//! proposal "Specify replicas to schedule" adds (R140-R152).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,11 +21,12 @@ pub struct ReplicaSchedulingStrategy {
     /// The weights, for `Weighted`. Without them all clusters weigh the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_preference: Option<WeightPreference>,
-    /// The numbers, for `Specified`. Without them all clusters weigh the same. An addition to upstream's
-    /// fields.
+    /// The numbers, for `Specified`. Without them all clusters weigh the same. An addition to
+    /// upstream's fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub specify_preference: Option<Box<ClusterPreferences>>,
-    /// Name of a strategy that a scheduler of the user's own knows. An addition to upstream's fields.
+    /// Name of a strategy that a scheduler of the user's own knows. An addition to upstream's
+    /// fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extend_replica_division_preference: Option<Box<str>>,
     /// What that strategy works with. An addition to upstream's fields.

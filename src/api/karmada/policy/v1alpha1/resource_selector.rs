@@ -1,7 +1,7 @@
 //! Which objects a policy or a task is about, and how closely it describes them.
 //!
-//! An object fits by kind and namespace, and then by its name, else by its labels, else as any of the kind. Whose labels
-//! those are is for the caller to say: templates are not kept here.
+//! An object fits by kind and namespace, and then by its name, else by its labels, else as any of
+//! the kind. Whose labels those are is for the caller to say: templates are not kept here.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -75,7 +75,8 @@ impl LoweredSelector {
         self.selector.api_version == api_version && self.selector.kind == kind
     }
 
-    /// How it finds an object of its kind; `None` where it does not. An empty namespace is every namespace, and none.
+    /// How it finds an object of its kind; `None` where it does not. An empty namespace is every
+    /// namespace, and none.
     pub fn closeness<L: Labels + ?Sized>(&self, namespace: &str, name: &str, labels: &L) -> Option<Closeness> {
         let ResourceSelector { namespace: wanted_namespace, name: wanted_name, label_selector, .. } = &self.selector;
         if wanted_namespace.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != namespace) {

@@ -1,6 +1,7 @@
-//! The other two ways of the proposal "Specify replicas to schedule" to write numbers of replicas: an
-//! annotation with JSON, and the `extend…` fields with a name that we know. Both are written out as
-//! `specifyPreference`, the one form that is scheduled by (mission C14); what the user wrote stays beside it.
+//! The other two ways of the proposal "Specify replicas to schedule" to write numbers of replicas:
+//! an annotation with JSON, and the `extend…` fields with a name that we know. Both are written out
+//! as `specifyPreference`, the one form that is scheduled by (mission C14); what the user wrote
+//! stays beside it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -118,7 +119,8 @@ fn write_out(strategy: &mut Object, list: Vec<Value>) {
     }
 }
 
-/// Clusters that two entries name: the first entry has them, and whoever wrote the second may not know (C22).
+/// Clusters that two entries name: the first entry has them, and whoever wrote the second may not
+/// know (C22).
 pub fn overlaps(policy: &Object) -> Vec<String> {
     const LIST: &str = "/placement/replicaScheduling/specifyPreference/staticSpecifyList";
     let entries = policy.get("spec").and_then(|spec| spec.pointer(LIST)).and_then(Value::as_array);

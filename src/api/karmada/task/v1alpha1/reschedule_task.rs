@@ -1,4 +1,5 @@
-//! RescheduleTask: a create-only call that asks for everything it selects to be placed anew (R8-R25).
+//! RescheduleTask: a create-only call that asks for everything it selects to be placed anew
+//! (R8-R25).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

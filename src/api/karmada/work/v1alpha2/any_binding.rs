@@ -51,8 +51,9 @@ impl AnyBinding {
     }
 }
 
-/// The key of the binding that a workload has if its policy was applied: `<name>-<kind>` in lower case,
-/// with a dot for each colon (R28). A workload without a namespace has a ClusterResourceBinding (R69).
+/// The key of the binding that a workload has if its policy was applied: `<name>-<kind>` in lower
+/// case, with a dot for each colon (R28). A workload without a namespace has a
+/// ClusterResourceBinding (R69).
 pub fn key_of_workload(kind: &str, namespace: &str, name: &str) -> Key {
     let binding = format!("{name}-{kind}").replace(':', ".").to_lowercase();
     match namespace {

@@ -1,5 +1,6 @@
-//! What a schema cannot say about bindings. Upstream checks nothing here; the seed documents' rules about
-//! placements hold for bindings too, because a scheduler that cannot tell what is meant would guess.
+//! What a schema cannot say about bindings. Upstream checks nothing here; the seed documents' rules
+//! about placements hold for bindings too, because a scheduler that cannot tell what is meant would
+//! guess.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,9 @@ use crate::k8s::{FieldErrors, FieldPath, Time};
 
 const FULLY_APPLIED: &str = "FullyApplied";
 
-/// The condition FullyApplied says what the clusters report, in upstream's words (R31, R33): with every write, so that
-/// it never tells of targets that are no longer there. Where nobody reports, it is not ours to say.
+/// The condition FullyApplied says what the clusters report, in upstream's words (R31, R33): with
+/// every write, so that it never tells of targets that are no longer there. Where nobody reports,
+/// it is not ours to say.
 pub fn tell_applied(binding: &mut Object, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
@@ -44,8 +46,8 @@ pub fn tell_applied(binding: &mut Object, now: Time) {
     }
 }
 
-/// The conditions after a pass that gives the binding these targets and tasks, with FullyApplied as `tell_applied` leaves
-/// it. `conditions` are those that the pass itself writes.
+/// The conditions after a pass that gives the binding these targets and tasks, with FullyApplied as
+/// `tell_applied` leaves it. `conditions` are those that the pass itself writes.
 pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, conditions: Value, now: Time) -> Value {
     let reports = binding.status.aggregated_status.iter();
     let reports: Vec<Value> =
@@ -57,7 +59,8 @@ pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, co
     sketch["status"]["conditions"].take()
 }
 
-/// Where upstream keeps works of the binding: its targets, those of what requires it, and what it is leaving gently.
+/// Where upstream keeps works of the binding: its targets, those of what requires it, and what it
+/// is leaving gently.
 fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
     fn names(clusters: &Value) -> impl Iterator<Item = &str> {
         list_of(clusters).filter_map(|cluster| cluster["name"].as_str())
@@ -73,8 +76,8 @@ fn list_of(value: &Value) -> std::slice::Iter<'_, Value> {
     value.as_array().map_or(&[][..], Vec::as_slice).iter()
 }
 
-/// The rules of both bindings. A placement that was there before is not looked at again: a binding must
-/// stay writable for those who did not break it.
+/// The rules of both bindings. A placement that was there before is not looked at again: a binding
+/// must stay writable for those who did not break it.
 pub fn check(spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Some(placement) = &spec.placement

@@ -53,11 +53,12 @@ pub struct ResourceBindingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Abort")]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// Asks for a fresh placement: it is pending while this is later than `status.lastScheduledTime`.
+    /// Asks for a fresh placement: it is pending while this is later than
+    /// `status.lastScheduledTime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reschedule_triggered_at: Option<Time>,
-    /// Asks for a fresh placement, whatever the times say. The scheduler takes it away when it has placed
-    /// the object. An addition to upstream's fields, from the RescheduleTask proposal.
+    /// Asks for a fresh placement, whatever the times say. The scheduler takes it away when it has
+    /// placed the object. An addition to upstream's fields, from the RescheduleTask proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_rescheduling: Option<bool>,
     /// What is paused.

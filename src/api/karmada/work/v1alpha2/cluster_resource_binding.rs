@@ -1,4 +1,5 @@
-//! ClusterResourceBinding: the placement of one cluster-scoped object. Spec and status are shared with its sibling.
+//! ClusterResourceBinding: the placement of one cluster-scoped object. Spec and status are shared
+//! with its sibling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,7 +17,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Binds one cluster-scoped object to clusters: what asks to be placed, where it is placed, how it fares.
+/// Binds one cluster-scoped object to clusters: what asks to be placed, where it is placed, how it
+/// fares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResourceBinding {

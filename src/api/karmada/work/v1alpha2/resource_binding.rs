@@ -1,4 +1,5 @@
-//! ResourceBinding: the placement of one namespaced object. Spec and status are shared with its sibling.
+//! ResourceBinding: the placement of one namespaced object. Spec and status are shared with its
+//! sibling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,7 +17,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Binds one namespaced workload to clusters: what asks to be placed, where it is placed, how it fares.
+/// Binds one namespaced workload to clusters: what asks to be placed, where it is placed, how it
+/// fares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBinding {

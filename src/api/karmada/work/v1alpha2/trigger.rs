@@ -1,15 +1,16 @@
-//! When a binding is to be scheduled afresh: one trigger out of two fields (C7), told apart from passes
-//! within the same second (C10; design.md §4).
+//! When a binding is to be scheduled afresh: one trigger out of two fields (C7), told apart from
+//! passes within the same second (C10; design.md §4).
 //!
 //! Invariants, which hold for any clock, also one that steps back:
-//! - `stamp` is later than everything the binding carries, so each accepted trigger is a write of its own
-//!   and is pending after it;
-//! - a stamp that is owed a pass stays, or gives way to a later one, whatever a client writes (`keep`);
-//! - `served` is no earlier than the trigger and than what was there, so a pass that succeeded leaves
-//!   nothing pending and never makes a served trigger pending again.
+//! - `stamp` is later than everything the binding carries, so each accepted trigger is a write of
+//!   its own and is pending after it;
+//! - a stamp that is owed a pass stays, or gives way to a later one, whatever a client writes
+//!   (`keep`);
+//! - `served` is no earlier than the trigger and than what was there, so a pass that succeeded
+//!   leaves nothing pending and never makes a served trigger pending again.
 //!
-//! Together with the revision as precondition of both writes, a trigger that comes during a pass makes
-//! the pass's commit fail, and the pass is decided again knowing of it.
+//! Together with the revision as precondition of both writes, a trigger that comes during a pass
+//! makes the pass's commit fail, and the pass is decided again knowing of it.
 
 use serde_json::Value;
 
@@ -63,8 +64,8 @@ impl Trigger {
     }
 }
 
-/// A new version of a binding does not take back a trigger that is still owed: who replaces the binding by a
-/// manifest has never seen the stamp, and was promised no less than others.
+/// A new version of a binding does not take back a trigger that is still owed: who replaces the
+/// binding by a manifest has never seen the stamp, and was promised no less than others.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
         tree.get(part)?.get(name)?.as_str()?.parse().ok()
@@ -121,7 +122,8 @@ mod tests {
 
     #[test]
     fn triggers_and_passes_in_any_order_and_at_any_clock_are_neither_lost_nor_repeated() {
-        // Every clock reading from a few, every order of trigger (true) and pass (false), four steps long.
+        // Every clock reading from a few, every order of trigger (true) and pass (false), four
+        // steps long.
         let clocks = [0, 0, 1, -1, 7];
         for pattern in 0..(2 * clocks.len()).pow(4) {
             let mut state = Trigger::default();

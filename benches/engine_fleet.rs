@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ballast::engine::fleet::{
-    Agent, Cluster, Comparison, Condition, Decision, Direction, Fleet, Health, Namespaces, Next, Placement,
-    PolicySnapshot, Preference, Property, Request, Requirements, Sorter, SpreadConstraint, Term, Usage,
+    Agent, Cluster, Comparison, Decision, Direction, Health, MemberClusters, Namespaces, Next, Placement,
+    PolicySnapshot, Preference, Property, PropertyRule, Request, Requirements, Sorter, SpreadConstraint, Term, Usage,
     WhenUnsatisfiable, decide,
 };
 use ballast::k8s::{Quantity, Selector, Time};
@@ -20,7 +20,7 @@ const CLUSTERS: usize = 1000;
 const RUNS: usize = 200;
 
 fn main() {
-    let fleet: Fleet = (0..CLUSTERS).map(cluster).collect();
+    let fleet: MemberClusters = (0..CLUSTERS).map(cluster).collect();
     let all = Placement::All(requirements());
     measure("PickAll", &fleet, all, CLUSTERS * 3 / 4);
     let preferred = vec![label("region", "r1", 40), label("tier", "gold", 25), sorter()];
@@ -33,7 +33,7 @@ fn main() {
     measure("PickN 50, spread: one cycle of fifty", &fleet, count(50, preferred, vec![even]), 1);
 }
 
-fn measure(name: &str, fleet: &Fleet, placement: Placement, expected: usize) {
+fn measure(name: &str, fleet: &MemberClusters, placement: Placement, expected: usize) {
     let snapshot =
         PolicySnapshot { name: "crp-0".into(), generation: 1, placement_generation: Ok(1), placement, status: None };
     let request = Request { now: now(), fleet, snapshot: &snapshot, bindings: &[] };
@@ -82,7 +82,8 @@ fn cluster(index: usize) -> Cluster {
 
 fn requirements() -> Requirements {
     let nodes = Property::parse("kubernetes-fleet.io/node-count");
-    let condition = Condition { property: nodes, expected: Ok((Comparison::GreaterOrEqual, Quantity::from_units(3))) };
+    let condition =
+        PropertyRule { property: nodes, expected: Ok((Comparison::GreaterOrEqual, Quantity::from_units(3))) };
     let term = Term { labels: Ok(selector("env", "prod")), conditions: vec![condition] };
     Requirements { terms: vec![term], ..Requirements::default() }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use ballast::api::karmada::cluster::v1alpha1::Cluster;
 use ballast::api::karmada::work::v1alpha2::ResourceBinding;
-use ballast::engine::karmada::{Decision, Fleet, Pass, Profile, Request, Workloads, decide, decide_all};
+use ballast::engine::karmada::{ClusterSet, Decision, Pass, Profile, Request, Workloads, decide, decide_all};
 use ballast::scheduler::lower::karmada as lower;
 use serde::Deserialize;
 
@@ -52,7 +52,7 @@ fn measure(size: usize, karmada_us: f64) {
     let input = read(size);
     let profile = Profile::karmada();
     let workloads = Workloads::default();
-    let fleet = Fleet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
+    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
     let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
 
     let cold = |request: &Request| decide(&fleet, &workloads, request, &profile);
@@ -137,7 +137,7 @@ const TURNS: usize = 5;
 fn measure_flatness(size: usize) {
     let input = read(size);
     let (profile, workloads) = (Profile::karmada(), Workloads::default());
-    let fleet = Fleet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
+    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
     let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
     let batch = |count: usize| {
         let mut pass = Pass::new(&fleet, &workloads, &profile);

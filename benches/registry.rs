@@ -9,7 +9,7 @@ use std::time::Instant;
 use ballast::api;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Body, GroupResource, ListOptions, Patch, User, WriteOptions};
-use ballast::registry::{Atomicity, Caller, Change, Part, Registry, Remarks, Target};
+use ballast::registry::{Atomicity, Caller, Change, Locator, Part, Registry, Remarks};
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Limits};
 use serde_json::{Map, Value, json};
@@ -85,9 +85,9 @@ fn report(what: &str, start: Instant, count: usize) {
     println!("{what}: {count} in {:.0} ms, {each:.2} us each, {:.0}/s", took.as_secs_f64() * 1e3, 1e6 / each);
 }
 
-fn target(registry: &Registry, name: Option<String>) -> Target {
+fn target(registry: &Registry, name: Option<String>) -> Locator {
     let row = registry.kinds().find("work.karmada.io", "v1alpha2", "resourcebindings").expect("served");
-    Target { row: Arc::clone(row), namespace: Some("shop".to_owned()), name, status: false }
+    Locator { row: Arc::clone(row), namespace: Some("shop".to_owned()), name, status: false }
 }
 
 fn binding() -> Value {

@@ -5,7 +5,7 @@
 //! random are hardly ever JSON; one in eight is taken as the text that `ballast simulate` reads.
 
 use ballast::cli::simulate::{Case, Options, Output, answer, read, simulate};
-use ballast::engine::karmada::{Decision, Fleet, Pass, Request, Rules, Workloads, check, decide, explain};
+use ballast::engine::karmada::{ClusterSet, Decision, Pass, Request, Rules, Workloads, check, decide, explain};
 use serde_json::{Map, Value, json};
 
 use super::tape::Tape;
@@ -49,7 +49,7 @@ fn decided(case: &Case, options: &Options) {
         assert!(is_in || cluster.out.is_some(), "{} is out for no reason", cluster.name);
     }
     let clusters: Vec<_> = fleet.iter().collect();
-    let reversed = Fleet::new(clusters.into_iter().rev().map(|cluster| (**cluster).clone()));
+    let reversed = ClusterSet::new(clusters.into_iter().rev().map(|cluster| (**cluster).clone()));
     assert_eq!(decision, decide(&reversed, &workloads, &request, &profile), "clusters in another order");
     let company = in_company(&fleet, &workloads, &request, &options.profile(&case.gates));
     assert_eq!(decision, company, "after another of the same placement");
@@ -57,7 +57,7 @@ fn decided(case: &Case, options: &Options) {
 
 /// The decision after one for a larger sibling of another name.
 fn in_company(
-    fleet: &Fleet,
+    fleet: &ClusterSet,
     workloads: &Workloads,
     request: &Request,
     profile: &ballast::engine::karmada::Profile,

@@ -12,7 +12,7 @@ use crate::api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterResourceBinding, ClusterSchedulingPolicySnapshot,
 };
 use crate::clock::{Clock, SystemClock};
-use crate::engine::fleet::{Decision, Fleet, Write};
+use crate::engine::fleet::{Decision, MemberClusters, Write};
 use crate::k8s::Time;
 use crate::scheduler::lower::fleet::{
     self as lower, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
@@ -53,7 +53,7 @@ fn run(line: Line) -> Map<String, Value> {
     });
     let before: Vec<BindingParts> = bindings.collect();
     let objects = PlacementObjects { snapshot: SnapshotParts { metadata, spec, status }, bindings: before.clone() };
-    let fleet: Fleet = line.member_clusters.iter().map(lower::cluster).collect();
+    let fleet: MemberClusters = line.member_clusters.iter().map(lower::cluster).collect();
     let now = line.now.unwrap_or_else(|| SystemClock.now());
     let mut made = 0;
     // Counted where the server would throw dice, so that the same line gives the same output.
@@ -61,16 +61,16 @@ fn run(line: Line) -> Map<String, Value> {
         made += 1;
         format!("{placement}-{cluster}-{made:08x}")
     };
-    Outcome { before: &before, settled: lower::settle(&fleet, objects, now, &mut name) }.write()
+    CycleReport { before: &before, settled: lower::settle(&fleet, objects, now, &mut name) }.write()
 }
 
 /// What was, and what became of it.
-struct Outcome<'a> {
+struct CycleReport<'a> {
     before: &'a [BindingParts],
     settled: Settled,
 }
 
-impl Outcome<'_> {
+impl CycleReport<'_> {
     fn write(&self) -> Map<String, Value> {
         let mut outcome = Map::new();
         let mut insert = |field: &str, value: Value| outcome.insert(field.to_owned(), value);

@@ -31,7 +31,7 @@ use crate::events::Recorder;
 use crate::k8s::{GroupResource, Key, Status, User};
 use crate::registry::{Atomicity, Change, Client, Part, Registry};
 use crate::watch::Event;
-use crate::worker::{Failure, Next, Outcome, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Work, Worked};
 
 pub use application_failover::ApplicationFailover;
 pub use cluster_taints::{ClusterTaints, Unready};
@@ -117,7 +117,7 @@ async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next
         Err(status) => {
             tracing::warn!(%status, "a batch was not written");
             let done = vec![false; writing.len()];
-            worked.outcomes.extend(writing.into_iter().map(|(key, _)| Outcome::new(key, Next::Retry)));
+            worked.outcomes.extend(writing.into_iter().map(|(key, _)| Handled::new(key, Next::Retry)));
             return done;
         }
     };
@@ -125,10 +125,10 @@ async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next
     for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
         done.push(outcome.is_ok());
         worked.outcomes.push(match outcome {
-            Ok(object) => Outcome { seen: Some(object.revision), ..Outcome::new(key, next) },
+            Ok(object) => Handled { seen: Some(object.revision), ..Handled::new(key, next) },
             Err(status) => {
                 tracing::debug!(%key, %status, "not written, looking again");
-                Outcome::new(key, Failure::of(&status).into())
+                Handled::new(key, Failure::of(&status).into())
             }
         });
     }

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// Placements in work at once, for each controller.
 const CONCURRENCY: usize = 4;
@@ -85,7 +85,7 @@ impl Work for Placements {
                     Some((changes, next)) => commit(name, &client, &key, changes, next).await,
                     None => Next::Done,
                 };
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
             worked
         }

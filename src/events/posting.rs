@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Time};
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// How often the sinks are given what waits,
 const POST_EVERY_MS: i64 = 1_000;
@@ -72,7 +72,7 @@ impl Work for Events {
             let count = keys.len();
             keys.retain(|key| *key != post());
             if keys.len() < count {
-                worked.outcomes.push(Outcome::new(post(), hand_out(&recorder, &sinks).await));
+                worked.outcomes.push(Handled::new(post(), hand_out(&recorder, &sinks).await));
             }
             expire(&client, keys, now, &mut worked).await;
             worked
@@ -116,13 +116,13 @@ async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut Worked)
             (object.revision, left)
         });
         match seconds_left {
-            None => worked.outcomes.push(Outcome::new(key, Next::Done)),
+            None => worked.outcomes.push(Handled::new(key, Next::Done)),
             Some((revision, 0)) => {
                 changes.push((EVENTS, Change::Delete { key: key.clone(), revision: Some(revision) }));
                 deleting.push(key);
             }
             Some((_, seconds)) => {
-                worked.outcomes.push(Outcome::new(key, Next::After(seconds.saturating_mul(1_000))));
+                worked.outcomes.push(Handled::new(key, Next::After(seconds.saturating_mul(1_000))));
             }
         }
     }
@@ -133,12 +133,12 @@ async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut Worked)
         Ok(outcomes) => {
             for (key, outcome) in deleting.into_iter().zip(outcomes) {
                 let next = outcome.map_or_else(|status| Failure::of(&status).into(), |_| Next::Done);
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
         }
         Err(status) => {
             tracing::debug!(%status, "old events not deleted, trying again");
-            worked.outcomes.extend(deleting.into_iter().map(|key| Outcome::new(key, Next::Retry)));
+            worked.outcomes.extend(deleting.into_iter().map(|key| Handled::new(key, Next::Retry)));
         }
     }
 }

@@ -88,7 +88,7 @@ impl Client {
         &self,
         changes: Vec<(GroupResource, Change)>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Outcome>, Status> {
+    ) -> Result<Vec<Changed>, Status> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -114,7 +114,7 @@ enum Decided {
 }
 
 /// What a change came to, for whoever asked for it.
-pub type Outcome = Result<Arc<Object>, Status>;
+pub type Changed = Result<Arc<Object>, Status>;
 
 /// With the key, for the words of a change that was not tried.
 type Decision = (Key, Decided);
@@ -239,12 +239,12 @@ async fn commit(
     fence: Option<Fence>,
     decisions: Vec<Decision>,
     atomicity: Atomicity,
-) -> Result<Vec<Outcome>, Status> {
+) -> Result<Vec<Changed>, Status> {
     let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
     let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
     let mut writes = Vec::with_capacity(decisions.len());
     // None: the writer's to say.
-    let mut answers: Vec<(Key, Option<Outcome>)> = Vec::with_capacity(decisions.len());
+    let mut answers: Vec<(Key, Option<Changed>)> = Vec::with_capacity(decisions.len());
     for (key, decided) in decisions {
         let answer = match decided {
             Decided::Refused(status) => Some(Err(status)),

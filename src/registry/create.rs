@@ -9,7 +9,7 @@ use super::admit::{Admission, Author, Read};
 use super::apply::Writing;
 use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
-use super::{Core, Part, Registry, Target, Written, batch, unstored};
+use super::{Core, Locator, Part, Registry, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, WriteOptions};
 use crate::resource::{Lifetime, ResourceKind};
@@ -22,7 +22,7 @@ impl Registry {
     pub async fn create(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
@@ -39,7 +39,7 @@ impl Registry {
     async fn create_read(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         admission: &Admission<'_>,
         Read { mut object, record, mut warnings, .. }: Read,
         options: &WriteOptions,
@@ -155,7 +155,7 @@ pub(super) fn prepare(
 }
 
 /// Puts the object where the URL says, unless it says otherwise itself (VB17, MD15).
-fn locate(target: &Target, object: &mut Tree) -> Result<(), Status> {
+fn locate(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     let metadata = metadata::of_mut(object);
     match (&target.namespace, target.row.is_namespaced()) {
         (Some(namespace), true) => match metadata::text(metadata, "namespace") {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Plan, Stored};
-use super::{List, Registry, Target, batch, unstored};
+use super::{List, Locator, Registry, batch, unstored};
 use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
 use crate::watch::{Atomicity, Rejected, Write};
 
@@ -32,7 +32,7 @@ impl Registry {
     pub async fn delete(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
         target.allow("delete")?;
@@ -47,7 +47,7 @@ impl Registry {
     pub async fn delete_collection(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<List, Status> {
@@ -63,7 +63,7 @@ impl Registry {
     async fn delete_chunk(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         chunk: &[Arc<Object>],
         options: &DeleteOptions,
     ) -> Result<(), Status> {
@@ -85,7 +85,7 @@ impl Registry {
         for (key, outcome) in keys.iter().zip(outcomes) {
             if let Err(Rejected::Changed(_)) = outcome {
                 let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
-                let one = Target { namespace, name: Some(key.name.to_string()), ..target.clone() };
+                let one = Locator { namespace, name: Some(key.name.to_string()), ..target.clone() };
                 match self.delete(caller, &one, options).await {
                     Err(status) if status.code != 404 => return Err(status),
                     _ => {}

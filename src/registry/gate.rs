@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::metadata::{self, Tree};
 use super::update::{Plan, Stored};
-use super::{Core, Remarks, Target};
+use super::{Core, Locator, Remarks};
 use crate::k8s::{DeleteOptions, Object, Status, User, WriteOptions};
 use crate::resource::{Kinds, ResourceKind};
 
@@ -128,7 +128,7 @@ pub trait Gate: Send + Sync + 'static {
 pub(super) struct Passage<'a> {
     pub core: &'a Core,
     pub caller: Caller<'a>,
-    pub target: &'a Target,
+    pub target: &'a Locator,
     pub operation: Operation,
     pub wish: Wish<'a>,
 }

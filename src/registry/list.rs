@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Core, Registry, Target};
+use super::{Core, Locator, Registry};
 use crate::k8s::{Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Revision, RevisionMatch, Status};
 use crate::resource::Lifetime;
 use crate::watch::View;
@@ -25,7 +25,7 @@ pub struct List {
 }
 
 impl Registry {
-    pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Arc<Object>, Status> {
+    pub async fn get(&self, target: &Locator, options: &GetOptions) -> Result<Arc<Object>, Status> {
         if target.row.lifetime == Lifetime::Action {
             // Nothing of this kind is ever there. kubectl apply looks, and then creates (C1).
             let name = target.name.as_deref().unwrap_or_default();
@@ -41,17 +41,17 @@ impl Registry {
     }
 
     /// Bytes of the object that the target names; zero if there is none.
-    pub fn stored_bytes(&self, target: &Target) -> usize {
+    pub fn stored_bytes(&self, target: &Locator) -> usize {
         let Ok(key) = target.key() else { return 0 };
         self.core.cache.view().get(&key).map_or(0, |object| object.text.len())
     }
 
-    pub async fn list(&self, target: &Target, options: &ListOptions) -> Result<List, Status> {
+    pub async fn list(&self, target: &Locator, options: &ListOptions) -> Result<List, Status> {
         target.allow("list")?;
         self.list_collection(target, options).await
     }
 
-    pub(super) async fn list_collection(&self, target: &Target, options: &ListOptions) -> Result<List, Status> {
+    pub(super) async fn list_collection(&self, target: &Locator, options: &ListOptions) -> Result<List, Status> {
         check_selectors(target, options)?;
         let namespaced = target.row.is_namespaced();
         let token = options.continue_token.as_deref().map(|token| ContinueToken::decode(token, namespaced));
@@ -101,7 +101,7 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
      created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// Only namespaced kinds have a namespace to select by, and only the fields that the row names.
-pub(super) fn check_selectors(target: &Target, options: &ListOptions) -> Result<(), Status> {
+pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result<(), Status> {
     if let Some(refusal) = options.fields.unsupported(target.row.selectable_fields) {
         return Err(Status::bad_request(refusal));
     }
@@ -133,7 +133,7 @@ pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<()
 /// What the options select, in key order.
 pub(super) fn selected<'a>(
     view: &'a View,
-    target: &'a Target,
+    target: &'a Locator,
     options: &'a ListOptions,
     after: Option<&ContinueToken>,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
@@ -145,7 +145,7 @@ pub(super) fn selected<'a>(
         .filter(move |object| options.labels.matches(&*object.labels) && options.fields.matches(object))
 }
 
-fn page(view: &View, target: &Target, options: &ListOptions, after: Option<&ContinueToken>) -> List {
+fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&ContinueToken>) -> List {
     let mut rest = selected(view, target, options, after);
     let revision = view.revision;
     let Some(limit) = options.limit else {

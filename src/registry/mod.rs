@@ -23,13 +23,13 @@ pub mod discovery;
 mod edit;
 mod gate;
 mod list;
+mod locator;
 mod metadata;
 pub mod openapi;
 mod patch;
 mod published;
 mod remarks;
 pub mod table;
-mod target;
 mod update;
 mod watch;
 
@@ -54,10 +54,10 @@ pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use gate::{Asked, Caller, Gate, Operation};
 pub use list::List;
+pub use locator::Locator;
 pub use openapi::OpenApi;
 pub use published::Published;
 pub use remarks::Remarks;
-pub use target::Target;
 pub use watch::{Watch, WatchEvent};
 
 /// The verbs. Cheap to share; hand out an `Arc` of it.

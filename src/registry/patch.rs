@@ -13,7 +13,7 @@ use super::apply::Record;
 use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Stored};
-use super::{Part, Registry, Target, Written, batch};
+use super::{Locator, Part, Registry, Written, batch};
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use crate::watch::Rejected;
 
@@ -43,7 +43,7 @@ impl Registry {
     pub async fn patch(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         patch: Patch,
         options: &WriteOptions,
     ) -> Result<Written, Status> {

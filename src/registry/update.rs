@@ -9,7 +9,7 @@ use super::admit::{Admission, Author, Read};
 use super::apply::{Record, Writing};
 use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
-use super::{Core, Part, Registry, Target, Written, batch, unstored};
+use super::{Core, Locator, Part, Registry, Written, batch, unstored};
 use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Managers, Object, Status, WriteOptions};
 use crate::watch::{Draft, Expect, Rejected, Write};
@@ -62,7 +62,7 @@ impl Registry {
     pub async fn update(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
@@ -83,7 +83,7 @@ impl Registry {
     async fn update_read(
         &self,
         caller: Caller<'_>,
-        (target, key): (&Target, &Key),
+        (target, key): (&Locator, &Key),
         admission: &Admission<'_>,
         Read { mut object, record, mut warnings, .. }: Read,
         options: &WriteOptions,

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, Sleep};
 
 use super::list::{await_revision, check_selectors, selected};
-use super::{Registry, Target};
+use super::{Locator, Registry};
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
 
@@ -91,7 +91,7 @@ struct Filter {
 }
 
 impl Registry {
-    pub async fn watch(&self, target: &Target, options: &ListOptions) -> Result<Watch, Status> {
+    pub async fn watch(&self, target: &Locator, options: &ListOptions) -> Result<Watch, Status> {
         target.allow("watch")?;
         check_selectors(target, options)?;
         let seconds = options.timeout_seconds.unwrap_or_else(|| {

@@ -95,10 +95,10 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
 
 /// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to
 /// what is there) does not go on saying that it cannot be placed.
-fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::Condition<'static>> {
+fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::ScheduledCondition<'static>> {
     let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
     let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
-    is_settled.then_some(engine::Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+    is_settled.then_some(engine::ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
 }
 
 fn cluster(target: &Target) -> TargetCluster {
@@ -116,7 +116,7 @@ fn cluster(target: &Target) -> TargetCluster {
 fn with_condition(
     conditions: &[Condition],
     kind: &str,
-    condition: engine::Condition<'_>,
+    condition: engine::ScheduledCondition<'_>,
     now: Time,
 ) -> Option<Vec<Condition>> {
     let status = if condition.status { "True" } else { "False" };

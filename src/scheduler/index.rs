@@ -9,8 +9,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::dirty::Head;
 use super::lower;
-use super::trigger::Head;
 use crate::api::karmada::policy::v1alpha1::Placement;
 use crate::engine::karmada::{Cluster, Reach, Shared};
 use crate::k8s::Key;
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
     use crate::k8s::{GroupResource, Object, Revision};
-    use crate::scheduler::trigger;
+    use crate::scheduler::dirty;
 
     fn key(name: usize) -> Key {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", format!("b{name}").as_str())
@@ -214,7 +214,7 @@ mod tests {
             json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
         ];
         for (number, spec) in specs.iter().enumerate() {
-            index.upsert(&key(number), &trigger::head(&object(number, spec)));
+            index.upsert(&key(number), &dirty::head(&object(number, spec)));
         }
         assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
         assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
@@ -228,7 +228,7 @@ mod tests {
         let mut index = Index::default();
         for name in 0..4 {
             let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
-            index.upsert(&key(name), &trigger::head(&object(name, &spec)));
+            index.upsert(&key(name), &dirty::head(&object(name, &spec)));
         }
         for name in 0..4 {
             index.remove(&key(name));
@@ -255,12 +255,12 @@ mod tests {
                 };
                 let clusters: Vec<Value> = (0..on).map(|on| json!({"name": format!("m{on}"), "replicas": 1})).collect();
                 let spec = json!({"replicas": replicas, "placement": placement, "clusters": clusters});
-                index.upsert(&key(name), &trigger::head(&object(name, &spec)));
+                index.upsert(&key(name), &dirty::head(&object(name, &spec)));
                 now.insert(name, spec);
             }
             let mut anew = Index::default();
             for (name, spec) in &now {
-                anew.upsert(&key(*name), &trigger::head(&object(*name, spec)));
+                anew.upsert(&key(*name), &dirty::head(&object(*name, spec)));
             }
             for (old, new) in [("north", "north"), ("", "west"), ("", "")] {
                 let (old, new) = (cluster(old), cluster(new));

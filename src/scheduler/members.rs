@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::{CLUSTERS, lower};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
-use crate::engine::karmada::Fleet;
+use crate::engine::karmada::ClusterSet;
 use crate::k8s::Revision;
 use crate::watch::View;
 
 #[derive(Default)]
 pub struct Members {
-    pub fleet: Fleet,
+    pub fleet: ClusterSet,
     /// The clusters with NoExecute taints, and their taints: the fleet does not know since when
     /// they are.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,

@@ -17,13 +17,13 @@
 //! events.
 
 mod commit;
+mod dirty;
 mod fleet;
 mod index;
 pub mod lower;
 mod members;
 mod news;
 mod pass;
-mod trigger;
 
 pub use self::fleet::FleetScheduler;
 
@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
+use self::dirty::Head;
 use self::index::Index;
 use self::members::Members;
 use self::pass::{Pass, Verdict};
-use self::trigger::Head;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
@@ -45,7 +45,7 @@ use crate::k8s::{GroupResource, Key, Object};
 use crate::metrics;
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -161,7 +161,7 @@ impl Work for Scheduler {
         self.workloads = Workloads::default();
         self.groups.clear();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            let head = trigger::head(object);
+            let head = dirty::head(object);
             self.note(object, &head);
             queue.mark(object.key.clone(), head.priority);
         }
@@ -176,8 +176,8 @@ impl Work for Scheduler {
             self.wake_companions(&object.key, queue);
             return self.forget(&object.key);
         }
-        if trigger::is_dirtied(event.previous.as_deref(), object) {
-            let head = trigger::head(object);
+        if dirty::is_dirtied(event.previous.as_deref(), object) {
+            let head = dirty::head(object);
             self.note(object, &head);
             self.wake_companions(&object.key, queue);
             queue.mark_changed(object.key.clone(), head.priority, event.revision);
@@ -237,7 +237,7 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
     for Verdict { key, revision, change, next, news, waited_seconds } in verdicts {
         match change {
             None => {
-                worked.outcomes.push(Outcome { key, next, seen: revision });
+                worked.outcomes.push(Handled { key, next, seen: revision });
                 news.into_iter().for_each(|news| news.tell(recorder));
             }
             Some((base, edits)) => {
@@ -255,7 +255,7 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
         Err(status) => {
             tracing::warn!(%status, "failed to commit a pass");
             let next = Failure::of(&status).into();
-            return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Outcome::new(key, next)));
+            return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Handled::new(key, next)));
         }
     };
     for ((key, next, news, waited_seconds), outcome) in writing.into_iter().zip(outcomes) {
@@ -265,11 +265,11 @@ async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>
                 if let Some(seconds) = waited_seconds {
                     metrics::trigger_answered(seconds);
                 }
-                Outcome { key, next, seen: Some(object.revision) }
+                Handled { key, next, seen: Some(object.revision) }
             }
             Err(status) => {
                 tracing::debug!(%key, %status, "not committed, deciding again");
-                Outcome::new(key, Failure::of(&status).into())
+                Handled::new(key, Failure::of(&status).into())
             }
         });
     }

@@ -15,7 +15,7 @@ use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, Trigger};
-use crate::engine::karmada::{self as engine, Decision, Fleet, Profile, Requeue, Rules, Workloads};
+use crate::engine::karmada::{self as engine, ClusterSet, Decision, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
@@ -25,7 +25,7 @@ use crate::worker::Next;
 #[derive(Clone)]
 pub struct Pass {
     pub view: Arc<View>,
-    pub fleet: Fleet,
+    pub fleet: ClusterSet,
     pub workloads: Workloads,
     /// The clusters with NoExecute taints, and their taints.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,

@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::Method;
 use http::request::Parts;
 
-use super::request_info::{RequestInfo, ResourcePath, Target, Verb};
+use super::request_info::{RequestInfo, ResourcePath, Route, Verb};
 use super::respond::{self, Response};
 use super::verbs::Call;
 use super::{App, documents, health, measure};
@@ -26,8 +26,8 @@ pub async fn dispatch(
     body: Body,
 ) -> Result<Response, Status> {
     match &info.target {
-        Target::Path(_) => path(app, parts, info),
-        Target::Resource(path) => {
+        Route::Path(_) => path(app, parts, info),
+        Route::Resource(path) => {
             let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
                 return Ok(respond::page_not_found());
             };
@@ -38,7 +38,7 @@ pub async fn dispatch(
 
 /// A path that is no resource: health, discovery, OpenAPI, version.
 pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response, Status> {
-    let Target::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };
+    let Route::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let found = match *segments.as_slice() {
         [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
@@ -86,7 +86,7 @@ async fn resource(
     }
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let target =
-        registry::Target { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
+        registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
     let call = Call { app, user, remarks, headers: &parts.headers, query: &info.query, target };
     match path.verb {
         Verb::Get => call.get().await,

@@ -6,7 +6,7 @@
 use http::{HeaderMap, Method, StatusCode, header};
 
 use super::App;
-use super::request_info::{RequestInfo, Target, Verb};
+use super::request_info::{RequestInfo, Route, Verb};
 use super::respond::{self, Response};
 use crate::metrics;
 use crate::resource::Lifetime;
@@ -14,7 +14,7 @@ use crate::resource::Lifetime;
 /// Labels of a request.
 pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
     let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
-    let Target::Resource(path) = &info.target else {
+    let Route::Resource(path) = &info.target else {
         return metrics::Request { verb: method(info.method), dry_run, ..metrics::Request::default() };
     };
     let verb = match path.verb {

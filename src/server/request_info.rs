@@ -63,7 +63,7 @@ pub struct ResourcePath {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Route {
     Resource(ResourcePath),
     /// Decoded segment by segment: health, discovery, OpenAPI, and what is nowhere.
     Path(Vec<String>),
@@ -74,7 +74,7 @@ pub struct RequestInfo<'a> {
     /// As it came, not decoded.
     pub path: &'a str,
     pub query: Query<'a>,
-    pub target: Target,
+    pub target: Route,
 }
 
 impl<'a> RequestInfo<'a> {
@@ -88,26 +88,26 @@ impl<'a> RequestInfo<'a> {
             .collect::<Result<Vec<String>, _>>()
             .map_err(|_| Status::bad_request("the path is not valid UTF-8 once it is decoded"))?;
         let target = match resource_path(method, &segments, &query) {
-            Some(resource) => Target::Resource(resource),
-            None => Target::Path(segments),
+            Some(resource) => Route::Resource(resource),
+            None => Route::Path(segments),
         };
         Ok(RequestInfo { method, path, query, target })
     }
 
     pub fn is_watch(&self) -> bool {
-        matches!(&self.target, Target::Resource(ResourcePath { verb: Verb::Watch, .. }))
+        matches!(&self.target, Route::Resource(ResourcePath { verb: Verb::Watch, .. }))
     }
 
     pub fn is_read_only(&self) -> bool {
         match &self.target {
-            Target::Resource(resource) => resource.verb.is_read_only(),
-            Target::Path(_) => matches!(*self.method, Method::GET | Method::HEAD),
+            Route::Resource(resource) => resource.verb.is_read_only(),
+            Route::Path(_) => matches!(*self.method, Method::GET | Method::HEAD),
         }
     }
 
     /// What authorization decides on. `lower_method` is the method in lower case.
     pub fn attributes<'b>(&'b self, lower_method: &'b str) -> Attributes<'b> {
-        let Target::Resource(path) = &self.target else {
+        let Route::Resource(path) = &self.target else {
             return Attributes::Path { verb: lower_method, path: self.path };
         };
         let selects = matches!(path.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
@@ -193,11 +193,11 @@ mod tests {
 
     fn resource(method: Method, uri: &str) -> (Verb, String) {
         with(method, uri, |info| match &info.target {
-            Target::Resource(it) => {
+            Route::Resource(it) => {
                 let parts = [&it.group, &it.version, &it.namespace, &it.resource, &it.name, &it.subresource];
                 (it.verb, parts.map(String::as_str).join("|"))
             }
-            Target::Path(path) => panic!("{path:?} is no resource"),
+            Route::Path(path) => panic!("{path:?} is no resource"),
         })
     }
 
@@ -258,7 +258,7 @@ mod tests {
             "/api/v1",
             "/api/v1/namespaces/a",
         ] {
-            assert!(with(Method::GET, uri, |info| matches!(info.target, Target::Path(_))), "{uri}");
+            assert!(with(Method::GET, uri, |info| matches!(info.target, Route::Path(_))), "{uri}");
         }
         assert!(RequestInfo::read(&Method::GET, &"/apis/%ff".parse().unwrap()).is_err());
     }

@@ -15,7 +15,7 @@ use super::{App, forms, layers, watch_stream};
 use crate::auth::{Attributes, ResourceAttributes, Verdict};
 use crate::clock::Clock;
 use crate::k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
-use crate::registry::{Caller, Deleted, MayCreate, Remarks, Target, Written};
+use crate::registry::{Caller, Deleted, Locator, MayCreate, Remarks, Written};
 use crate::resource::Lifetime;
 
 /// One request for a kind.
@@ -25,7 +25,7 @@ pub struct Call<'a> {
     pub remarks: &'a Remarks,
     pub headers: &'a HeaderMap,
     pub query: &'a Query<'a>,
-    pub target: Target,
+    pub target: Locator,
 }
 
 const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::k8s::protobuf::Message;
 use crate::k8s::{self, GetOptions, Patch, Status, WriteOptions};
-use crate::registry::{Caller, MayCreate, Registry, Remarks, Target, Written};
+use crate::registry::{Caller, Locator, MayCreate, Registry, Remarks, Written};
 
 /// Bodies and stored objects up to this size are dealt with in a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -51,7 +51,7 @@ impl Write {
         self,
         registry: &Arc<Registry>,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
     ) -> Result<Option<Written>, Status> {
         if self.text.len().max(registry.stored_bytes(target)) <= INLINE_BYTES_MAX {
             return self.done_by(registry, caller, target).await;
@@ -80,7 +80,7 @@ impl Write {
         self,
         registry: &Registry,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
     ) -> Result<Option<Written>, Status> {
         let Write { verb, text, options } = self;
         match verb {

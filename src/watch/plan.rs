@@ -10,7 +10,7 @@ use super::View;
 use super::window::{Event, EventKind};
 use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
-pub(super) type Outcome = Result<Arc<Object>, Rejected>;
+pub(super) type Planned = Result<Arc<Object>, Rejected>;
 
 /// One transaction in the making.
 pub(super) struct Group {
@@ -27,10 +27,10 @@ impl Group {
     }
 
     /// Adds the writes of one call, and says what becomes of each if the transaction succeeds.
-    pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Outcome> {
+    pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Planned> {
         // Views share their structure, so a way back costs nothing.
         let (before, length) = (self.view.clone(), self.changes.len());
-        let mut outcomes: Vec<Outcome> = writes.into_iter().map(|write| self.put(write)).collect();
+        let mut outcomes: Vec<Planned> = writes.into_iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
             self.view = before;
             self.changes.truncate(length);
@@ -43,7 +43,7 @@ impl Group {
         outcomes
     }
 
-    fn put(&mut self, write: Write) -> Outcome {
+    fn put(&mut self, write: Write) -> Planned {
         let state = self.view.get(&write.key).cloned();
         let previous = check(write.expect, state)?;
         let revision = self.view.revision.next();

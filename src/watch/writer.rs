@@ -17,7 +17,7 @@ use crate::k8s::{Document, Key, Object, Revision};
 use crate::metrics;
 use crate::store::{self, Store};
 
-use super::plan::{Group, Outcome};
+use super::plan::{Group, Planned};
 use super::{Cache, Limits};
 use super::{beat, compaction};
 
@@ -115,13 +115,13 @@ struct Caller {
     _room: OwnedSemaphorePermit,
 }
 
-type Answer = Result<Vec<Outcome>, WriteError>;
+type Answer = Result<Vec<Planned>, WriteError>;
 
 impl Writer {
     /// Writes all that is accepted of `writes` in one transaction, and returns when it is durable
     /// and in the newest view. Outcomes are in the order of `writes`; a later write of the call
     /// sees the earlier ones. Dropping the future does not take the writes back.
-    pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Outcome>, WriteError> {
+    pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Planned>, WriteError> {
         self.commit_behind(None, writes, atomicity).await
     }
 
@@ -131,7 +131,7 @@ impl Writer {
         fence: Option<Fence>,
         writes: Vec<Write>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Outcome>, WriteError> {
+    ) -> Result<Vec<Planned>, WriteError> {
         let bytes = writes.iter().map(|write| write.draft.document().len()).sum();
         let units = u32::try_from(bytes / QUEUE_UNIT).unwrap_or(u32::MAX).min(self.room_max);
         let room = self.room.clone().try_acquire_many_owned(units).map_err(|_| WriteError::Busy)?;

@@ -60,13 +60,13 @@ pub trait Work: Send + 'static {
 #[derive(Debug, Default)]
 pub struct Worked {
     /// One for each key that was given.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<Handled>,
     /// Further keys that this work found to be worth a look, with their priority.
     pub found: Vec<(Key, i32)>,
 }
 
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Handled {
     pub key: Key,
     pub next: Next,
     /// The newest revision of the key's object that the work knew or wrote: events up to it are
@@ -74,14 +74,14 @@ pub struct Outcome {
     pub seen: Option<Revision>,
 }
 
-impl Outcome {
-    pub fn new(key: Key, next: Next) -> Outcome {
-        Outcome { key, next, seen: None }
+impl Handled {
+    pub fn new(key: Key, next: Next) -> Handled {
+        Handled { key, next, seen: None }
     }
 }
 
-impl From<Outcome> for Worked {
-    fn from(outcome: Outcome) -> Worked {
+impl From<Handled> for Worked {
+    fn from(outcome: Handled) -> Worked {
         Worked { outcomes: vec![outcome], ..Worked::default() }
     }
 }

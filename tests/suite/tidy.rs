@@ -53,8 +53,8 @@ const PURE: &[&str] = &[
     "src/controllers/eviction_task.rs",
     "src/controllers/failover/pace.rs",
     "src/controllers/placement/status.rs",
-    "src/scheduler/trigger.rs",
-    "src/scheduler/fleet/trigger.rs",
+    "src/scheduler/dirty.rs",
+    "src/scheduler/fleet/dirty.rs",
     "src/scheduler/explain.rs",
     "src/scheduler/lower/",
 ];

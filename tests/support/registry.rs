@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballast::clock::ManualClock;
 use ballast::k8s::{Body, FieldValidation, GetOptions, Status, User, WriteOptions};
-use ballast::registry::{Caller, Registry, Remarks, Target, Written};
+use ballast::registry::{Caller, Locator, Registry, Remarks, Written};
 use ballast::store::MemoryStore;
 use ballast::{api, watch};
 use serde_json::{Map, Value};
@@ -36,7 +36,7 @@ impl Api {
     /// PUT to `/status`, onto whatever version is stored.
     pub async fn put_status(&self, mut object: Value) -> Result<Written, Status> {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
-        let target = Target { status: true, ..self.target(&object, Some(name)) };
+        let target = Locator { status: true, ..self.target(&object, Some(name)) };
         let stored = self.get(&object).await;
         object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
@@ -50,13 +50,13 @@ impl Api {
         serde_json::from_slice(&found.text.whole()).expect("JSON")
     }
 
-    fn target(&self, object: &Value, name: Option<String>) -> Target {
+    fn target(&self, object: &Value, name: Option<String>) -> Locator {
         let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
         let rows = self.registry.kinds().rows();
         let served = rows.iter().find(|row| Some(row.kind) == kind && Some(&*row.api_version()) == api_version);
         let row = served.unwrap_or_else(|| panic!("{api_version:?} {kind:?} is served")).clone();
         let namespace = row.is_namespaced().then(|| NAMESPACE.to_owned());
-        Target { row, namespace, name, status: false }
+        Locator { row, namespace, name, status: false }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::api::karmada::work::v1alpha2::{
     ClusterResourceBinding, ResourceBinding, ResourceBindingSpec, ResourceBindingStatus, TargetCluster,
 };
 use crate::api::meta::ObjectMeta;
-use crate::engine::karmada::{self as engine, Fleet, Outcome, Pass, Request, Trace, Workloads};
+use crate::engine::karmada::{self as engine, ClusterSet, Outcome, Pass, Request, Trace, Workloads};
 use crate::scheduler::lower::karmada as lower;
 
 /// What is on the binding after the pass.
@@ -23,8 +23,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip: Option<&'static str>,
     /// By name.
-    pub clusters: Vec<Target>,
-    pub condition: Option<Condition>,
+    pub clusters: Vec<ExpectedTarget>,
+    pub condition: Option<ExpectedCondition>,
     pub affinity_name: String,
     pub last_scheduled_time_set: bool,
     pub last_scheduled_time_updated: bool,
@@ -34,7 +34,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
-pub struct Target {
+pub struct ExpectedTarget {
     pub name: String,
     pub replicas: i32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +48,7 @@ pub struct TargetComponent {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Condition {
+pub struct ExpectedCondition {
     pub status: String,
     pub reason: String,
     pub message: String,
@@ -68,8 +68,8 @@ pub fn decide(case: &Case, options: &Options, explained: bool) -> Result<(Report
 }
 
 /// The view and the binding of a case.
-pub fn read(case: &Case) -> Result<(Fleet, Workloads, Binding), Malformed> {
-    let mut fleet = Fleet::default();
+pub fn read(case: &Case) -> Result<(ClusterSet, Workloads, Binding), Malformed> {
+    let mut fleet = ClusterSet::default();
     for (index, cluster) in case.clusters.iter().enumerate() {
         let cluster: Cluster = decode(case, &format!("clusters[{index}]"), cluster)?;
         fleet.upsert(lower::cluster(&cluster).0);
@@ -114,9 +114,9 @@ impl Binding {
             Outcome::Skipped(skip) => Some(skip.as_str()),
             _ => None,
         };
-        let mut clusters: Vec<Target> = match decision.targets() {
-            Some(targets) => targets.iter().map(Target::of).collect(),
-            None => self.spec.clusters.iter().map(Target::before).collect(),
+        let mut clusters: Vec<ExpectedTarget> = match decision.targets() {
+            Some(targets) => targets.iter().map(ExpectedTarget::of).collect(),
+            None => self.spec.clusters.iter().map(ExpectedTarget::before).collect(),
         };
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
         let term = decision.term().or(self.status.scheduler_observed_affinity_name.as_deref());
@@ -139,17 +139,17 @@ impl Binding {
         }
     }
 
-    fn condition(&self, decision: &engine::Decision) -> Option<Condition> {
+    fn condition(&self, decision: &engine::Decision) -> Option<ExpectedCondition> {
         if let Some(condition) = decision.condition() {
             let status = if condition.status { "True" } else { "False" };
-            return Some(Condition {
+            return Some(ExpectedCondition {
                 status: status.to_owned(),
                 reason: condition.reason.to_owned(),
                 message: condition.message.to_owned(),
             });
         }
         let before = self.status.conditions.iter().find(|condition| condition.type_ == "Scheduled")?;
-        Some(Condition {
+        Some(ExpectedCondition {
             status: before.status.clone(),
             reason: before.reason.clone(),
             message: before.message.clone(),
@@ -166,21 +166,21 @@ impl Binding {
     }
 }
 
-impl Target {
-    fn of(target: &engine::Target) -> Target {
+impl ExpectedTarget {
+    fn of(target: &engine::Target) -> ExpectedTarget {
         let components = target
             .components
             .iter()
             .map(|component| TargetComponent { name: component.name.to_string(), replicas: component.replicas });
-        Target { name: target.name.to_string(), replicas: target.replicas, components: components.collect() }
+        ExpectedTarget { name: target.name.to_string(), replicas: target.replicas, components: components.collect() }
     }
 
-    fn before(cluster: &TargetCluster) -> Target {
+    fn before(cluster: &TargetCluster) -> ExpectedTarget {
         let components = cluster
             .components
             .iter()
             .map(|component| TargetComponent { name: component.name.clone(), replicas: component.replicas });
-        Target {
+        ExpectedTarget {
             name: cluster.name.clone(),
             replicas: cluster.replicas.unwrap_or_default(),
             components: components.collect(),

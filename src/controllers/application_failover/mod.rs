@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 const BATCH_MAX: usize = 500;
 /// The schema's default, for objects that were stored before it.
@@ -78,7 +78,7 @@ impl Work for ApplicationFailover {
             for key in keys {
                 let (next, seen, tree) = judge(&view, &key, &unhealthy, now);
                 match tree {
-                    None => worked.outcomes.push(Outcome { key, next, seen }),
+                    None => worked.outcomes.push(Handled { key, next, seen }),
                     Some(tree) => writes.push((key, tree, next)),
                 }
             }

@@ -22,7 +22,7 @@ use crate::events::{Note, Recorder, Severity};
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::{Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 const BATCH_MAX: usize = 100;
 
@@ -67,7 +67,7 @@ impl Work for ClusterTaints {
             let mut worked = Worked::default();
             for key in keys {
                 let next = judge(&client, &recorder, &key, unready, now).await;
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
             worked
         }

@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 /// Keys looked at, and at most as many bindings written, at once.
 const BATCH_MAX: usize = 1_000;
@@ -136,7 +136,7 @@ async fn find_bindings(view: &Arc<View>, key: Key, worked: &mut Worked) {
         let found = tokio::task::spawn_blocking(move || bindings_on(&view, &name)).await;
         worked.found.extend(found.unwrap_or_default().into_iter().map(|key| (key, 0)));
     }
-    worked.outcomes.push(Outcome::new(key, Next::Done));
+    worked.outcomes.push(Handled::new(key, Next::Done));
 }
 
 /// What a batch of bindings is judged by.
@@ -156,11 +156,11 @@ impl Eviction<'_> {
         for key in keys {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
                 self.pace.forget(&key);
-                worked.outcomes.push(Outcome::new(key, Next::Done));
+                worked.outcomes.push(Handled::new(key, Next::Done));
                 continue;
             };
             let Some(placed) = placed(object) else {
-                worked.outcomes.push(Outcome::new(key, Next::Park));
+                worked.outcomes.push(Handled::new(key, Next::Park));
                 continue;
             };
             let mut plan = self.plan(&placed);
@@ -179,14 +179,14 @@ impl Eviction<'_> {
                 false => self.without(object, &plan).map(Some),
             };
             match left {
-                Ok(None) => worked.outcomes.push(Outcome { seen: Some(object.revision), ..Outcome::new(key, next) }),
+                Ok(None) => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
                 Ok(Some(tree)) => {
                     tracing::info!(%key, leaves = ?plan.leave, "evicted");
                     writes.push((key, tree, next));
                 }
                 Err(why) => {
                     tracing::warn!(%key, why, "not evicted, trying again");
-                    worked.outcomes.push(Outcome::new(key, Next::Retry));
+                    worked.outcomes.push(Handled::new(key, Next::Retry));
                 }
             }
         }

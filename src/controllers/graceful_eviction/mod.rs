@@ -19,7 +19,7 @@ use crate::events::{Note, Recorder, Severity};
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 const BATCH_MAX: usize = 500;
 
@@ -73,7 +73,7 @@ impl Work for GracefulEviction {
             let mut told = Vec::new();
             for key in keys {
                 let Some((object, binding)) = read(&view, &key) else {
-                    worked.outcomes.push(Outcome::new(key, Next::Done));
+                    worked.outcomes.push(Handled::new(key, Next::Done));
                     continue;
                 };
                 let plan = judge(&view, object, &binding, grace_seconds, now);
@@ -82,7 +82,7 @@ impl Work for GracefulEviction {
                     None => Next::Done,
                 };
                 match plan.tasks.as_ref().and_then(|_| with_tasks(object, &plan)) {
-                    None => worked.outcomes.push(Outcome { seen: Some(object.revision), ..Outcome::new(key, next) }),
+                    None => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
                     Some(tree) => {
                         tracing::info!(%key, ended = ?plan.ended, "evictions ended");
                         told.push(notes(&recorder, &key, binding, &plan));

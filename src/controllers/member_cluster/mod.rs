@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Time};
 use crate::registry::{Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// Clusters in work at once.
 const CONCURRENCY: usize = 4;
@@ -75,7 +75,7 @@ impl Work for MemberClusters {
             let mut worked = Worked::default();
             for key in keys {
                 let next = keep(&client, &key, now).await;
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
             worked
         }

@@ -28,7 +28,7 @@ use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference};
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// Policies that share one look into the bindings.
 const BATCH_MAX: usize = 10_000;
@@ -77,7 +77,7 @@ impl Work for Policies {
         let client = self.client.clone();
         async move {
             let next = renew(&client, &keys).await;
-            let outcomes = keys.into_iter().map(|key| Outcome::new(key, next)).collect();
+            let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
             Worked { outcomes, ..Worked::default() }
         }
         .boxed()

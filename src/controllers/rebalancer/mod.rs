@@ -37,7 +37,7 @@ use crate::clock::Clock;
 use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time};
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// Bindings stamped in one transaction.
 const STAMPS_PER_COMMIT_MAX: usize = 2_000;
@@ -103,19 +103,19 @@ enum Committed {
     Unavailable,
 }
 
-async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
+async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Handled {
     let mut stamps_max = STAMPS_PER_COMMIT_MAX;
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
-            return Outcome::new(key, Next::Done);
+            return Handled::new(key, Next::Done);
         };
         let rebalancer: WorkloadRebalancer = match serde_json::from_slice(object.text.content()) {
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
-                return Outcome::new(key, Next::Park);
+                return Handled::new(key, Next::Park);
             }
         };
         let now = clock.now();
@@ -126,7 +126,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
             status: &rebalancer.status,
         };
         if plan::is_settled(request) {
-            return Outcome { seen: Some(object.revision), ..Outcome::new(key, Next::Done) };
+            return Handled { seen: Some(object.revision), ..Handled::new(key, Next::Done) };
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
         let plan = plan::plan(request, find, now, stamps_max);
@@ -138,14 +138,14 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Outcome {
                     Then::Continue => Next::Again,
                     Then::Retry => Next::Retry,
                 };
-                return Outcome { seen: Some(written.revision), ..Outcome::new(key, next) };
+                return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
             }
             Committed::Changed => stamps_max = (stamps_max / 2).max(1),
             Committed::Refused(keys) => refused.extend(keys),
-            Committed::Unavailable => return Outcome::new(key, Next::Retry),
+            Committed::Unavailable => return Handled::new(key, Next::Retry),
         }
     }
-    Outcome::new(key, Next::Retry)
+    Handled::new(key, Next::Retry)
 }
 
 fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {

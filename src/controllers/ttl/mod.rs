@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::k8s::{Edit, GroupResource, Key, Time};
 use crate::registry::{Change, Client};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 pub struct Ttl {
     client: Client,
@@ -56,7 +56,7 @@ impl Work for Ttl {
             let mut worked = Worked::default();
             for key in keys {
                 let next = expire(&client, &key, now).await;
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
             worked
         }

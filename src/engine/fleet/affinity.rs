@@ -112,12 +112,12 @@ impl Comparison {
 
 /// One comparison of one property. Its faults are met only by a cluster that has the property.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct PropertyRule {
     pub property: Result<Property, Fault>,
     pub expected: Result<(Comparison, Quantity), Fault>,
 }
 
-impl Condition {
+impl PropertyRule {
     fn holds(&self, cluster: &Cluster) -> Result<bool, Fault> {
         let property = self.property.as_ref().map_err(Fault::clone)?;
         let Some(observed) = property.observe(cluster)? else { return Ok(false) };
@@ -130,7 +130,7 @@ impl Condition {
 #[derive(Clone, Debug)]
 pub struct Term {
     pub labels: Result<Selector, Fault>,
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<PropertyRule>,
 }
 
 impl Term {

@@ -131,11 +131,11 @@ impl fmt::Display for Ineligible {
 
 /// All member clusters, by name. A clone shares everything.
 #[derive(Clone, Debug, Default)]
-pub struct Fleet {
+pub struct MemberClusters {
     clusters: imbl::OrdMap<Arc<str>, Arc<Cluster>>,
 }
 
-impl Fleet {
+impl MemberClusters {
     pub fn upsert(&mut self, cluster: Cluster) {
         self.clusters.insert(Arc::clone(&cluster.name), Arc::new(cluster));
     }
@@ -162,9 +162,9 @@ impl Fleet {
     }
 }
 
-impl FromIterator<Cluster> for Fleet {
-    fn from_iter<I: IntoIterator<Item = Cluster>>(clusters: I) -> Fleet {
-        let mut fleet = Fleet::default();
+impl FromIterator<Cluster> for MemberClusters {
+    fn from_iter<I: IntoIterator<Item = Cluster>>(clusters: I) -> MemberClusters {
+        let mut fleet = MemberClusters::default();
         clusters.into_iter().for_each(|cluster| fleet.upsert(cluster));
         fleet
     }

@@ -29,8 +29,8 @@ mod scorers;
 mod tests;
 mod topology_spread;
 
-pub use affinity::{Comparison, Condition, Direction, Preference, Property, Sorter, Term, Usage};
-pub use cluster::{Agent, Cluster, Fleet, Health, Ineligible, Namespaces};
+pub use affinity::{Comparison, Direction, Preference, Property, PropertyRule, Sorter, Term, Usage};
+pub use cluster::{Agent, Cluster, Health, Ineligible, MemberClusters, Namespaces};
 pub use decision::{ClusterDecision, Decision, Next, Report, Score, Write};
 pub use fault::Fault;
 pub use pick::decide;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::affinity::{Preference, Term};
-use super::cluster::Fleet;
+use super::cluster::MemberClusters;
 use super::decision::{ClusterDecision, Report};
 use super::fault::Fault;
 use super::topology_spread::SpreadConstraint;
@@ -12,7 +12,7 @@ use crate::k8s::{Time, Toleration};
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub now: Time,
-    pub fleet: &'a Fleet,
+    pub fleet: &'a MemberClusters,
     pub snapshot: &'a PolicySnapshot,
     /// All bindings of the placement, in any order.
     pub bindings: &'a [Binding],

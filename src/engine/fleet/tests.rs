@@ -29,7 +29,7 @@ fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
     }
 }
 
-fn fleet(names: &[&str]) -> Fleet {
+fn fleet(names: &[&str]) -> MemberClusters {
     names.iter().map(|name| cluster(name, &[])).collect()
 }
 
@@ -60,7 +60,7 @@ fn pick_n(wanted: usize) -> Placement {
     Placement::Count { wanted: Ok(wanted), requirements: Requirements::default(), preferences, constraints }
 }
 
-fn run(fleet: &Fleet, placement: Placement, bindings: &[Binding]) -> Decision {
+fn run(fleet: &MemberClusters, placement: Placement, bindings: &[Binding]) -> Decision {
     let snapshot = snapshot(placement);
     decide(&Request { now: now(), fleet, snapshot: &snapshot, bindings })
 }
@@ -106,7 +106,7 @@ fn a_cluster_that_is_named_twice_gets_one_binding() {
 fn r165_a_cluster_that_does_not_fit_asks_for_no_other_cycle() {
     let mut left = cluster("b", &[]);
     left.agent = None;
-    let fleet: Fleet = [cluster("a", &[]), left].into_iter().collect();
+    let fleet: MemberClusters = [cluster("a", &[]), left].into_iter().collect();
     let decision = run(&fleet, Placement::All(Requirements::default()), &[]);
     assert_eq!((writes(&decision), decision.next), (vec!["create a".to_owned()], Next::Done));
     assert!(decision.report.unwrap().fulfilled);
@@ -114,7 +114,7 @@ fn r165_a_cluster_that_does_not_fit_asks_for_no_other_cycle() {
 
 #[test]
 fn r166_one_cycle_scores_each_cluster_once_and_takes_the_best() {
-    let fleet: Fleet = ["a", "b", "c", "d", "e"]
+    let fleet: MemberClusters = ["a", "b", "c", "d", "e"]
         .iter()
         .zip(["1", "4", "2", "5", "3"])
         .map(|(name, rank)| {
@@ -146,7 +146,7 @@ fn r174_what_became_of_a_picked_cluster_does_not_matter() {
     let requirements = Requirements { terms: vec![term], ..Requirements::default() };
     let mut unfit = cluster("a", &[("env", "test")]);
     unfit.agent = None;
-    let fleet: Fleet = [unfit].into_iter().collect();
+    let fleet: MemberClusters = [unfit].into_iter().collect();
     let decision = run(&fleet, Placement::All(requirements), &[binding("crp-a-1", "a", State::Bound, "crp-1")]);
     assert_eq!(writes(&decision), Vec::<String>::new());
 }
@@ -155,7 +155,7 @@ fn r174_what_became_of_a_picked_cluster_does_not_matter() {
 fn r179_a_leaving_cluster_loses_its_binding_and_is_replaced() {
     let mut leaving = cluster("b", &[]);
     leaving.leaving = true;
-    let fleet: Fleet = [cluster("a", &[]), leaving, cluster("c", &[])].into_iter().collect();
+    let fleet: MemberClusters = [cluster("a", &[]), leaving, cluster("c", &[])].into_iter().collect();
     let bindings = [
         binding("crp-b-1", "b", State::Bound, "crp-1"),
         binding("crp-c-1", "c", State::Bound, "crp-1"),
@@ -179,7 +179,7 @@ fn a_fault_leaves_what_is_safe_and_nothing_else() {
 
 #[test]
 fn a_fault_names_the_plugin_that_met_it() {
-    let condition = Condition {
+    let condition = PropertyRule {
         property: Property::parse("resources.kubernetes-fleet.io/spare-cpu"),
         expected: Err(Fault::Values("x".into(), 2)),
     };

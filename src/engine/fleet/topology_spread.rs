@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster::{Cluster, Fleet};
+use super::cluster::{Cluster, MemberClusters};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
@@ -46,7 +46,7 @@ impl<'a> Spread<'a> {
     /// Counts the clusters that hold a live binding of the current snapshot.
     pub(super) fn count(
         constraint: &'a SpreadConstraint,
-        fleet: &'a Fleet,
+        fleet: &'a MemberClusters,
         is_live: impl Fn(&Cluster) -> bool,
     ) -> Spread<'a> {
         let mut bindings_by_domain: BTreeMap<&str, i32> = BTreeMap::new();

@@ -4,7 +4,7 @@
 //! answers for the whole fleet at once, `matches` for one cluster; they agree.
 
 use super::cluster::Cluster;
-use super::fleet::{Fleet, Values};
+use super::cluster_set::{ClusterSet, Values};
 use crate::engine::bits::Bits;
 use crate::k8s::selector::Operator;
 use crate::k8s::{Requirement, Selector};
@@ -15,12 +15,12 @@ pub struct Affinity {
     /// Empty: any name.
     pub names: Vec<Box<str>>,
     pub exclude: Vec<Box<str>>,
-    pub labels: Condition<Selector>,
-    pub fields: Condition<Vec<FieldRequirement>>,
+    pub labels: Clause<Selector>,
+    pub fields: Clause<Vec<FieldRequirement>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Condition<T> {
+pub enum Clause<T> {
     #[default]
     Any,
     Where(T),
@@ -51,28 +51,28 @@ impl Affinity {
             return false;
         }
         let labels = match &self.labels {
-            Condition::Any => true,
-            Condition::Where(selector) => selector.matches(&*cluster.labels),
-            Condition::Malformed(_) => false,
+            Clause::Any => true,
+            Clause::Where(selector) => selector.matches(&*cluster.labels),
+            Clause::Malformed(_) => false,
         };
         labels
             && match &self.fields {
-                Condition::Any => true,
-                Condition::Where(requirements) => requirements.iter().all(|requirement| requirement.accepts(cluster)),
-                Condition::Malformed(_) => false,
+                Clause::Any => true,
+                Clause::Where(requirements) => requirements.iter().all(|requirement| requirement.accepts(cluster)),
+                Clause::Malformed(_) => false,
             }
     }
 
     /// Why this affinity cannot select anything, if so.
     pub fn fault(&self) -> Option<&str> {
         match (&self.labels, &self.fields) {
-            (Condition::Malformed(why), _) | (_, Condition::Malformed(why)) => Some(why),
+            (Clause::Malformed(why), _) | (_, Clause::Malformed(why)) => Some(why),
             _ => None,
         }
     }
 
     /// The clusters that this selects. Deleted ones are not among them.
-    pub(super) fn select(&self, fleet: &Fleet) -> Bits {
+    pub(super) fn select(&self, fleet: &ClusterSet) -> Bits {
         let traits = fleet.traits();
         let mut selected = if self.names.is_empty() {
             traits.live.clone()
@@ -85,17 +85,17 @@ impl Affinity {
             selected.remove(slot);
         }
         match &self.labels {
-            Condition::Any => {}
-            Condition::Where(selector) => {
+            Clause::Any => {}
+            Clause::Where(selector) => {
                 for requirement in selector.requirements() {
                     narrow(&mut selected, requirement, traits.labels.get(requirement.key()));
                 }
             }
-            Condition::Malformed(_) => selected.clear(),
+            Clause::Malformed(_) => selected.clear(),
         }
         match &self.fields {
-            Condition::Any => {}
-            Condition::Where(requirements) => {
+            Clause::Any => {}
+            Clause::Where(requirements) => {
                 for FieldRequirement { field, requirement } in requirements {
                     let values = match field {
                         Field::Provider => Some(&traits.providers),
@@ -106,7 +106,7 @@ impl Affinity {
                     narrow(&mut selected, requirement, values);
                 }
             }
-            Condition::Malformed(_) => selected.clear(),
+            Clause::Malformed(_) => selected.clear(),
         }
         selected
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use super::cluster_set::ClusterSet;
 use super::components;
 use super::decision::{Decision, Outcome, Placed, Reason};
 use super::filters::Case;
-use super::fleet::Fleet;
 use super::placement::{By, Division, Placement};
 use super::profile::Profile;
 use super::request::{Mode, Request, Target};
@@ -23,7 +23,7 @@ impl fmt::Display for Fault {
 
 /// Every fault of `decision`. `workloads` is what was known before the pass.
 pub fn check(
-    fleet: &Fleet,
+    fleet: &ClusterSet,
     workloads: &Workloads,
     request: &Request,
     profile: &Profile,

@@ -5,8 +5,8 @@
 //! kinds of nodes, from putting pod after pod on the first node that still takes it.
 
 use super::cluster::{Cluster, Grade, amount};
+use super::cluster_set::counted;
 use super::estimate::{PODS_PER_NODE, UNLIMITED, is_node_resource};
-use super::fleet::counted;
 use super::placement::{By, Placement};
 use super::profile::Profile;
 use super::request::{Component, Request, TargetComponent};

@@ -72,7 +72,7 @@ pub const SUCCESS_MESSAGE: &str = "Binding has been scheduled successfully.";
 
 /// The condition `Scheduled` that a pass writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition<'a> {
+pub struct ScheduledCondition<'a> {
     pub status: bool,
     pub reason: &'a str,
     pub message: &'a str,
@@ -143,12 +143,14 @@ impl Decision {
     }
 
     /// The condition to write. None: leave the one that is there.
-    pub fn condition(&self) -> Option<Condition<'_>> {
+    pub fn condition(&self) -> Option<ScheduledCondition<'_>> {
         match &self.outcome {
             Outcome::Skipped(_) => None,
-            Outcome::Placed(_) => Some(Condition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE }),
+            Outcome::Placed(_) => {
+                Some(ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+            }
             Outcome::Failed(failed) => {
-                Some(Condition { status: false, reason: failed.reason.as_str(), message: &failed.message })
+                Some(ScheduledCondition { status: false, reason: failed.reason.as_str(), message: &failed.message })
             }
         }
     }

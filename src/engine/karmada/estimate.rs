@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::cluster::{Grade, amount};
-use super::fleet::{Column, Fleet, Slot, counted};
+use super::cluster_set::{ClusterSet, Column, Slot, counted};
 use super::request::{Requirements, Shared};
 use crate::k8s::Quantity;
 
@@ -31,7 +31,7 @@ impl Estimates {
     /// Replicas that fit on each of `slots`, handed to `note` in their order.
     pub fn each(
         &mut self,
-        fleet: &Fleet,
+        fleet: &ClusterSet,
         requirements: Option<&Shared<Requirements>>,
         slots: impl Iterator<Item = Slot>,
         mut note: impl FnMut(Slot, i32),
@@ -51,14 +51,14 @@ impl Estimates {
 
 /// Estimates for one set of requirements.
 pub(super) struct Estimator<'a> {
-    fleet: &'a Fleet,
+    fleet: &'a ClusterSet,
     requirements: Option<&'a Requirements>,
     /// What is free of each resource asked for, and how much of it one replica takes.
     columns: Vec<(Column<'a>, i64)>,
 }
 
 impl<'a> Estimator<'a> {
-    pub fn new(fleet: &'a Fleet, requirements: Option<&'a Requirements>) -> Estimator<'a> {
+    pub fn new(fleet: &'a ClusterSet, requirements: Option<&'a Requirements>) -> Estimator<'a> {
         let amounts = requirements.map_or(&[][..], |requirements| &requirements.amounts);
         let columns = amounts.iter().map(|(name, amount)| (fleet.column(name), counted(name, *amount).max(1)));
         Estimator { fleet, requirements, columns: columns.collect() }

@@ -5,7 +5,7 @@
 
 use super::affinity::Affinity;
 use super::cluster::Cluster;
-use super::fleet::{Fleet, Slot};
+use super::cluster_set::{ClusterSet, Slot};
 use super::placement::{By, Placement, Term};
 use super::profile::Profile;
 use super::request::{Mode, Request};
@@ -16,7 +16,7 @@ use crate::k8s::taint::Effect;
 /// One attempt to place one binding.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
-    pub fleet: &'a Fleet,
+    pub fleet: &'a ClusterSet,
     pub workloads: &'a Workloads,
     pub profile: &'a Profile,
     pub request: &'a Request,

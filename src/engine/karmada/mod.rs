@@ -2,7 +2,7 @@
 //!
 //! How to call it:
 //!
-//! 1. Keep one [`Fleet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters
+//! 1. Keep one [`ClusterSet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters
 //!    change. Either says what it changed ([`Difference`]). Clones are free. A [`Reach`] tells whom
 //!    that can matter to.
 //! 2. Keep [`Workloads`] if groups of workloads matter, else pass an empty one.
@@ -25,7 +25,7 @@ mod components;
 mod decision;
 mod estimate;
 mod filters;
-mod fleet;
+mod cluster_set;
 mod pass;
 mod placement;
 mod profile;
@@ -39,13 +39,13 @@ mod tests;
 mod trace;
 mod workloads;
 
-pub use affinity::{Affinity, Condition as AffinityCondition, Field, FieldRequirement};
+pub use affinity::{Affinity, Clause, Field, FieldRequirement};
 pub use check::{Fault, check};
 pub use cluster::{Cluster, Grade, Room};
+pub use cluster_set::{ClusterSet, Difference};
 pub use decision::{
-    Condition, Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, Skip,
+    Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, ScheduledCondition, Skip,
 };
-pub use fleet::{Difference, Fleet};
 pub use pass::Pass;
 pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
@@ -56,18 +56,18 @@ pub use trace::{Attempt, ClusterTrace, GroupTrace, Score, Trace, Verdict};
 pub use workloads::Workloads;
 
 /// Decides one binding. Many are cheaper in one [`Pass`].
-pub fn decide(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: &Profile) -> Decision {
+pub fn decide(fleet: &ClusterSet, workloads: &Workloads, request: &Request, profile: &Profile) -> Decision {
     Pass::new(fleet, workloads, profile).decide(request)
 }
 
 /// Decides one binding and tells why. Costs more than a decision: every cluster is looked at by
 /// every filter.
-pub fn explain(fleet: &Fleet, workloads: &Workloads, request: &Request, profile: &Profile) -> (Decision, Trace) {
+pub fn explain(fleet: &ClusterSet, workloads: &Workloads, request: &Request, profile: &Profile) -> (Decision, Trace) {
     Pass::new(fleet, workloads, profile).explain(request)
 }
 
 /// Decides all bindings in their order against the same view.
-pub fn decide_all(fleet: &Fleet, workloads: &Workloads, requests: &[Request], profile: &Profile) -> Vec<Decision> {
+pub fn decide_all(fleet: &ClusterSet, workloads: &Workloads, requests: &[Request], profile: &Profile) -> Vec<Decision> {
     let mut pass = Pass::new(fleet, workloads, profile);
     requests.iter().map(|request| pass.decide(request)).collect()
 }

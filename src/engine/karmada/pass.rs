@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::assign::{Assigner, Scratch, Shortage};
+use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
-use super::fleet::Fleet;
 use super::placement::{Division, Placement, Term};
 use super::profile::Profile;
 use super::request::{Mode, Request, Resource, Shared, Target};
@@ -18,7 +18,7 @@ use super::{components, specified};
 use crate::engine::bits::Bits;
 
 pub struct Pass<'a> {
-    fleet: &'a Fleet,
+    fleet: &'a ClusterSet,
     profile: &'a Profile,
     /// With the decisions of this pass.
     workloads: Workloads,
@@ -82,7 +82,7 @@ enum Failure {
 }
 
 impl<'a> Pass<'a> {
-    pub fn new(fleet: &'a Fleet, workloads: &Workloads, profile: &'a Profile) -> Pass<'a> {
+    pub fn new(fleet: &'a ClusterSet, workloads: &Workloads, profile: &'a Profile) -> Pass<'a> {
         Pass {
             fleet,
             profile,

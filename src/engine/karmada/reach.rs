@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::affinity::{Affinity, Condition, Field};
+use super::affinity::{Affinity, Clause, Field};
 use super::cluster::Cluster;
 use super::placement::Placement;
 use super::request::Shared;
@@ -92,7 +92,7 @@ fn anchors_of(affinity: &Affinity) -> Vec<Anchor> {
         return affinity.names.iter().cloned().map(Anchor::Name).collect();
     }
     let labels = match &affinity.labels {
-        Condition::Where(selector) => selector.requirements(),
+        Clause::Where(selector) => selector.requirements(),
         _ => &[],
     };
     if let Some(listed) = labels.iter().find(|requirement| requirement.operator() == Operator::In) {
@@ -103,7 +103,7 @@ fn anchors_of(affinity: &Affinity) -> Vec<Anchor> {
         return vec![Anchor::LabelKey(present.key().into())];
     }
     let fields = match &affinity.fields {
-        Condition::Where(requirements) => &requirements[..],
+        Clause::Where(requirements) => &requirements[..],
         _ => &[],
     };
     if let Some(listed) = fields.iter().find(|field| field.requirement.operator() == Operator::In) {

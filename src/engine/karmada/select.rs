@@ -1,9 +1,9 @@
 //! Which of the candidates are used: all of them, or as many groups as the spread constraints ask
 //! for.
 
+use super::cluster_set::Slot;
 use super::components;
 use super::filters::Case;
-use super::fleet::Slot;
 use super::placement::{By, Division, Spread};
 use super::spread;
 use super::trace::Spreading;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::fleet::Fleet;
+use super::cluster_set::ClusterSet;
 use super::placement::Share;
 use super::request::Mode;
 use super::select::Candidate;
@@ -29,7 +29,7 @@ pub struct Overlap {
 }
 
 /// By name of the cluster.
-pub(super) fn overlaps(shares: &[Share], fleet: &Fleet) -> Vec<Overlap> {
+pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
     let overlap = |slot: usize| {
         let entries = selected.iter().enumerate().filter(|(_, entry)| entry.contains(slot));

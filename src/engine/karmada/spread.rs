@@ -5,8 +5,8 @@
 //! the best cluster of each, then the best of the rest up to the number of clusters that is
 //! allowed.
 
+use super::cluster_set::Places;
 use super::filters::Case;
-use super::fleet::Places;
 use super::placement::{By, Division, Spread};
 use super::select::{Candidate, Refusal, bounded, lead};
 use super::trace::{GroupTrace, Spreading};

@@ -69,12 +69,12 @@ fn clusters() -> impl Strategy<Value = Vec<Cluster>> {
 fn affinity() -> impl Strategy<Value = Affinity> {
     let names = prop::collection::vec((0..9).prop_map(|index| format!("m{index}").into()), 0..4);
     let labels = prop_oneof![
-        4 => Just(AffinityCondition::Any),
+        4 => Just(Clause::Any),
         2 => (pick(&[Operator::In, Operator::NotIn]), pick(&["prod", "dev", "test"])).prop_map(|(operator, value)| {
             let requirement = Requirement::new("env", operator, &[value]).unwrap();
-            AffinityCondition::Where(Selector::new(vec![requirement]))
+            Clause::Where(Selector::new(vec![requirement]))
         }),
-        1 => Just(AffinityCondition::Malformed("no".into())),
+        1 => Just(Clause::Malformed("no".into())),
     ];
     let fields = prop::option::weighted(
         0.3,
@@ -88,13 +88,13 @@ fn affinity() -> impl Strategy<Value = Affinity> {
         names,
         exclude,
         labels,
-        fields: fields.map_or(AffinityCondition::Any, |(field, operator, value)| {
+        fields: fields.map_or(Clause::Any, |(field, operator, value)| {
             let values: &[&str] = match operator {
                 Operator::In | Operator::NotIn => &[value],
                 _ => &[],
             };
             let requirement = Requirement::new("field", operator, values).unwrap();
-            AffinityCondition::Where(vec![FieldRequirement { field, requirement }])
+            Clause::Where(vec![FieldRequirement { field, requirement }])
         }),
     })
 }
@@ -200,7 +200,7 @@ proptest! {
     #[test]
     fn decisions_are_free_of_faults_whatever_is_asked(clusters in clusters(), request in request(), ours in any::<bool>()) {
         let profile = if ours { Profile::ours() } else { Profile::karmada() };
-        let (fleet, workloads) = (Fleet::new(clusters), Workloads::default());
+        let (fleet, workloads) = (ClusterSet::new(clusters), Workloads::default());
         let (decision, trace) = explain(&fleet, &workloads, &request, &profile);
         prop_assert_eq!(&decision, &decide(&fleet, &workloads, &request, &profile));
         prop_assert_eq!(check(&fleet, &workloads, &request, &profile, &decision), vec![]);
@@ -215,7 +215,7 @@ proptest! {
 
     #[test]
     fn a_fleet_changed_step_by_step_is_the_fleet_made_at_once(first in clusters(), second in clusters(), request in request()) {
-        let mut changed = Fleet::new(first.clone());
+        let mut changed = ClusterSet::new(first.clone());
         let before = changed.clone();
         for cluster in &first {
             if second.iter().all(|other| other.name != cluster.name) {
@@ -226,10 +226,10 @@ proptest! {
             changed.upsert(cluster.clone());
             prop_assert!(changed.upsert(cluster.clone()).is_none());
         }
-        let (made, profile, workloads) = (Fleet::new(second), Profile::ours(), Workloads::default());
-        let decided = |fleet: &Fleet| decide(fleet, &workloads, &request, &profile);
+        let (made, profile, workloads) = (ClusterSet::new(second), Profile::ours(), Workloads::default());
+        let decided = |fleet: &ClusterSet| decide(fleet, &workloads, &request, &profile);
         prop_assert_eq!(decided(&changed), decided(&made));
-        prop_assert_eq!(decided(&before), decided(&Fleet::new(first)));
+        prop_assert_eq!(decided(&before), decided(&ClusterSet::new(first)));
     }
 
     #[test]
@@ -263,7 +263,7 @@ proptest! {
     ) {
         let (profile, workloads) = (if ours { Profile::ours() } else { Profile::karmada() }, Workloads::default());
         let decided = |clusters: &[Cluster], request: &Request| {
-            decide(&Fleet::new(clusters.to_vec()), &workloads, request, &profile)
+            decide(&ClusterSet::new(clusters.to_vec()), &workloads, request, &profile)
         };
         // As it is after its own pass: nobody asks for another one but the changed cluster.
         let first = decided(&clusters, &request);
@@ -300,7 +300,7 @@ proptest! {
 
     #[test]
     fn bindings_of_one_pass_are_decided_as_if_alone(clusters in clusters(), requests in prop::collection::vec(request(), 1..5)) {
-        let (fleet, workloads, profile) = (Fleet::new(clusters), Workloads::default(), Profile::karmada());
+        let (fleet, workloads, profile) = (ClusterSet::new(clusters), Workloads::default(), Profile::karmada());
         let alone: Vec<Decision> =
             requests.iter().map(|request| decide(&fleet, &workloads, request, &profile)).collect();
         prop_assert_eq!(decide_all(&fleet, &workloads, &requests, &profile), alone);
@@ -308,7 +308,7 @@ proptest! {
 
     #[test]
     fn a_steady_pass_over_its_own_result_moves_nothing(clusters in clusters(), mut request in request()) {
-        let (fleet, workloads, profile) = (Fleet::new(clusters), Workloads::default(), Profile::ours());
+        let (fleet, workloads, profile) = (ClusterSet::new(clusters), Workloads::default(), Profile::ours());
         let Outcome::Placed(placed) = decide(&fleet, &workloads, &request, &profile).outcome else { return Ok(()) };
         // Weights of regions count where the workload is, so a choice of groups may move once more
         // (spread-031). And replicas go back from an overflow tier as soon as there seems to be
@@ -363,7 +363,7 @@ fn deployment(placement: Placement, replicas: i32, targets: &[(&str, i32)]) -> R
 }
 
 fn decided(clusters: &[Cluster], request: &Request) -> Result<Vec<(String, i32)>, Failed> {
-    let decision = decide(&Fleet::new(clusters.to_vec()), &Workloads::default(), request, &Profile::ours());
+    let decision = decide(&ClusterSet::new(clusters.to_vec()), &Workloads::default(), request, &Profile::ours());
     match decision.outcome {
         Outcome::Placed(placed) => Ok(placed.targets.iter().map(|t| (t.name.to_string(), t.replicas)).collect()),
         Outcome::Failed(failed) => Err(failed),
@@ -450,7 +450,7 @@ fn c19_no_cluster_that_fits_is_tried_again_later() {
 fn specified(shares: &[(&str, i64)]) -> Placement {
     let region = |name: &str| {
         let requirement = Requirement::new("region", Operator::In, &[name]).unwrap();
-        AffinityCondition::Where(vec![FieldRequirement { field: Field::Region, requirement }])
+        Clause::Where(vec![FieldRequirement { field: Field::Region, requirement }])
     };
     let share = |(name, replicas): &(&str, i64)| Share {
         target: Affinity { fields: region(name), ..Affinity::default() },
@@ -491,7 +491,7 @@ fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let constraints = vec![Spread { by: By::Region, min: 2, max: 2 }, Spread { by: By::Cluster, min: 2, max: 2 }];
     let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
     let request = deployment(placement, 12, &[]);
-    let (_, trace) = explain(&Fleet::new(clusters), &Workloads::default(), &request, &Profile::ours());
+    let (_, trace) = explain(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let attempt = &trace.attempts[0];
     let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
     // Each of two regions should hold six: region A has room for fourteen, B for three, C for
@@ -537,7 +537,7 @@ fn a_zone_without_a_name_is_none() {
     let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
     let request = deployment(placement, 4, &[]);
     assert_eq!(decided(&clusters, &request), placed(&[("m2", 4)]));
-    let (_, trace) = explain(&Fleet::new(clusters), &Workloads::default(), &request, &Profile::ours());
+    let (_, trace) = explain(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let out = trace.attempts[0].clusters[0].out.as_deref();
     assert_eq!(out, Some("cluster(s) did not have zones property"));
 }

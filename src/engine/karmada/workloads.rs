@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::fleet::Fleet;
+use super::cluster_set::ClusterSet;
 use super::request::{Request, Target, WorkloadGroups};
 use crate::engine::bits::Bits;
 
@@ -65,7 +65,7 @@ impl Workloads {
 
     /// Keeps the clusters that every other placed member of the group is on. The first member is
     /// free.
-    pub(super) fn keep_together(&self, request: &Request, fleet: &Fleet, kept: &mut Bits) {
+    pub(super) fn keep_together(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
         for clusters in self.companions(request) {
             let there: Bits = clusters.iter().filter_map(|name| fleet.slot(name)).collect();
             kept.intersect_with(&there);
@@ -77,7 +77,7 @@ impl Workloads {
     }
 
     /// Keeps the clusters that no other member of the group is on.
-    pub(super) fn keep_apart(&self, request: &Request, fleet: &Fleet, kept: &mut Bits) {
+    pub(super) fn keep_apart(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
         for clusters in self.rivals(request) {
             clusters.iter().filter_map(|name| fleet.slot(name)).for_each(|slot| kept.remove(slot));
         }

@@ -15,7 +15,7 @@ use serde_json::{Number, Value};
 
 /// One expression, ready to be asked.
 #[derive(Debug)]
-pub struct Condition {
+pub struct CompiledCondition {
     root: Expression,
 }
 
@@ -69,12 +69,12 @@ struct Scope<'a> {
     outer: Option<&'a Scope<'a>>,
 }
 
-type Outcome = Result<Value, String>;
+type Evaluated = Result<Value, String>;
 
-impl Condition {
+impl CompiledCondition {
     /// Reads it; the error says what of it is not understood.
-    pub fn parse(text: &str) -> Result<Condition, String> {
-        parse::expression(text).map(|root| Condition { root })
+    pub fn parse(text: &str) -> Result<CompiledCondition, String> {
+        parse::expression(text).map(|root| CompiledCondition { root })
     }
 
     /// Whether it holds. An error where CEL has one: a member that is not there, a comparison of
@@ -86,7 +86,7 @@ impl Condition {
 }
 
 impl Expression {
-    fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    fn evaluate(&self, scope: &Scope<'_>) -> Evaluated {
         match self {
             Expression::Literal(value) => Ok(value.clone()),
             Expression::Name(name) => scope.find(name).cloned(),
@@ -210,7 +210,7 @@ impl<'a> Scope<'a> {
 }
 
 /// `&&` and `||`: one side may settle it though the other is an error.
-fn unless(settles: bool, left: Result<bool, String>, right: impl FnOnce() -> Result<bool, String>) -> Outcome {
+fn unless(settles: bool, left: Result<bool, String>, right: impl FnOnce() -> Result<bool, String>) -> Evaluated {
     match (left, right) {
         (Ok(left), _) if left == settles => Ok(Value::from(settles)),
         (Ok(_), right) => right().map(Value::from),
@@ -287,7 +287,7 @@ mod tests {
 
     /// None: an error, when it is read or when it is asked.
     fn asked(expression: &str) -> Option<bool> {
-        Condition::parse(expression).ok()?.holds(&variables()).ok()
+        CompiledCondition::parse(expression).ok()?.holds(&variables()).ok()
     }
 
     #[test]
@@ -322,8 +322,10 @@ mod tests {
     fn the_longest_that_is_read_can_be_asked() {
         let chain = |link: &str, times| format!("true{}", link.repeat(times));
         assert_eq!(asked(&chain(" && true", 255)), Some(true));
-        assert!(Condition::parse(&chain(" && true", 256)).is_err());
-        assert!(Condition::parse(&format!("request{}", ".a".repeat(255))).unwrap().holds(&variables()).is_err());
+        assert!(CompiledCondition::parse(&chain(" && true", 256)).is_err());
+        assert!(
+            CompiledCondition::parse(&format!("request{}", ".a".repeat(255))).unwrap().holds(&variables()).is_err()
+        );
         assert_eq!(asked(&format!("{}true{}", "(".repeat(60), ")".repeat(60))), Some(true));
     }
 
@@ -363,7 +365,7 @@ mod tests {
             &"!".repeat(10_000),
             &"(".repeat(10_000),
         ] {
-            assert!(Condition::parse(expression).is_err(), "{expression}");
+            assert!(CompiledCondition::parse(expression).is_err(), "{expression}");
         }
     }
 }

@@ -13,7 +13,7 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Map, Value};
 
 use super::call::Review;
-use super::condition::Condition;
+use super::condition::CompiledCondition;
 use crate::host::namespaces::Namespaces;
 use crate::k8s::{Details, Status};
 use crate::registry::Asked;
@@ -47,7 +47,7 @@ pub struct Hook {
 /// A match condition by name, or why it cannot be read.
 struct NamedCondition {
     name: String,
-    condition: Result<Condition, String>,
+    condition: Result<CompiledCondition, String>,
 }
 
 pub struct Endpoint {
@@ -187,7 +187,8 @@ impl NamedCondition {
     /// What cannot be read is told here, once, and not with each request that it stops.
     fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
         let MatchCondition { name, expression } = condition;
-        let condition = Condition::parse(&expression).map_err(|why| format!("it has what is not read here: {why}"));
+        let condition =
+            CompiledCondition::parse(&expression).map_err(|why| format!("it has what is not read here: {why}"));
         if let Err(why) = &condition {
             tracing::warn!(
                 webhook,

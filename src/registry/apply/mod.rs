@@ -19,7 +19,7 @@ use super::admit::{Admission, Author};
 use super::gate::{Caller, Operation, Passage, Wish};
 use super::metadata::{self, Tree};
 use super::update::{self, Change, Stored};
-use super::{Part, Registry, Target, Written, batch, create, patch};
+use super::{Locator, Part, Registry, Written, batch, create, patch};
 use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
 use crate::resource::ResourceKind;
@@ -69,7 +69,7 @@ impl Registry {
     pub async fn apply(
         &self,
         caller: Caller<'_>,
-        target: &Target,
+        target: &Locator,
         body: Body,
         options: &WriteOptions,
         may_create: MayCreate,

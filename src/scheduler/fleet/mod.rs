@@ -6,7 +6,7 @@
 //! read and changes, all or nothing; a placement that is being deleted keeps its finalizer until no
 //! binding of it is held by the scheduler.
 
-mod trigger;
+mod dirty;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 
-use self::trigger::Reach;
+use self::dirty::Reach;
 use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
 use crate::api::fleet::placement::v1beta1::any::{
@@ -25,11 +25,11 @@ use crate::api::fleet::placement::v1beta1::names::{
 };
 use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
-use crate::engine::fleet::Fleet;
+use crate::engine::fleet::MemberClusters;
 use crate::k8s::{GroupResource, Key, Object, Revision};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Next, Outcome, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 /// Placements decided at once (R164): each is a commit of its own, and the writer groups them.
 const CONCURRENCY: usize = 8;
@@ -39,7 +39,7 @@ const CLUSTER_PRIORITY: i32 = i32::MAX;
 pub struct FleetScheduler {
     client: Client,
     clock: Arc<dyn Clock>,
-    fleet: Fleet,
+    fleet: MemberClusters,
     /// The revision at which each cluster of the fleet was read.
     known: BTreeMap<Arc<str>, Revision>,
     /// Clusters that changed, and whom that may matter to.
@@ -89,7 +89,7 @@ impl FleetScheduler {
         let previous = event.previous.as_ref().and_then(read::<MemberCluster>);
         let reach = match (event.kind, previous, read::<MemberCluster>(&event.object)) {
             (EventKind::Deleted, ..) => Some(Reach::All),
-            (_, Some(previous), Some(current)) => trigger::reach(&previous, &current, self.clock.now()),
+            (_, Some(previous), Some(current)) => dirty::reach(&previous, &current, self.clock.now()),
             // Upstream waits for the first report of a new cluster. So do we, unless it comes with
             // one.
             (_, None, Some(current)) => {
@@ -140,10 +140,10 @@ impl Work for FleetScheduler {
         } else if object.key.resource == kinds.policy_snapshots {
             let previous = previous.and_then(read::<AnyPolicySnapshot>);
             read::<AnyPolicySnapshot>(object).is_some_and(|current| {
-                trigger::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
+                dirty::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
             })
         } else {
-            trigger::began_to_go(previous, object) || was_edited(kinds, previous, object)
+            dirty::began_to_go(previous, object) || was_edited(kinds, previous, object)
         };
         if let Some(key) = placement_of(object).filter(|_| is_dirty) {
             queue.mark(key, 0);
@@ -166,7 +166,7 @@ impl Work for FleetScheduler {
                     }
                     Task::Schedule { strays } => pass.schedule(&key, &strays).await,
                 };
-                worked.outcomes.push(Outcome::new(key, next));
+                worked.outcomes.push(Handled::new(key, next));
             }
             worked
         }
@@ -184,7 +184,7 @@ fn was_edited(kinds: &PlacementKinds, previous: Option<&Arc<Object>>, current: &
     current.key.resource == kinds.bindings
         && read::<AnyBinding>(previous)
             .zip(read::<AnyBinding>(current))
-            .is_some_and(|(previous, current)| trigger::was_edited(&previous.spec, &current.spec))
+            .is_some_and(|(previous, current)| dirty::was_edited(&previous.spec, &current.spec))
 }
 
 fn placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
@@ -203,7 +203,7 @@ enum Task {
 struct Pass {
     client: Client,
     clock: Arc<dyn Clock>,
-    fleet: Fleet,
+    fleet: MemberClusters,
     view: Arc<View>,
 }
 
@@ -224,8 +224,8 @@ impl Pass {
                 children(&self.view, kinds.policy_snapshots, &object.key, &[]).find(|object| is_latest(object));
             read::<AnyPolicySnapshot>(snapshot?)
         };
-        trigger::is_unsatisfied(&placement, object.generation)
-            || latest().is_some_and(|snapshot| !trigger::is_fulfilled(&snapshot.status))
+        dirty::is_unsatisfied(&placement, object.generation)
+            || latest().is_some_and(|snapshot| !dirty::is_fulfilled(&snapshot.status))
     }
 
     async fn schedule(&self, key: &Key, strays: &[Key]) -> Next {
@@ -261,7 +261,7 @@ impl Pass {
             tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
         }
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
-        let is_news = !changes.is_empty() && !trigger::is_fulfilled(&settled.objects.snapshot.status);
+        let is_news = !changes.is_empty() && !dirty::is_fulfilled(&settled.objects.snapshot.status);
         match commit(&self.client, key, changes, Next::Done).await {
             // Whoever a cluster may matter to was found by what was known then: not one that is
             // unsatisfied by this pass.

@@ -14,7 +14,7 @@ use crate::api::karmada::policy::v1alpha1 as policy_api;
 use crate::api::karmada::work::v1alpha2 as work_api;
 use crate::api::meta::ObjectMeta;
 use crate::engine::karmada::{
-    Affinity, AffinityCondition, By, Cluster, Component, Division, Field, FieldRequirement, Grade, Placement, Request,
+    Affinity, By, Clause, Cluster, Component, Division, Field, FieldRequirement, Grade, Placement, Request,
     Requirements, Resource, Room, Share, Shared, Spread, Target, TargetComponent, Term, Weight, WorkloadGroups,
 };
 use crate::k8s::selector::Operator;
@@ -353,7 +353,7 @@ fn weight(weight: &policy_api::StaticClusterWeight) -> Weight {
 
 pub fn affinity(affinity: &policy_api::ClusterAffinity) -> Affinity {
     let labels = match &affinity.label_selector {
-        None => AffinityCondition::Any,
+        None => Clause::Any,
         Some(selector) => {
             let labels = selector.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
             let expressions = selector
@@ -361,16 +361,16 @@ pub fn affinity(affinity: &policy_api::ClusterAffinity) -> Affinity {
                 .iter()
                 .map(|expression| (&*expression.key, &*expression.operator, &*expression.values));
             match Selector::from_parts(labels, expressions) {
-                Ok(selector) => AffinityCondition::Where(selector),
-                Err(malformed) => AffinityCondition::Malformed(malformed.to_string().into()),
+                Ok(selector) => Clause::Where(selector),
+                Err(malformed) => Clause::Malformed(malformed.to_string().into()),
             }
         }
     };
     let fields = match &affinity.field_selector {
-        None => AffinityCondition::Any,
+        None => Clause::Any,
         Some(selector) => match selector.match_expressions.iter().map(field_requirement).collect() {
-            Ok(requirements) => AffinityCondition::Where(requirements),
-            Err(why) => AffinityCondition::Malformed(why),
+            Ok(requirements) => Clause::Where(requirements),
+            Err(why) => Clause::Malformed(why),
         },
     };
     let names = |list: &[String]| list.iter().map(|name| name.as_str().into()).collect();

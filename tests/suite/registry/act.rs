@@ -1,7 +1,7 @@
 //! Kinds that act when created and are never stored (R18-R21, C1, VB24).
 
 use ballast::k8s::{DeleteOptions, GetOptions};
-use ballast::registry::Target;
+use ballast::registry::Locator;
 use serde_json::json;
 
 use super::world::*;
@@ -65,7 +65,7 @@ async fn what_the_action_answers_is_the_answer() {
 #[tokio::test]
 async fn r8_a_cluster_scoped_kind_has_no_namespaces() {
     let world = World::new().await;
-    let target = Target { namespace: Some("shop".to_owned()), ..world.all(TASKS) };
+    let target = Locator { namespace: Some("shop".to_owned()), ..world.all(TASKS) };
     let body = ballast::k8s::Body::of(task("a"));
     let created = world.registry.create(world.caller(), &target, body, &Default::default()).await;
     assert_eq!(created.unwrap_err().code, 404);

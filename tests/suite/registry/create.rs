@@ -1,7 +1,7 @@
 //! Creating: identity, names, what is dropped and what is refused.
 
 use ballast::k8s::{Body, WriteOptions};
-use ballast::registry::Target;
+use ballast::registry::Locator;
 use serde_json::json;
 
 use super::world::*;
@@ -105,7 +105,7 @@ async fn vb15_and_vb16_the_object_says_what_it_is() {
 async fn vb17_the_namespace_is_that_of_the_url() {
     let world = World::new().await;
     let create =
-        async |target: Target, object| world.create_at(&target, Body::of(object), &WriteOptions::default()).await;
+        async |target: Locator, object| world.create_at(&target, Body::of(object), &WriteOptions::default()).await;
     let unplaced = with(binding("x", "web"), json!({"metadata": {"namespace": null}}));
     let stored = create(world.in_namespace(BINDINGS, "shop"), unplaced).await.unwrap();
     assert_eq!(value(&stored.object)["metadata"]["namespace"], "shop");
@@ -239,7 +239,7 @@ async fn md9_repeated_owners_are_merged_with_a_warning() {
 #[tokio::test]
 async fn st10_nothing_is_created_at_a_subresource() {
     let world = World::new().await;
-    let target = Target { status: true, ..world.at(&rebalancer("a")) };
+    let target = Locator { status: true, ..world.at(&rebalancer("a")) };
     let created = world.create_at(&target, Body::of(rebalancer("a")), &WriteOptions::default()).await;
     let status = created.unwrap_err();
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ballast::k8s::Patch;
-use ballast::registry::Target;
+use ballast::registry::Locator;
 use serde_json::json;
 
 use super::world::*;
@@ -86,7 +86,7 @@ async fn pa9_identity_cannot_be_patched() {
 async fn pa10_a_patch_of_the_status_touches_nothing_else() {
     let world = World::new().await;
     let stored = tree(world.create(rebalancer("a")).await);
-    let target = Target { status: true, ..world.at(&stored) };
+    let target = Locator { status: true, ..world.at(&stored) };
     let text =
         br#"{"metadata":{"labels":{"a":"b"}},"spec":{"ttlSecondsAfterFinished":1},"status":{"observedGeneration":1}}"#;
     let written = world.patch_at(&target, Patch::merge(text).unwrap(), &Default::default()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Updating: versions, no-ops, generations, what may not change, and the status apart.
 
-use ballast::registry::Target;
+use ballast::registry::Locator;
 use serde_json::json;
 
 use super::world::*;
@@ -158,7 +158,7 @@ async fn st3_the_status_has_the_same_versions() {
 async fn st8_a_kind_without_the_subresource_has_no_status_to_write() {
     let world = World::new().await;
     let stored = tree(world.create(policy("p")).await);
-    let target = Target { status: true, ..world.at(&stored) };
+    let target = Locator { status: true, ..world.at(&stored) };
     assert_eq!(world.update_at(&target, stored, &Default::default()).await.unwrap_err().code, 404);
 }
 

@@ -10,7 +10,9 @@ use ballast::k8s::{
     Body, DeleteOptions, FieldValidation, GetOptions, GroupResource, ListOptions, Object, Patch, Query, Revision,
     Status, User, WriteOptions,
 };
-use ballast::registry::{Action, Caller, Client, Deleted, List, Registry, Remarks, Target, Watch, WatchEvent, Written};
+use ballast::registry::{
+    Action, Caller, Client, Deleted, List, Locator, Registry, Remarks, Watch, WatchEvent, Written,
+};
 use ballast::resource::Kinds;
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Limits};
@@ -121,34 +123,34 @@ impl World {
     }
 
     /// All of a kind.
-    pub fn all(&self, resource: GroupResource) -> Target {
+    pub fn all(&self, resource: GroupResource) -> Locator {
         let row = self.registry.kinds().rows().iter().find(|row| row.resource == resource).unwrap();
-        Target { row: Arc::clone(row), namespace: None, name: None, status: false }
+        Locator { row: Arc::clone(row), namespace: None, name: None, status: false }
     }
 
-    pub fn in_namespace(&self, resource: GroupResource, namespace: &str) -> Target {
-        Target { namespace: Some(namespace.to_owned()), ..self.all(resource) }
+    pub fn in_namespace(&self, resource: GroupResource, namespace: &str) -> Locator {
+        Locator { namespace: Some(namespace.to_owned()), ..self.all(resource) }
     }
 
     /// Where an object belongs.
-    pub fn at(&self, object: &Tree) -> Target {
+    pub fn at(&self, object: &Tree) -> Locator {
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         let text = |name: &str| metadata[name].as_str().map(str::to_owned);
         let kind = object["kind"].as_str().unwrap();
         let row = self.registry.kinds().rows().iter().find(|row| row.kind == kind).unwrap();
-        Target { row: Arc::clone(row), namespace: text("namespace"), name: text("name"), status: false }
+        Locator { row: Arc::clone(row), namespace: text("namespace"), name: text("name"), status: false }
     }
 
     pub fn caller(&self) -> Caller<'_> {
         Caller { user: &self.user, remarks: &self.remarks }
     }
 
-    pub async fn create_at(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, Status> {
+    pub async fn create_at(&self, target: &Locator, body: Body, options: &WriteOptions) -> Result<Written, Status> {
         self.registry.create(self.caller(), target, body, options).await
     }
 
     pub async fn create_with(&self, object: Tree, options: &WriteOptions) -> Result<Written, Status> {
-        let target = Target { name: None, ..self.at(&object) };
+        let target = Locator { name: None, ..self.at(&object) };
         self.create_at(&target, Body::of(object), options).await
     }
 
@@ -160,7 +162,7 @@ impl World {
         value(&self.try_create(object).await.unwrap().object)
     }
 
-    pub async fn update_at(&self, target: &Target, object: Tree, options: &WriteOptions) -> Result<Written, Status> {
+    pub async fn update_at(&self, target: &Locator, object: Tree, options: &WriteOptions) -> Result<Written, Status> {
         self.registry.update(self.caller(), target, Body::of(object), options).await
     }
 
@@ -173,11 +175,11 @@ impl World {
     }
 
     pub async fn update_status(&self, object: Tree) -> Result<Written, Status> {
-        let target = Target { status: true, ..self.at(&object) };
+        let target = Locator { status: true, ..self.at(&object) };
         self.update_at(&target, object, &WriteOptions::default()).await
     }
 
-    pub async fn patch_at(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, Status> {
+    pub async fn patch_at(&self, target: &Locator, patch: Patch, options: &WriteOptions) -> Result<Written, Status> {
         self.registry.patch(self.caller(), target, patch, options).await
     }
 
@@ -194,7 +196,7 @@ impl World {
         self.delete_with(object, &DeleteOptions::default()).await.unwrap()
     }
 
-    pub async fn delete_all(&self, target: &Target, query: &str, options: &DeleteOptions) -> Result<List, Status> {
+    pub async fn delete_all(&self, target: &Locator, query: &str, options: &DeleteOptions) -> Result<List, Status> {
         self.registry.delete_collection(self.caller(), target, &list_options(query), options).await
     }
 
@@ -206,11 +208,11 @@ impl World {
         self.try_get(object).await.unwrap()
     }
 
-    pub async fn list(&self, target: &Target, query: &str) -> Result<List, Status> {
+    pub async fn list(&self, target: &Locator, query: &str) -> Result<List, Status> {
         self.registry.list(target, &list_options(query)).await
     }
 
-    pub async fn watch(&self, target: &Target, query: &str) -> Watch {
+    pub async fn watch(&self, target: &Locator, query: &str) -> Watch {
         self.registry.watch(target, &list_options(&format!("watch=1&{query}"))).await.unwrap()
     }
 }

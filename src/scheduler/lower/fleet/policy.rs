@@ -6,8 +6,8 @@ use crate::api::fleet::placement::v1beta1::{
 };
 use crate::api::meta::LabelSelector;
 use crate::engine::fleet::{
-    Comparison, Condition, Direction, Fault, Placement, Preference, Property, Requirements, Sorter, SpreadConstraint,
-    Term, WhenUnsatisfiable,
+    Comparison, Direction, Fault, Placement, Preference, Property, PropertyRule, Requirements, Sorter,
+    SpreadConstraint, Term, WhenUnsatisfiable,
 };
 use crate::k8s::{Selector, Toleration};
 
@@ -52,7 +52,7 @@ fn term(term: &ClusterSelectorTerm) -> Term {
     Term { labels: labels(term.label_selector.as_ref()), conditions: conditions.map(condition).collect() }
 }
 
-fn condition(requirement: &PropertySelectorRequirement) -> Condition {
+fn condition(requirement: &PropertySelectorRequirement) -> PropertyRule {
     let PropertySelectorRequirement { name, operator, values } = requirement;
     let expected = || {
         let [value] = values.as_slice() else {
@@ -63,7 +63,7 @@ fn condition(requirement: &PropertySelectorRequirement) -> Condition {
             .ok_or_else(|| Fault::Comparison(name.as_str().into(), operator.as_str().into()))?;
         Ok((comparison, value))
     };
-    Condition { property: Property::parse(name), expected: expected() }
+    PropertyRule { property: Property::parse(name), expected: expected() }
 }
 
 /// A preference is never asked for a property selector, only for labels and an order.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::apply::{self, BindingParts};
 use crate::api::fleet::placement::v1beta1::{SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
 use crate::api::meta::ObjectMeta;
-use crate::engine::fleet::{self as engine, Decision, Fleet, Next, Write};
+use crate::engine::fleet::{self as engine, Decision, MemberClusters, Next, Write};
 use crate::k8s::Time;
 
 /// What a policy snapshot is made of, whatever its scope.
@@ -40,7 +40,7 @@ pub struct Settled {
 /// Runs cycles until none is asked for. `name` makes the name of a new binding on a cluster,
 /// another at each call.
 pub fn settle(
-    fleet: &Fleet,
+    fleet: &MemberClusters,
     mut objects: PlacementObjects,
     now: Time,
     name: &mut dyn FnMut(&str) -> String,
@@ -60,7 +60,7 @@ pub fn settle(
 }
 
 impl PlacementObjects {
-    fn decide(&self, fleet: &Fleet, now: Time) -> Decision {
+    fn decide(&self, fleet: &MemberClusters, now: Time) -> Decision {
         let SnapshotParts { metadata, spec, status } = &self.snapshot;
         let snapshot = super::snapshot(metadata, spec, status);
         // A binding in a state that nobody knows is left alone; the pass reports it.

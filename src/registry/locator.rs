@@ -7,7 +7,7 @@ use crate::resource::{Lifetime, ResourceKind};
 
 /// A URL, understood.
 #[derive(Clone)]
-pub struct Target {
+pub struct Locator {
     pub row: Arc<ResourceKind>,
     /// None: the collection of all namespaces, or a cluster-scoped kind.
     pub namespace: Option<String>,
@@ -17,7 +17,7 @@ pub struct Target {
     pub status: bool,
 }
 
-impl Target {
+impl Locator {
     /// The key of the named object; 404 where the scope does not fit (VB10).
     pub(super) fn key(&self) -> Result<Key, Status> {
         let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) else {

@@ -13,11 +13,11 @@ use super::cluster::{Cluster, amount};
 use crate::engine::bits::Bits;
 use crate::k8s::taint::Effect;
 
-/// Index into the arrays of a [`Fleet`].
+/// Index into the arrays of a [`ClusterSet`].
 pub type Slot = usize;
 
 #[derive(Clone, Debug, Default)]
-pub struct Fleet {
+pub struct ClusterSet {
     rows: Arc<Rows>,
     traits: Arc<Traits>,
     columns: Arc<Columns>,
@@ -146,9 +146,9 @@ const COLUMNS_MAX: usize = 32;
 /// The cluster does not have the resource.
 const ABSENT: i64 = i64::MIN;
 
-impl Fleet {
-    pub fn new(clusters: impl IntoIterator<Item = Cluster>) -> Fleet {
-        let mut fleet = Fleet::default();
+impl ClusterSet {
+    pub fn new(clusters: impl IntoIterator<Item = Cluster>) -> ClusterSet {
+        let mut fleet = ClusterSet::default();
         for cluster in clusters {
             fleet.upsert(cluster);
         }
@@ -261,7 +261,7 @@ impl Fleet {
 pub(super) enum Column<'a> {
     Array(&'a [i64]),
     Nowhere,
-    Rows(&'a Fleet, &'a str),
+    Rows(&'a ClusterSet, &'a str),
 }
 
 impl Column<'_> {

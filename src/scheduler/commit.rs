@@ -93,8 +93,8 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
     (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 
-/// Differs from Karmada: what could not be placed and then no longer needed to be (it was scaled to
-/// what is there) does not go on saying that it cannot be placed.
+/// Differs from Karmada (D19): what could not be placed and then no longer needed to be (it was
+/// scaled to what is there) does not go on saying that it cannot be placed.
 fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::ScheduledCondition<'static>> {
     let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
     let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;

@@ -100,7 +100,8 @@ impl Pass {
     /// an eviction does not stand in the way of a trigger: somebody asks for the way back (R44,
     /// R47).
     ///
-    /// Differs from Karmada, where the cluster is out of the question until its task has ended.
+    /// Differs from Karmada (D7), where the cluster is out of the question until its task has
+    /// ended.
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
         !self.hostile.contains_key(cluster) && tasks.all(GracefulEvictionTask::is_by_taint)

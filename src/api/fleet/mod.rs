@@ -13,8 +13,8 @@ const CLUSTER_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1";
 const PLACEMENT_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1";
 
 /// The family's kinds, in the order of discovery. As upstream, `v1beta1` is stored and the
-/// cluster-scoped kinds are served as `v1`, too. Differs from KubeFleet: both versions have all
-/// fields, where upstream's `v1` lacks the newest, so nothing is lost on the way through it.
+/// cluster-scoped kinds are served as `v1`, too. Differs from KubeFleet (D38): both versions have
+/// all fields, where upstream's `v1` lacks the newest, so nothing is lost on the way through it.
 pub fn rows() -> Vec<ResourceKind> {
     let beta = vec![
         ResourceKind::of::<cluster::v1beta1::MemberCluster>(),

@@ -4,11 +4,11 @@
 //! passed, or when the binding is scheduled as it stands and runs well wherever it is. A task whose
 //! deletion is suppressed waits for a person.
 //!
-//! Differs from Karmada, which knows no way back: an eviction is cancelled where the binding is
-//! placed on that cluster again, and where the taints have gone before its replicas found another
-//! place. They stay where they are then, rather than wait out the grace period with nowhere to go.
-//! Replicas that did find another place stay there, and the old ones go when the new ones are well:
-//! after a recovery nothing moves by itself.
+//! Differs from Karmada (D26), which knows no way back: an eviction is cancelled where the binding
+//! is placed on that cluster again, and where the taints have gone before its replicas found
+//! another place. They stay where they are then, rather than wait out the grace period with nowhere
+//! to go. Replicas that did find another place stay there, and the old ones go when the new ones
+//! are well: after a recovery nothing moves by itself.
 
 use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use crate::k8s::Time;

@@ -132,7 +132,7 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
     for binding in
         bindings.iter().filter(|binding| binding.spec.state == BindingState::Unscheduled && !is_deleting(binding))
     {
-        // Differs from KubeFleet: what is not ready can go at once, nobody misses it. Upstream's
+        // Differs from KubeFleet (D35): a binding that is not ready can go at once. Upstream's
         // scale to zero stalls.
         if !readiness(binding).is_ready() || take(&mut removable) {
             steps.push((binding, Step::Delete));

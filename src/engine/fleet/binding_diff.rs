@@ -34,8 +34,8 @@ impl<'a> Diff<'a> {
         }
         for binding in &bindings.unscheduled {
             let Some(decision) = by_cluster.get(&*binding.cluster) else { continue };
-            // Differs from KubeFleet, which would make two live bindings out of an obsolete and an
-            // Unscheduled one.
+            // Differs from KubeFleet (D36), which would make two live bindings out of an obsolete
+            // and an Unscheduled one.
             if !served.insert(Arc::clone(&binding.cluster)) {
                 continue;
             }

@@ -112,8 +112,8 @@ impl Requeue {
 impl Failed {
     pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
         let requeue = match reason {
-            // Differs from Karmada: a binding without a cluster is not forgotten until something
-            // happens to it (C19).
+            // Differs from Karmada (D3): a binding without a cluster is not forgotten until
+            // something happens to it (C19).
             Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
             Reason::NoClusterFit => Requeue::None,
             Reason::Unschedulable => Requeue::Unschedulable,
@@ -126,8 +126,7 @@ impl Failed {
     /// A failure that only an edit of the binding can mend.
     pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
         let failed = Failed::new(reason, message, profile);
-        // Differs from Karmada, which tries every ten seconds what cannot come out otherwise
-        // (R139).
+        // Differs from Karmada (D4), which tries this again every ten seconds (R139).
         if profile.deviates() { Failed { requeue: Requeue::None, ..failed } } else { failed }
     }
 }

@@ -145,8 +145,8 @@ impl<'a> Case<'a> {
         Some((affinity, if self.request.is_workload() { overflow } else { &[] }))
     }
 
-    /// Differs from Karmada: a Fresh pass forgets where the workload is, so nothing is spared for
-    /// being there.
+    /// Differs from Karmada (D1): a Fresh pass forgets where the workload is, so nothing is spared
+    /// for being there.
     pub fn remembers_targets(&self) -> bool {
         self.mode == Mode::Steady || !self.profile.deviates()
     }
@@ -199,7 +199,7 @@ fn keep_spreadable(case: &Case<'_>, kept: &mut Bits) {
             By::Provider => kept.intersect_with(&traits.providers.any),
             By::Region => kept.intersect_with(&traits.regions.any),
             By::Zone => kept.intersect_with(&traits.zones.any),
-            // Differs from Karmada, which does not spread by label at all.
+            // Differs from Karmada (D10), which does not spread by label at all.
             By::Label(key) if case.profile.deviates() => match traits.labels.get(key) {
                 Some(values) => kept.intersect_with(&values.any),
                 None => kept.clear(),

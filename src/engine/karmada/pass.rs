@@ -125,7 +125,7 @@ impl<'a> Pass<'a> {
     /// Until a trigger can be served, the binding is kept as it would be without: whoever asks for
     /// a better place must not lose the one there is, because that is spared by Steady only.
     ///
-    /// Differs from Karmada, whose Fresh passes spare what Steady ones spare.
+    /// Differs from Karmada (D2), whose Fresh passes spare what Steady ones spare.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
         let trace = self.trace.take();
         let steady = self.place(request, placement, Mode::Steady);
@@ -160,7 +160,7 @@ impl<'a> Pass<'a> {
     fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler =
             if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
-        // Differs from Karmada: a placement is enough, whoever wrote it.
+        // Differs from Karmada (D5): a placement is enough, whoever wrote it.
         let managed = request.managed || self.profile.deviates();
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
             return Err(Skip::Filtered);
@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
             return Err(Skip::Deleting);
         }
         let Some(placement) = &request.placement else {
-            // Differs from Karmada, which tries every ten seconds what only an edit can change.
+            // Differs from Karmada (D4), which tries this again every ten seconds.
             // Bindings that others depend on never get a placement, and there may be very many of
             // them.
             return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
@@ -395,7 +395,7 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
-    // Differs from Karmada: the set of components that is there needs no room for a second one.
+    // Differs from Karmada (D12): the set of components that is there needs no second room.
     let holds_set = case.profile.deviates() && components::counts_sets(request, placement, case.profile);
     for target in &request.targets {
         let Some(slot) = fleet.slot(&target.name) else { continue };

@@ -147,8 +147,8 @@ impl Request {
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             (Some(triggered), Some(last)) => triggered > last,
-            // Differs from Karmada: a trigger is not lost only because the first success is still
-            // to come.
+            // Differs from Karmada (D6): a trigger is not lost only because the first success is
+            // still to come.
             (Some(_), None) => profile.deviates(),
             (None, _) => false,
         };

@@ -71,8 +71,8 @@ pub(super) fn select(
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
-        // Differs from Karmada: what is not divided does not need room for its replicas, which are
-        // not counted either.
+        // Differs from Karmada (D8): what is not divided does not need room for its replicas, which
+        // are not counted either.
         _ if case.profile.deviates() && !case.request.is_divisible() => None,
         _ => Some(i64::from(case.request.replicas)),
     };
@@ -91,7 +91,7 @@ pub(super) fn select(
     Ok(())
 }
 
-/// Differs from Karmada: no maximum is no bound, and nobody means a minimum below one.
+/// Differs from Karmada (D9): without a maximum there is no bound, and a minimum is at least one.
 pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
     if !case.profile.deviates() {
         return constraint.clone();

@@ -44,7 +44,7 @@ pub(super) fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State
     spec.cluster_decision = cluster_decision(decision);
 }
 
-/// Differs from KubeFleet, which drops every other annotation on the way.
+/// Differs from KubeFleet (D37), which drops every other annotation on the way.
 pub(super) fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSpec, from: State) {
     metadata.annotations.insert(PREVIOUS_STATE.to_owned(), state_name(from).to_owned());
     spec.state = BindingState::Unscheduled;

@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -90,20 +90,56 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Makes what is missing below `dir` and checks what is there. `names` are further DNS names and
 /// addresses that the serving certificate must hold.
 pub fn ensure(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> {
+    let names: Vec<String> = LOCAL_NAMES.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned()).collect();
+    let files = ensure_files(dir, &names, now)?;
+    for name in &names {
+        ensure!(
+            holds(&files, name)?,
+            "{} does not hold the name {name:?}. Remove it and {} to have them made anew",
+            files.server_cert.display(),
+            files.server_key.display()
+        );
+    }
+    Ok(files)
+}
+
+/// Like `ensure`, for a server that listens on `address`. A certificate that is made holds the
+/// address. An existing one need not: the address of a pod changes with every start.
+pub fn ensure_for(dir: &Path, address: IpAddr, now: Time) -> anyhow::Result<Files> {
+    if !dir.join("server.crt").exists() && !address.is_unspecified() {
+        return ensure(dir, &[address.to_string()], now);
+    }
+    ensure(dir, &[], now)
+}
+
+/// The address by which a client on this machine reaches a server that listens on `address`. The
+/// unspecified addresses (`0.0.0.0`, `::`) stand for every address of the machine, and no
+/// certificate holds them.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+        _ => address,
+    }
+}
+
+fn ensure_files(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> {
     fs::create_dir_all(dir).with_context(|| format!("failed to create {}", dir.display()))?;
     let files = Files::in_dir(dir);
-    let names: Vec<String> = LOCAL_NAMES.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned()).collect();
-
     let ca = ensure_ca(&files, now)?;
-    ensure_leaf(&ca, &files.server_cert, &files.server_key, &server_params(&names)?, now)?;
-    check_names(&files, &names)?;
+    ensure_leaf(&ca, &files.server_cert, &files.server_key, &server_params(names)?, now)?;
     ensure_leaf(&ca, &files.admin_cert, &files.admin_key, &admin_params()?, now)?;
     Ok(files)
 }
 
-/// Writes the administrator's kubeconfig for a server at `url` unless one is there that is not
-/// ours. Certificates and key are embedded, so that the one file can be copied elsewhere.
+/// Writes the administrator's kubeconfig for a server at `url`, unless the existing one was written
+/// by somebody else. Certificates and key are embedded, so that the one file can be copied
+/// elsewhere. Where the serving certificate does not hold the host of `url`, the kubeconfig names
+/// `localhost` as the name to verify.
 pub fn write_kubeconfig(files: &Files, url: &str) -> anyhow::Result<()> {
+    let uri: http::Uri = url.parse().with_context(|| format!("{url:?} is not a URL such as https://127.0.0.1:7443"))?;
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let verified_name = if holds(files, host)? { "" } else { "\n    tls-server-name: localhost" };
     let path = &files.admin_kubeconfig;
     let embed = |path: &Path| anyhow::Ok(base64::engine::general_purpose::STANDARD.encode(read(path)?));
     let (ca, cert, key) = (embed(&files.ca_cert)?, embed(&files.admin_cert)?, embed(&files.admin_key)?);
@@ -118,7 +154,7 @@ contexts:
 clusters:
 - name: ballast
   cluster:
-    server: {url}
+    server: {url}{verified_name}
     certificate-authority-data: {ca}
 users:
 - name: {ADMIN_NAME}
@@ -222,19 +258,12 @@ fn ensure_leaf(
         })
 }
 
-fn check_names(files: &Files, names: &[String]) -> anyhow::Result<()> {
+/// Whether the serving certificate is for this DNS name or address.
+fn holds(files: &Files, name: &str) -> anyhow::Result<bool> {
     let cert = read_cert(&files.server_cert)?;
     let leaf = EndEntityCert::try_from(&cert)?;
-    for name in names {
-        let server_name = ServerName::try_from(name.as_str()).with_context(|| bad_name(name))?;
-        ensure!(
-            leaf.verify_is_valid_for_subject_name(&server_name).is_ok(),
-            "{} does not hold the name {name:?}. Remove it and {} to have them made anew",
-            files.server_cert.display(),
-            files.server_key.display()
-        );
-    }
-    Ok(())
+    let server_name = ServerName::try_from(name).with_context(|| bad_name(name))?;
+    Ok(leaf.verify_is_valid_for_subject_name(&server_name).is_ok())
 }
 
 fn bad_name(name: &str) -> String {

@@ -31,7 +31,7 @@ pub struct ServeArgs {
     pub bind_address: IpAddr,
 
     /// Port to serve HTTPS on; 0 takes a free one, which the ready line names
-    #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443)]
+    #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443, allow_negative_numbers = true)]
     pub secure_port: u16,
 
     /// Where objects are kept: `sqlite://PATH`, or `memory:` to keep them only as long as the
@@ -64,11 +64,11 @@ pub struct ServeArgs {
     pub audit: AuditArgs,
 
     /// Requests that only read, at the same time; more are answered 429. Watches are not counted
-    #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests_inflight: u32,
 
     /// Requests that change something, at the same time; more are answered 429
-    #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
 
     /// For how long requests are still taken after SIGTERM while `/readyz` fails, so that load
@@ -97,7 +97,7 @@ pub struct ServeArgs {
     pub log_format: LogFormat,
 
     /// How much is logged: 0 is little, 2 shows passes and requests, 6 the libraries below
-    #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0)]
+    #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0, allow_negative_numbers = true)]
     pub verbosity: u8,
 
     /// Print the configuration that flags, environment and defaults amount to, and exit
@@ -135,12 +135,17 @@ impl From<LogFormat> for telemetry::LogFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
+impl GoDuration {
+    /// About what Go's `time.Duration` can hold. A moment that much later is still a moment.
+    const MAX: Duration = Duration::from_secs(290 * 365 * 24 * 60 * 60);
+}
+
 impl FromStr for GoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<GoDuration, String> {
-        let read = duration::parse(text).filter(|_| !text.is_empty()).map(GoDuration);
-        read.ok_or_else(|| format!("{text:?} is no duration such as 10s, 1m30s or 500ms"))
+        let read = duration::parse(text).filter(|it| !text.is_empty() && *it <= GoDuration::MAX).map(GoDuration);
+        read.ok_or_else(|| "write a duration as 10s, 1m30s or 500ms, not negative, at most 290 years".to_owned())
     }
 }
 
@@ -172,6 +177,12 @@ impl Default for ServeArgs {
         }
         <Only as clap::Parser>::parse_from(["ballast"]).args
     }
+}
+
+/// Reads a part of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a number from 0 to 1, such as 0.5".to_owned())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod certs;
 pub mod client;
 pub mod config;
 pub mod demo;
+mod health;
 mod identity;
 mod leadership;
 pub mod openapi;
@@ -46,6 +47,8 @@ enum Command {
     /// Make or renew the serving certificate in a Secret of the host cluster, and have its
     /// aggregator trust it
     ServingCert(serving_cert::Args),
+    /// Ask a server whether it is ready: exit status 0 if so, 1 if not
+    Health(health::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
@@ -77,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::ServingCert(args) => serving_cert::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Certs(args) => certs::run(&args),
     };

@@ -46,8 +46,9 @@ pub struct Running {
 }
 
 impl Running {
+    /// Where a client on this machine reaches the server.
     pub fn url(&self) -> String {
-        format!("https://{}", self.address)
+        format!("https://{}", certs::reachable(self.address))
     }
 
     /// Waits for an end that nobody here asked for, and says why it came.
@@ -167,7 +168,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     // no use.
     let certificates = development.filter(|_| !args.host.is_given());
     if let Some(files) = &certificates {
-        certs::write_kubeconfig(files, &format!("https://{address}"))?;
+        certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address)))?;
     }
     let delay = args.shutdown_delay_duration.0;
     let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };

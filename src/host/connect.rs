@@ -1,6 +1,6 @@
 //! The way to the host cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -15,7 +15,7 @@ pub enum Place {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    #[error("failed to use {path} as kubeconfig of the host cluster")]
+    #[error("failed to use {path} as kubeconfig")]
     Kubeconfig {
         path: String,
         #[source]
@@ -36,10 +36,7 @@ pub struct Host {
 impl Host {
     pub async fn connect(place: &Place) -> Result<Host, ConnectError> {
         let mut config = match place {
-            Place::Kubeconfig(path) => from_file(path).await.map_err(|source| {
-                let path = path.display().to_string();
-                ConnectError::Kubeconfig { path, source }
-            })?,
+            Place::Kubeconfig(path) => from_kubeconfig(path).await?,
             Place::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
         };
         // Whoever asks knows how long it can wait, and tries again itself.
@@ -48,7 +45,11 @@ impl Host {
     }
 }
 
-async fn from_file(path: &PathBuf) -> Result<Config, kube::config::KubeconfigError> {
-    let kubeconfig = Kubeconfig::read_from(path)?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+/// The kubeconfig's current context.
+pub(super) async fn from_kubeconfig(path: &Path) -> Result<Config, ConnectError> {
+    let read = async {
+        let kubeconfig = Kubeconfig::read_from(path)?;
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+    };
+    read.await.map_err(|source| ConnectError::Kubeconfig { path: path.display().to_string(), source })
 }

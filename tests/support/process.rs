@@ -67,9 +67,14 @@ impl ServerProcess {
 
     /// SIGTERM, and how it ended.
     pub fn terminate(mut self) -> ExitStatus {
+        self.ask_to_end();
+        self.process.wait().expect("it is our child")
+    }
+
+    /// SIGTERM, without waiting for the end.
+    pub fn ask_to_end(&self) {
         let asked = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
         assert!(asked.expect("kill is there").success());
-        self.process.wait().expect("it is our child")
     }
 
     /// Waits for an end that it came to by itself.

@@ -159,3 +159,30 @@ fn the_kubeconfig_follows_the_address_until_somebody_edits_it() {
     write_kubeconfig(&files, "https://127.0.0.1:3").unwrap();
     assert_eq!(fs::read_to_string(&files.admin_kubeconfig).unwrap(), edited);
 }
+
+#[test]
+fn the_unspecified_address_is_reached_by_the_loopback_address() {
+    for (listened, reached) in [
+        ("0.0.0.0:7443", "127.0.0.1:7443"),
+        ("[::]:7443", "[::1]:7443"),
+        ("127.0.0.1:1", "127.0.0.1:1"),
+        ("10.1.2.3:7443", "10.1.2.3:7443"),
+    ] {
+        assert_eq!(reachable(listened.parse().unwrap()).to_string(), reached);
+    }
+}
+
+#[test]
+fn a_fresh_certificate_holds_the_address_that_is_listened_on_and_an_existing_one_need_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let files = ensure_for(dir.path(), address("10.1.2.3"), now()).unwrap();
+    assert!(holds(&files, "10.1.2.3").unwrap());
+    ensure_for(dir.path(), address("10.1.2.4"), now()).unwrap();
+    let verified_name = |url: &str| {
+        write_kubeconfig(&files, url).unwrap();
+        fs::read_to_string(&files.admin_kubeconfig).unwrap().contains("tls-server-name: localhost")
+    };
+    assert!(verified_name("https://10.1.2.4:7443"), "no name of the certificate");
+    assert!(!verified_name("https://10.1.2.3:7443") && !verified_name("https://[::1]:7443"));
+}

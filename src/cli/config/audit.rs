@@ -17,14 +17,14 @@ pub struct AuditArgs {
     pub audit_policy_file: Option<PathBuf>,
 
     /// Megabytes after which the file is put aside; 0 never
-    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXSIZE", default_value_t = 100)]
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXSIZE", default_value_t = 100, allow_negative_numbers = true)]
     pub audit_log_maxsize: u32,
 
     /// Files put aside that are kept; 0 keeps all
-    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXBACKUP", default_value_t = 10)]
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXBACKUP", default_value_t = 10, allow_negative_numbers = true)]
     pub audit_log_maxbackup: u32,
 
     /// Days for which files put aside are kept; 0 keeps them
-    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXAGE", default_value_t = 0)]
+    #[arg(long, env = "BALLAST_AUDIT_LOG_MAXAGE", default_value_t = 0, allow_negative_numbers = true)]
     pub audit_log_maxage: u32,
 }

@@ -4,7 +4,7 @@
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
-use super::GoDuration;
+use super::{GoDuration, share};
 use crate::api::karmada::policy::v1alpha1;
 use crate::controllers::{EvictionRate, FailoverOptions, TaintEviction, Unready};
 
@@ -27,20 +27,20 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
     pub no_execute_taint_eviction_purge_mode: PurgeMode,
 
-    /// Bindings evicted a second
-    #[arg(long, env = "BALLAST_RESOURCE_EVICTION_RATE", default_value_t = 0.5)]
+    /// Bindings evicted a second; 0 evicts none
+    #[arg(long, env = "BALLAST_RESOURCE_EVICTION_RATE", default_value_t = 0.5, allow_negative_numbers = true, value_parser = rate)]
     pub resource_eviction_rate: f64,
 
     /// The same, while too many clusters of a large fleet are not ready
-    #[arg(long, env = "BALLAST_SECONDARY_RESOURCE_EVICTION_RATE", default_value_t = 0.1)]
+    #[arg(long, env = "BALLAST_SECONDARY_RESOURCE_EVICTION_RATE", default_value_t = 0.1, allow_negative_numbers = true, value_parser = rate)]
     pub secondary_resource_eviction_rate: f64,
 
-    /// A fleet with a larger share of clusters that are not ready is taken for cut off
-    #[arg(long, env = "BALLAST_UNHEALTHY_CLUSTER_THRESHOLD", default_value_t = 0.55)]
+    /// A fleet with a larger share of clusters that are not ready, 0 to 1, is taken for cut off
+    #[arg(long, env = "BALLAST_UNHEALTHY_CLUSTER_THRESHOLD", default_value_t = 0.55, allow_negative_numbers = true, value_parser = share)]
     pub unhealthy_cluster_threshold: f64,
 
     /// A fleet of more clusters is large; nothing is evicted in a small one that is cut off
-    #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10)]
+    #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10, allow_negative_numbers = true, value_parser = clusters)]
     pub large_cluster_num_threshold: usize,
 
     /// How long an evicted workload may go on running where it was, until its replacement is
@@ -90,6 +90,19 @@ impl FailoverArgs {
         };
         FailoverOptions { unready, taints, grace_seconds: seconds(*graceful_eviction_timeout) }
     }
+}
+
+/// The slowest rate above zero: one binding in eleven days.
+const RATE_MIN: f64 = 1e-6;
+
+/// Reads a number of evictions a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate == 0.0 || (*rate >= RATE_MIN && rate.is_finite()));
+    rate.ok_or_else(|| format!("give a number of bindings a second, such as 0.5: 0 for none, or at least {RATE_MIN}"))
+}
+
+fn clusters(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a number of clusters, 0 or more".to_owned())
 }
 
 fn seconds(duration: GoDuration) -> i64 {

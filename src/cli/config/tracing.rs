@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
+use super::share;
 use crate::telemetry::Export;
 
 #[derive(Args, Clone, Debug, Serialize)]
@@ -14,7 +15,7 @@ pub struct TracingArgs {
     pub otlp_endpoint: Option<String>,
 
     /// Which part of the traces that begin here is sent, 0 to 1; for others their caller decides
-    #[arg(long, env = "BALLAST_OTLP_SAMPLING_RATIO", default_value_t = 1.0, value_parser = ratio)]
+    #[arg(long, env = "BALLAST_OTLP_SAMPLING_RATIO", default_value_t = 1.0, allow_negative_numbers = true, value_parser = share)]
     pub otlp_sampling_ratio: f64,
 }
 
@@ -23,9 +24,4 @@ impl TracingArgs {
         let endpoint = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty())?;
         Some(Export { endpoint, sampling_ratio: self.otlp_sampling_ratio })
     }
-}
-
-fn ratio(text: &str) -> Result<f64, String> {
-    let ratio: Option<f64> = text.parse().ok();
-    ratio.filter(|ratio| (0.0..=1.0).contains(ratio)).ok_or_else(|| format!("{text:?} is no number between 0 and 1"))
 }

@@ -64,7 +64,7 @@ impl Identity {
         let (certificate, key, development) = match (&args.tls_cert_file, &args.tls_private_key_file) {
             (Some(certificate), Some(key)) if !is_alone => (certificate.clone(), key.clone(), None),
             (certificate, key) => {
-                let files = certs::ensure(&args.cert_dir, &[], clock.now())?;
+                let files = certs::ensure_for(&args.cert_dir, args.bind_address, clock.now())?;
                 let certificate = certificate.as_ref().unwrap_or(&files.server_cert).clone();
                 (certificate, key.as_ref().unwrap_or(&files.server_key).clone(), Some(files))
             }
@@ -122,10 +122,17 @@ impl Identity {
         };
         let (duration, deadline) = (args.leader_elect_lease_duration.0, args.leader_elect_renew_deadline.0);
         let retry = args.leader_elect_retry_period.0;
+        if duration.subsec_nanos() != 0 {
+            // A Lease holds whole seconds. Rounded down, it would end before its holder gives up.
+            let given = args.leader_elect_lease_duration;
+            return Err(
+                UsageError(format!("--leader-elect-lease-duration {given}: give whole seconds, such as 15s")).into()
+            );
+        }
         if duration <= deadline || deadline <= retry || retry.is_zero() {
             let order =
                 "--leader-elect-lease-duration > --leader-elect-renew-deadline > --leader-elect-retry-period > 0";
-            return Err(UsageError(format!("wanted is {order}")).into());
+            return Err(UsageError(format!("the three durations must keep this order: {order}")).into());
         }
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let terms = Terms {

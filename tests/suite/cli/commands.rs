@@ -96,6 +96,8 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         &["serve", "--database-url", "mysql://here"],
         &["serve", "--tls-cert-file", "only.crt"],
         &["serve", "--max-requests-inflight", "0"],
+        &["serve", "--failover-eviction-timeout=-5s"],
+        &["serve", "--failover-eviction-timeout=9999999999999h"],
         &["demo", "--story", "unknown"],
         &["no-such-command"],
     ] {
@@ -104,6 +106,36 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         assert!(!done.stderr.is_empty() && done.stdout.is_empty(), "{words:?}");
     }
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "wrong usage makes no files");
+}
+
+#[test]
+fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [
+        ("--resource-eviction-rate", "a number of bindings a second", &["-1", "NaN", "inf", "1e-300", "fast"][..]),
+        ("--secondary-resource-eviction-rate", "a number of bindings a second", &["-0.1", "nan"]),
+        ("--unhealthy-cluster-threshold", "a number from 0 to 1", &["-0.5", "1.5", "NaN"]),
+        ("--otlp-sampling-ratio", "a number from 0 to 1", &["-1", "2", "NaN"]),
+        ("--large-cluster-num-threshold", "a number of clusters, 0 or more", &["-1", "1.5"]),
+        ("--max-requests-inflight", "1..", &["-1", "0"]),
+        ("--max-mutating-requests-inflight", "1..", &["-1"]),
+        ("--audit-log-maxsize", "invalid digit", &["-1"]),
+        ("--secure-port", "0..=65535", &["-1"]),
+        ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
+    ];
+    for (flag, expected, values) in flags {
+        for value in values {
+            // Would end at once even if the value were taken.
+            let done = ballast(folder.path(), &["serve", "--print-config", flag, value]);
+            let told = text(&done.stderr);
+            assert_eq!(done.status.code(), Some(2), "{flag} {value}: {told}");
+            assert!(told.contains(flag) && told.contains(expected), "{flag} {value}: {told}");
+        }
+    }
+    for good in ["0", "0.5", "1000"] {
+        let done = ballast(folder.path(), &["serve", "--print-config", "--resource-eviction-rate", good]);
+        assert!(done.status.success(), "{good}: {}", text(&done.stderr));
+    }
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! `ballast health`: asks a server whether it is ready. Made for a container's HEALTHCHECK, which
+//! has no other program at hand.
+//!
+//! Exit status 0 means ready. Everything else is 1: not ready, not reachable, not trusted. Docker
+//! reserves 2, so only a command line that cannot be read ends with it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args as ClapArgs;
+
+use super::certs;
+use super::config::GoDuration;
+use crate::host::{Probe, ProbeTarget, Readiness};
+
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// URL of the server. Default: that of the kubeconfig, or else https://127.0.0.1:7443
+    #[arg(long)]
+    pub server: Option<http::Uri>,
+
+    /// Folder of the development certificates of the server, whose CA and kubeconfig are used
+    #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
+    pub cert_dir: PathBuf,
+
+    /// Kubeconfig of the server, instead of the one in the folder of certificates
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Do not verify the certificate of the server
+    #[arg(long)]
+    pub insecure_skip_tls_verify: bool,
+
+    /// How long to wait for the answer
+    #[arg(long, default_value = "5s")]
+    pub timeout: GoDuration,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    // kube asks for a provider of the whole process; whoever comes first installs it.
+    let _already_there = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let url = runtime.block_on(ask(args))?;
+    Ok(writeln!(std::io::stdout(), "{url} is ready")?)
+}
+
+/// Returns the URL of a server that is ready.
+async fn ask(args: &Args) -> anyhow::Result<String> {
+    let probe = Probe::new(target(args)?).await?;
+    let url = &probe.url;
+    let answer = tokio::time::timeout(args.timeout.0, probe.ask());
+    let answer = answer.await.with_context(|| format!("{url} did not answer within {}", args.timeout))?;
+    match answer.with_context(|| format!("{url} is not reachable"))? {
+        Readiness::Ready => Ok(probe.url),
+        Readiness::NotReady(checks) => bail!("{url} is not ready: these checks fail: {}", checks.join(", ")),
+        Readiness::Unclear(code) => bail!("{url} answered /readyz with status {code}: is it a Ballast server?"),
+    }
+}
+
+/// The development certificates are used as far as they are there.
+fn target(args: &Args) -> anyhow::Result<ProbeTarget> {
+    let files = certs::Files::in_dir(&args.cert_dir);
+    let skips_verification = args.insecure_skip_tls_verify;
+    let kubeconfig = args.kubeconfig.clone();
+    let kubeconfig = kubeconfig.or_else(|| Some(files.admin_kubeconfig).filter(|path| path.exists()));
+    if let Some(server) = args.server.as_ref().filter(|server| server.host().is_none() || server.scheme().is_none()) {
+        bail!("--server {server}: give a URL, such as https://127.0.0.1:7443");
+    }
+    if kubeconfig.is_some() {
+        return Ok(ProbeTarget { kubeconfig, server: args.server.clone(), ca_file: None, skips_verification });
+    }
+    let ca_file = Some(files.ca_cert).filter(|path| path.exists());
+    if ca_file.is_none() && !skips_verification {
+        let dir = args.cert_dir.display();
+        bail!(
+            "there are no development certificates in {dir}, so no server can be verified: name their folder \
+             (--cert-dir) or a kubeconfig (--kubeconfig), or do without (--insecure-skip-tls-verify)"
+        );
+    }
+    let server = args.server.clone().unwrap_or_else(|| http::Uri::from_static("https://127.0.0.1:7443"));
+    Ok(ProbeTarget { kubeconfig: None, server: Some(server), ca_file, skips_verification })
+}

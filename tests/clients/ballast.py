@@ -1,7 +1,7 @@
-"""A `ballast serve` of one's own: a temporary folder, a free port, the admin's credentials beside it.
+"""A `ballast serve` for one test: a temporary folder, a free port, the administrator's credentials.
 
-Nothing is shared between two servers, and a server that does not end cleanly, or that logged a panic or a
-failed request, fails whoever used it.
+Two servers share nothing. A test fails if its server does not end cleanly, or if it logged a panic
+or a failed request.
 """
 
 import os
@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 STOP_SECONDS = 30
-# What the log must not contain. "a request failed" is how the server logs every answer of 500 and above.
+# Words that the log must not contain. The server logs "a request failed" for each answer of 500
+# and above.
 FAULTS = ("panicked", "a request failed")
 
 

@@ -1,4 +1,4 @@
-"""What the tests share: one server for each file of tests, and objects that are valid as they are."""
+"""What the tests share: one server for each test file, and valid objects."""
 
 import pytest
 from ballast import Ballast

@@ -1,4 +1,4 @@
-"""Small objects that are valid as they are. Without a placement, nothing acts on a binding."""
+"""Small valid objects. They have no placement, so nothing acts on their bindings."""
 
 NAMESPACE = "shop"
 

@@ -1,5 +1,7 @@
-"""Steers schemathesis to where there is something to find: a few names, so that objects are found again, and bodies
-that say what they are. Half of the requests stay as they were generated.
+"""Steers schemathesis to requests that can find something.
+
+It uses few names, so that objects are found again, and bodies with the right kind and apiVersion.
+Half of the requests stay as they were generated.
 """
 
 import zlib
@@ -11,7 +13,7 @@ NAMESPACES = ("one", "two")
 
 
 def chance(value, of):
-    """The same number below `of` for the same value, so that a seed stays a seed."""
+    """A number below `of` that depends on the value alone, so that a seed repeats its run."""
     return zlib.crc32(repr(value).encode()) % of
 
 
@@ -32,9 +34,10 @@ def map_path_parameters(context, path_parameters):
 def before_call(context, case, kwargs):
     query = case.query
     if isinstance(query, dict):
-        # A watch is an endless answer; the other clients cover it.
+        # A watch has an endless answer. The other clients cover it.
         query.pop("watch", None)
-        # A version of the future is waited for, three seconds, and then it is a 504, as Kubernetes has it.
+        # The server waits three seconds for a version of the future and then answers 504, as
+        # Kubernetes does.
         if str(query.get("resourceVersion", "")).strip("0123456789") == "":
             query.pop("resourceVersion", None)
 

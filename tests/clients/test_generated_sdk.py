@@ -1,7 +1,7 @@
-"""A Python SDK made from `openapi/` by openapi-generator: it is generated, imported, and used.
+"""A Python SDK is generated from `openapi/` by openapi-generator, imported, and used.
 
-Generated from the committed files, as a stranger would; that they are what the server serves is for
-`ballast openapi --check`.
+It is made from the committed files, as a user would do it. `ballast openapi --check` holds that
+these files are what the server serves.
 """
 
 import importlib
@@ -20,7 +20,7 @@ PACKAGES = {"apps": "apis__apps.karmada.io__v1alpha1", "work": "apis__work.karma
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory):
-    """The generated packages, by their short names."""
+    """The generated packages by their short names."""
     jar = importlib.import_module("openapi_generator_cli").__path__[0] + "/openapi-generator.jar"
     folder = tmp_path_factory.mktemp("sdk")
     made = {}
@@ -49,7 +49,7 @@ def connection(package, ballast):
 
 
 def annotate(package, api, name, annotations):
-    """Reads and replaces, and again when the rebalancer's own status was written in between."""
+    """Reads and replaces. Tries again if the server wrote the status in between."""
     for _ in range(20):
         read = api.read_apps_v1alpha1_workload_rebalancer(name)
         read.metadata.annotations = annotations

@@ -1,4 +1,4 @@
-"""kubectl, as somebody at a terminal uses it."""
+"""kubectl, as a person at a terminal uses it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ RB = "resourcebinding.work.karmada.io"
 
 
 def find_kubectl():
-    """The pinned one of the virtual environment, or else the machine's."""
+    """The pinned kubectl of the virtual environment, or else the machine's."""
     pinned = Path(sys.executable).parent / "kubectl"
     return str(pinned) if pinned.exists() else shutil.which("kubectl")
 
@@ -39,24 +39,24 @@ class Kubectl:
         )  # fmt: skip
 
     def ends(self, *arguments, code, stdin="", **more):
-        """What it prints on both streams when it ends with this code."""
+        """What kubectl prints on both streams. It must end with this code."""
         process = self.start(*arguments, **more)
         out, err = process.communicate(stdin, timeout=SECONDS)
         assert process.returncode == code, f"kubectl {' '.join(arguments)}: {process.returncode}\n{out}{err}"
         return out, err
 
     def run(self, *arguments, **more):
-        """What it prints; it must succeed, and warn of nothing."""
+        """What kubectl prints. It must succeed without a warning."""
         out, err = self.ends(*arguments, code=0, **more)
         assert "Warning" not in err, f"kubectl {' '.join(arguments)}:\n{err}"
         return out
 
     def warn(self, *arguments, **more):
-        """What it prints and what it warns of; it must succeed."""
+        """What kubectl prints, and its warnings. It must succeed."""
         return self.ends(*arguments, code=0, **more)
 
     def fail(self, *arguments, **more):
-        """What it complains about; it must fail."""
+        """The error that kubectl prints. It must fail."""
         return self.ends(*arguments, code=1, **more)[1]
 
     def get(self, *arguments):
@@ -92,7 +92,7 @@ def names(output):
     return sorted(line.split("/", 1)[1] for line in output.splitlines())
 
 
-# -- what is there
+# -- discovery
 
 
 def test_resources_and_versions_are_listed(kubectl):
@@ -128,7 +128,7 @@ def test_users_ask_who_they_are_and_what_they_may(kubectl):
     assert kubectl.run("auth", "can-i", "get", "/metrics") == "yes\n"
     as_jane = ("--as=jane", "--as-group=system:authenticated")
     assert "*.*" in kubectl.run("auth", "can-i", "--list")
-    # Without a policy file nobody but the administrator may do anything, but ask.
+    # Without a policy file, users other than the administrator may only ask what they may do.
     assert "jane" in kubectl.run("auth", "whoami", *as_jane)
     assert kubectl.ends("auth", "can-i", "list", "resourcebindings.work.karmada.io", *as_jane, code=1)[0] == "no\n"
     assert "cannot list resource" in kubectl.fail("get", "rb", *as_jane)
@@ -173,7 +173,7 @@ def test_long_lists_come_in_chunks(kubectl):
     many = [binding(f"b{i:02}") for i in range(25)]
     kubectl.run("create", "-f", kubectl.file(*many))
     for size in (4, 7, 25, 0):
-        # This level of its log shows the requests: there must be as many as there are chunks.
+        # At this level kubectl logs its requests. There must be one for each chunk.
         out, err = kubectl.ends("get", "rb", f"--chunk-size={size}", "-o", "name", "-v=6", code=0)
         assert names(out) == sorted(one["metadata"]["name"] for one in many)
         asked = [line for line in err.splitlines() if '"Response"' in line and "/resourcebindings" in line]
@@ -191,12 +191,13 @@ def test_a_watch_shows_each_change(kubectl):
     assert event() == ["ADDED", "before"]
     kubectl.create(binding("later"))
     assert event() == ["ADDED", "later"]
-    # --watch-only begins with what happens after it has asked; it has asked once it has seen something.
+    # --watch-only shows what happens after its request has arrived. The first event that it shows
+    # is the sign that it has.
     deadline, seen = time.monotonic() + SECONDS, None
     os.set_blocking(plain.stdout.fileno(), False)
     while not seen and time.monotonic() < deadline:
         kubectl.run("label", "rb", "before", "--overwrite", f"a=x{time.monotonic_ns()}")
-        # The bytes: where there are none yet, a text stream fails.
+        # Read as bytes, because a text stream fails where there are none yet.
         seen = plain.stdout.buffer.read()
     assert seen and seen.startswith(b"MODIFIED:x"), seen
     kubectl.run("delete", "rb", "later")
@@ -311,7 +312,7 @@ def test_server_side_apply_knows_who_owns_what(kubectl):
     assert kubectl.run(*other, "--force-conflicts") == applied
     assert ".spec.replicas" in kubectl.fail("apply", "--server-side", "-f", mine)
 
-    # What nobody claims any more goes; what somebody else claims stays.
+    # A field that no manager owns any more is removed. A field of another manager stays.
     less = kubectl.file(binding("ssa", labels={"a": "1"}))
     assert kubectl.run("apply", "--server-side", "-f", less) == applied
     ssa = kubectl.get("rb", "ssa")
@@ -349,7 +350,7 @@ def test_a_patch_of_each_type(kubectl):
     assert (shown["spec"]["replicas"], shown["status"]["schedulerObservedGeneration"]) == (3, 7)
     assert shown["metadata"]["labels"]["from"] == "file"
     assert kubectl.get("rb", "p", "--subresource=status")["status"]["schedulerObservedGeneration"] == 7
-    # What strategic merge needs is known of built-in kinds only; the answer names what can be sent.
+    # A strategic merge works for built-in kinds only. The answer names the types that can be sent.
     refused = kubectl.fail("patch", "rb", "p", "-p", '{"spec":{"replicas":2}}')
     assert "is not supported by" in refused and "application/merge-patch+json" in refused, refused
     untrue = '[{"op":"test","path":"/spec/replicas","value":99}]'
@@ -409,7 +410,7 @@ def test_delete_with_each_cascade(kubectl):
     for cascade in ("background", "foreground", "orphan"):
         kubectl.create(binding(cascade))
     assert gone.format("background") in kubectl.run("delete", "rb", "background", "--cascade=background", "--timeout=20s")
-    # These two wait for a garbage collector; here the test is it.
+    # These two ways of deletion wait for a garbage collector. The test plays its part.
     for cascade, finalizer in (("foreground", "foregroundDeletion"), ("orphan", "orphan")):
         assert gone.format(cascade) in kubectl.run("delete", "rb", cascade, f"--cascade={cascade}", "--wait=false")
         deleting = kubectl.get("rb", cascade)["metadata"]
@@ -437,7 +438,7 @@ def test_delete_chooses_what_it_is_told(kubectl):
 
 
 def test_a_rebalance_from_a_folder_of_manifests(kubectl):
-    """The README's story by hand: clusters, a binding, a rebalancer, and wait for its end."""
+    """The README's walk by hand: clusters, a binding, and a rebalancer that finishes."""
     folder = Path(__file__).resolve().parents[2] / "examples" / "rebalance"
     run = lambda *arguments: kubectl.run(*arguments, namespace="default")  # noqa: E731
     run("apply", "-f", str(folder / "clusters.yaml"))

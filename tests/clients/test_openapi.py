@@ -1,9 +1,10 @@
-"""schemathesis over every document that `/openapi/v3` leads to: requests made from the schema, right and wrong.
+"""schemathesis runs over every document that `/openapi/v3` links: requests made from the schema.
 
-No answer may be a 5xx, have a status or a content type that the document does not name, or a body that its schema
-does not allow. What is not asked of the server: that it refuses whatever the schema does not allow (Kubernetes drops
-unknown fields and reads any text as a boolean), and that it accepts whatever the schema allows (names, references and
-versions have rules of their own).
+Half of them are valid and half are not. No answer may be a 5xx, and none may have a status, a
+content type or a body that the document does not describe. Two things are not asked of the server:
+to refuse everything that the schema forbids (Kubernetes drops unknown fields and reads any text as
+a boolean), and to accept everything that the schema allows (names, references and versions have
+rules of their own).
 """
 
 import json
@@ -23,16 +24,20 @@ CHECKS = (
     "response_headers_conformance,response_schema_conformance"
 )
 SEED = 20260101
-# For each operation. Those with a whole object as their body take the most time, nearly all of it to think it up.
+# Examples for each operation. Operations with a whole object as their body take the most time,
+# and nearly all of it goes into making up the body.
 EXAMPLES = {"cheap": 8, "bodies": 4}
 SECONDS = 1100
-# For one answer. Its own ten seconds are too few where a disk stalls.
+# The limit for one answer. schemathesis' own ten seconds are too few where a disk stalls.
 ANSWER_SECONDS = 60
 WORKERS = 2
 
 
 def run(ballast, document, part, folder):
-    """Runs one part of one document; what it said, if it found anything, and how many requests it made."""
+    """Runs one part of one document.
+
+    Returns the output if a fault was found, and the number of requests.
+    """
     methods = {"cheap": ["GET", "PATCH", "DELETE"], "bodies": ["POST", "PUT"]}[part]
     phases = {"cheap": "coverage,fuzzing", "bodies": "fuzzing"}[part]
     folder.mkdir(parents=True)
@@ -57,7 +62,7 @@ def test_every_answer_is_as_the_documents_say(tmp_path):
     with Ballast() as ballast:
         known = sorted(json.loads(ballast.get("/openapi/v3"))["paths"])
         assert "apis/work.karmada.io/v1alpha2" in known
-        # The long ones first, so that the workers end at the same time.
+        # The long parts go first, so that all workers end at about the same time.
         parts = [(document, "bodies") for document in known if re.search(r"/v\d", document)]
         parts += [(document, "cheap") for document in known]
         with ThreadPoolExecutor(WORKERS) as pool:

@@ -26,7 +26,7 @@ def objects(api_client):
 
 @pytest.fixture
 def bindings(api_client, objects):
-    """The dynamic client's view of the same kind; emptied afterwards, as `objects` is."""
+    """The dynamic client's view of the same kind. It is emptied afterwards, as `objects` is."""
     return dynamic.DynamicClient(api_client).resources.get(api_version="work.karmada.io/v1alpha2", kind="ResourceBinding")
 
 
@@ -62,7 +62,7 @@ def test_patches_of_both_kinds(objects):
     patch = objects.patch_namespaced_custom_object
     assert patch(name="p", body={"spec": {"replicas": 2}, "metadata": {"labels": {"a": "b"}}}, **WHERE)["spec"]["replicas"] == 2
     steps = [{"op": "test", "path": "/spec/replicas", "value": 2}, {"op": "replace", "path": "/spec/replicas", "value": 3}]
-    # Without a word about it, the package sends a merge patch.
+    # The package sends a merge patch unless it is told otherwise.
     json_patch = "application/json-patch+json"
     assert patch(name="p", body=steps, _content_type=json_patch, **WHERE)["spec"]["replicas"] == 3
     with pytest.raises(ApiException) as untrue:
@@ -127,7 +127,8 @@ def test_a_watch_resumes_where_a_list_ended(objects):
         if event["type"] == "DELETED":
             watcher.stop()
     assert seen == [("ADDED", "new"), ("MODIFIED", "new"), ("DELETED", "new")]
-    # Without a version it begins with what is there; with a time, it ends by itself.
+    # Without a resourceVersion the watch begins with the present objects. With a timeout it ends by
+    # itself.
     quiet = watch.Watch().stream(objects.list_namespaced_custom_object, timeout_seconds=5, **WHERE)
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in quiet] == [("ADDED", "old")]
 
@@ -190,6 +191,6 @@ def test_the_dynamic_client_watches(bindings):
         seen.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":
             break
-        # Not before the watch has begun: it would never hear of it.
+        # Only once the watch has begun, or it would miss the change.
         bindings.delete(name="w", namespace=NAMESPACE)
     assert seen == [("ADDED", "w"), ("DELETED", "w")]

@@ -1,7 +1,8 @@
-"""Random requests, most of them wrong in some way: no answer of 500 or above, no panic, nothing left behind.
+"""Random requests, most of them wrong in some way.
 
-Each request is drawn from parts that mean something to the server (paths, options, media types, objects, patches) and
-then damaged now and then. The same seed draws the same requests. How many: $RANDOM_REQUESTS.
+No answer may be a 500 or above, nothing may panic, and nothing may stay behind. Each request is put
+together from parts that the server knows (paths, options, media types, objects, patches) and is
+damaged now and then. The same seed makes the same requests. $RANDOM_REQUESTS is their number.
 """
 
 import base64
@@ -20,10 +21,10 @@ REQUESTS = int(os.environ.get("RANDOM_REQUESTS", "6000"))
 SEED = int(os.environ.get("RANDOM_SEED", "1"))
 CONNECTIONS = 4
 ANSWER_SECONDS = 60
-# What some requests ask for. With a shorter time, a stalled disk would bring a 504.
+# The timeout that some requests ask for. If it were shorter, a stalled disk would bring a 504.
 DEADLINE = "50s"
-# What the server may have grown by between the first fifth and the end. Its window of past events fills up in that
-# time, and allocators keep some of what they are given back.
+# How much the memory of the server may grow between the first fifth and the end. Its window of past
+# events fills up in that time, and the allocator keeps some of what is freed.
 GROWTH_KIB_MAX = 200 * 1024
 
 RESOURCES = (
@@ -69,7 +70,7 @@ ODD_ACCEPTS = (
     "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json;q=nan, */*;q=-1",
 )  # fmt: skip
-# "9" * 9 is a version of the future: it is waited for.
+# "9" * 9 is a version of the future. The server waits for it.
 VERSIONS = ("", "0", "1", "2", "-1", "abc", "9" * 25, "1.5", "0x1", " 1")
 SELECTORS = (
     "a=b", "a!=b", "a in (b,c)", "a notin ()", "!a", "a", "a=b,c=d", "a in (b", "=,=", "metadata.name=a", "spec.x=1",
@@ -101,7 +102,7 @@ class Draw(random.Random):
         return {self.choice(names): self.value(depth + 1) for _ in range(self.randrange(5))}
 
     def damaged(self, value):
-        """The value with one place of it replaced, removed or added to."""
+        """A copy of the value in which one place was replaced, removed or added to."""
         if isinstance(value, dict) and value and self.random() < 0.8:
             name = self.choice(list(value))
             if self.random() < 0.1:
@@ -209,17 +210,20 @@ class Draw(random.Random):
 
 
 def quoted(text):
-    """Percent-encoded where it would be no target at all, which ends the connection; the rest stays as it was drawn."""
+    """The text with those characters percent-encoded that no request target may have.
+
+    A server closes the connection at such a character. All others stay as they were drawn.
+    """
     return "".join(c if 32 < ord(c) < 127 and c not in "?#&+<>" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "surrogatepass")) for c in text)
 
 
 def is_expected(method, status, body):
-    """A version of the future is waited for and then timed out; everything else below 500."""
+    """Whether the status is below 500, or the 504 of a version of the future."""
     return status < 500 or (status == 504 and (method == "HEAD" or b"Too large resource version" in body))
 
 
 def send(ballast, context, seed, count):
-    """Sends so many; what went wrong, and how often each status came."""
+    """Sends `count` requests. Returns the failures, and how often each status came."""
     draw, faults, seen = Draw(seed), [], Counter()
     connection = http.client.HTTPSConnection("127.0.0.1", ballast.port, context=context, timeout=ANSWER_SECONDS)
     for _ in range(count):
@@ -263,10 +267,10 @@ def test_random_requests_bring_no_failure_and_leave_nothing():
         print(f"{sum(statuses.values())} requests in {seconds:.0f} s: {dict(sorted(statuses.items()))}, KiB {memory}")
         assert not faults, f"{len(faults)} failures:\n" + "\n".join(faults[:20])
         assert memory[1] - memory[0] < GROWTH_KIB_MAX, memory
-        # Watches that hung up, and everything else, are gone soon after.
+        # The watches that hung up, like all other connections, are gone soon after.
         deadline = time.monotonic() + 60
         while (left := ballast.open_files()) > idle_files + 5 and time.monotonic() < deadline:
             time.sleep(0.5)
         assert left <= idle_files + 5, f"{left} open files, {idle_files} at the start"
-        # The draw is worth something only if much of it succeeds.
+        # The requests are a good test only if many of them succeed.
         assert statuses[200] + statuses[201] > REQUESTS // 10, statuses

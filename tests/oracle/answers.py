@@ -12,7 +12,8 @@ except ImportError:
     # Then YAML is compared as text, and the order of its keys shows.
     yaml = None
 
-# Of the others a client takes no notice, or they belong to one server alone (dates, lengths, audit ids, HTTP/2).
+# Of the others a client takes no notice, or they belong to one server alone (dates, lengths, audit
+# ids, HTTP/2).
 HEADERS = (
     "allow", "cache-control", "content-encoding", "content-type", "location", "retry-after", "vary", "warning",
     "www-authenticate", "x-content-type-options",
@@ -22,7 +23,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # Where messages count: revisions and table cells that tell an age.
 REVISIONS = re.compile(r"((?:resource version|record|precondition|current): \(?|ResourceVersion in \w+ \()(\d+)")
 AGE = re.compile(r"(\d+[smhd])+")
-# What Karmada's webhook, and here Ballast itself, adds to a binding and a policy; a bare custom resource has none.
+# What Karmada's webhook, and here Ballast itself, adds to a binding and a policy; a bare custom
+# resource has none.
 PERMANENT_ID = re.compile(r"(f:)?\w+\.karmada\.io/permanent-id")
 # What a server makes of a generateName.
 GENERATED = re.compile(r"(?<!\w)(\w*-|g|A_|a{57,58})[bcdfghjklmnpqrstvwxz2456789]{5}\b")

@@ -2,9 +2,9 @@
 //!
 //! How to call it:
 //!
-//! 1. Keep one [`ClusterSet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as clusters
-//!    change. Either says what it changed ([`Difference`]). Clones are free. A [`Reach`] tells whom
-//!    that can matter to.
+//! 1. Keep one [`ClusterSet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as
+//!    clusters change. Either says what it changed ([`Difference`]). Clones are free. A [`Reach`]
+//!    tells which bindings that can affect.
 //! 2. Keep [`Workloads`] if groups of workloads matter, else pass an empty one.
 //! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide them in order of
 //!    priority: [`decide_all`], or a [`Pass`] and `pass.decide(&request)` one after another.

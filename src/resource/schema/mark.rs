@@ -5,7 +5,7 @@
 //!
 //! ```ignore
 //! #[schema(value_type = AtomicList<String>)]           values: Vec<String>
-//! #[schema(value_type = MapList<Condition>)]           conditions: Vec<Condition>     // Condition: Keyed
+//! #[schema(value_type = MapList<Condition>)]           conditions: Vec<Condition> // Keyed
 //! #[schema(value_type = Option<Atomic<LabelSelector>>)] label_selector: Option<LabelSelector>
 //! #[schema(value_type = BTreeMap<String, Quantity>)]   capacity: BTreeMap<String, String>
 //! #[schema(value_type = Option<Opaque>)]               status: Option<Map<String, Value>>

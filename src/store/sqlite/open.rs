@@ -3,17 +3,22 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
 use super::errors::{classify, corrupt};
 use super::tables;
 use crate::store::{Error, Table};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+/// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
+/// SQLite and most of sqlx a second time, for the compiler.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let log = include_str!("../../../migrations/sqlite/0001_log.sql").into_sql_str();
+    Migrator::with_migrations(vec![Migration::new(1, "log".into(), MigrationType::Simple, log, false)])
+});
 
 /// `PRAGMA application_id` of our files; the first migration sets it.
 pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
@@ -174,6 +179,28 @@ pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A database remembers the checksum of each migration, and a server refuses a database with
+    /// another one. A change of the format is a new file and a new line here.
+    #[test]
+    fn every_migration_is_listed_and_none_that_was_released_has_changed() {
+        let released = ["0001_log.sql bea0527a7702f537"];
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let listed: Vec<String> = MIGRATIONS
+            .iter()
+            .map(|migration| {
+                let Migration { version, description, checksum, .. } = migration;
+                format!("{version:04}_{description}.sql {}", hex(&checksum[..8]))
+            })
+            .collect();
+        assert_eq!(listed, released);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite");
+        let mut files: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        let listed: Vec<&str> = listed.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(listed, files);
+    }
 
     #[test]
     fn a_lock_ends_when_it_is_dropped_whoever_has_a_copy_of_its_handle() {

@@ -7,6 +7,7 @@ pub mod pki;
 pub mod raw;
 pub mod registry;
 pub mod server;
+pub mod size;
 pub mod still;
 
 use std::time::Duration;

@@ -13,8 +13,8 @@ use ballast::store::{self, Store};
 use ballast::watch::{Atomicity, Limits};
 
 use super::fixtures::*;
+use crate::support::size::sized;
 
-const ROUNDS: u64 = 50;
 const CALLERS: usize = 8;
 /// Tells the test binary that it is the victim, and which database it shall write to.
 const VICTIM: &str = "BALLAST_TEST_KILL_URL";
@@ -26,7 +26,7 @@ type Acknowledged = HashMap<Key, (Revision, i64)>;
 async fn every_acknowledged_write_survives_kill_9() {
     let home = tempfile::tempdir().unwrap();
     let mut acknowledged = Acknowledged::new();
-    for round in 0..ROUNDS {
+    for round in 0..sized(12, 50) {
         run_and_kill(&url(&home), 1 + SystemClock.random() % 300, &mut acknowledged);
         let store = store::open(&url(&home), &[]).await.unwrap();
         check(&store, &acknowledged, round).await;

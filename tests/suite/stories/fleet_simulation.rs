@@ -23,8 +23,6 @@ use super::simulation::STEPS;
 use super::simulation::{Dice, Mishap};
 use super::world::{World, condition};
 
-#[cfg(test)]
-const SEEDS: u64 = 12;
 const CLUSTERS: [&str; 4] = ["a", "b", "c", "d"];
 const NAMES: [&str; 4] = ["all", "few", "fixed", "one"];
 const WORKERS: [&str; 5] = ["rebalancer", "placement", "rollout", "fleet-scheduler", "member-cluster"];
@@ -56,7 +54,7 @@ struct Life {
 
 #[tokio::test]
 async fn whatever_happens_to_a_fleet_its_placements_settle_within_their_bounds() {
-    for seed in 0..SEEDS {
+    for seed in 0..crate::support::size::sized(6, 12) {
         live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}"));
     }
 }

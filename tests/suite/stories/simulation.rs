@@ -15,8 +15,6 @@ use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute
 use super::world::{CLUSTER, World, condition};
 
 #[cfg(test)]
-const SEEDS: u64 = 40;
-#[cfg(test)]
 const SEEDS_OF_OLD: [u64; 1] = [118];
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
@@ -105,7 +103,7 @@ async fn whatever_happens_everything_settles_and_no_trigger_is_lost_or_served_tw
     for seed in SEEDS_OF_OLD {
         live(seed, STEPS, Faults::OfOld).await.unwrap_or_else(|fault| panic!("{fault}"));
     }
-    for seed in 0..SEEDS {
+    for seed in 0..crate::support::size::sized(16, 40) {
         live(seed, STEPS, Faults::All).await.unwrap_or_else(|fault| panic!("{fault}"));
     }
 }

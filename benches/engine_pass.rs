@@ -1,16 +1,17 @@
-//! What a scheduling pass costs: microseconds and allocations for each binding, one thread.
+//! Measures a Karmada scheduling pass: microseconds and allocations for each binding, on one
+//! thread.
 //!
-//! `cargo bench --bench engine_pass` (or `-- 1000` for one size of fleet). Reads the clusters and
-//! 200 mixed bindings of benches/data/schedule-*.json.gz, on which Karmada's own algorithm was
-//! timed on the same machine.
+//! `cargo bench --bench engine_pass` measures all numbers of clusters, `-- 1000` only one of them.
+//! The clusters and 200 mixed bindings come from benches/data/schedule-*.json.gz. Karmada's own
+//! algorithm was timed on the same data and the same machine.
 //!
-//! cold: each binding alone against a fleet that is lowered, nothing shared. batch: all in one
-//! pass. Each binding is timed in several rounds, of which the median counts; of a long batch, the
-//! median of its stretches of 200 bindings.
+//! `cold` decides each binding alone against clusters that are already lowered, and shares nothing.
+//! `batch` decides all bindings in one pass. Each binding is timed in several rounds, and the
+//! median counts. For a long batch it is the median of its stretches of 200 bindings.
 //!
-//! `-- flat` measures batches of 1,000, 10,000 and 100,000 in turns, several times over, and says
-//! how far apart they are: in turns and by the time of the thread, because a machine that grows
-//! slower or faster meanwhile would look like a cost that grows with the batch.
+//! `-- flat` measures batches of 1,000, 10,000 and 100,000 and prints how far their costs are
+//! apart. The batches take turns, and the time is the thread's CPU time. Otherwise a machine that
+//! becomes slower meanwhile would look like a cost that grows with the batch.
 
 #![expect(clippy::print_stdout, reason = "its output is a table")]
 
@@ -26,7 +27,7 @@ use ballast::engine::karmada::{ClusterSet, Decision, Pass, Profile, Request, Wor
 use ballast::scheduler::lower::karmada as lower;
 use serde::Deserialize;
 
-/// Clusters, and Karmada's mean for each binding in microseconds.
+/// The number of clusters, and Karmada's mean for a binding in microseconds.
 const SIZES: [(usize, f64); 3] = [(100, 720.0), (1000, 9070.0), (5000, 63600.0)];
 
 #[derive(Deserialize)]
@@ -121,8 +122,8 @@ fn measure(size: usize, karmada_us: f64) {
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
 }
 
-/// Time that this thread has run; that has passed, where the kernel does not tell. Told in ticks of
-/// milliseconds: for long stretches only.
+/// The CPU time of this thread, or elapsed time where the kernel does not report it. It has a
+/// resolution of milliseconds, so it is good for long stretches only.
 fn cpu_time() -> Duration {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -131,7 +132,7 @@ fn cpu_time() -> Duration {
 }
 
 const BATCHES: [usize; 3] = [1_000, 10_000, 100_000];
-/// Of each size of batch.
+/// How often each size of batch is measured.
 const TURNS: usize = 5;
 
 fn measure_flatness(size: usize) {
@@ -147,7 +148,7 @@ fn measure_flatness(size: usize) {
         }
         (cpu_time() - start).as_nanos() as f64 / 1000.0 / count as f64
     };
-    // Small batches are repeated, so that each measurement is of as many bindings.
+    // Small batches are repeated, so that each measurement covers the same number of bindings.
     let most = BATCHES[BATCHES.len() - 1];
     let measured = |count: usize| (0..most / count).map(|_| batch(count)).sum::<f64>() / (most / count) as f64;
     let mut best = [f64::INFINITY; BATCHES.len()];
@@ -163,7 +164,7 @@ fn measure_flatness(size: usize) {
     println!("{size} clusters: {:.0} % between the cheapest and the dearest", (most / least - 1.0) * 100.0);
 }
 
-/// Of each binding.
+/// How often each binding is measured.
 const ROUNDS: usize = 15;
 
 fn medians(times: Vec<Vec<Duration>>) -> Vec<Duration> {

@@ -1,7 +1,8 @@
-//! Requests over real TLS against a real SQLite file, client and server in one process: creates on
-//! one HTTP/2 connection with 32 requests under way, then reads. `cargo bench --bench https`.
+//! Measures requests over TLS with a SQLite file: `cargo bench --bench https`.
 //!
-//! Prints requests per second and the 50th, 99th and last percentile of their latency.
+//! Client and server are one process. The client creates objects and then reads them, with 32
+//! requests at a time on one HTTP/2 connection. The output is requests per second, and the 50th,
+//! 99th and 100th percentile of the latency.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

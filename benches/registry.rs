@@ -1,6 +1,7 @@
-//! What the verbs cost beside the store: creates, updates in batches, patches and lists of
-//! ResourceBindings of about 1.5 KB over the memory store, without HTTP. Run by hand: `cargo bench
-//! --bench registry`.
+//! Measures the verbs of the registry without HTTP: `cargo bench --bench registry`.
+//!
+//! It creates, updates in batches, patches and lists ResourceBindings of about 1.5 KB. The store is
+//! in memory, so the figures are the registry's share of a request.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;

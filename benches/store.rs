@@ -1,8 +1,8 @@
-//! The write path against SQLite alone: `cargo bench --bench store [-- PLACE]`.
+//! Compares the write path with SQLite alone: `cargo bench --bench store [-- FOLDER]`.
 //!
-//! Rows are bindings of about 1.5 KB. "plain" is what sqlx needs for the same rows in the same
-//! batches in a table with nothing but a key; the ratio of the two is the price of the log, the
-//! checks and the cache.
+//! Rows are bindings of about 1.5 KB. "plain" is the time that sqlx needs to write the same rows in
+//! the same batches to a table that has only a key. The ratio of the two is the price of the log,
+//! the checks and the cache.
 
 #![allow(clippy::print_stdout)]
 
@@ -43,10 +43,10 @@ async fn main() {
     many(&writer, calls, "writer, create, 500 a call").await;
     println!("resident: {} MB with {OBJECTS} objects", resident_mb());
 
-    // Spread over the keys, as people's changes are,
+    // Spread over the keys, like the changes of users,
     let calls = self::calls((0..UPDATES).map(|number| update(&cache, number * 7919 % OBJECTS, 1)));
     many(&writer, calls, "writer, update here and there, 500 a call").await;
-    // and in the order of the keys, as a pass over the fleet is.
+    // and in the order of the keys, like a pass over all bindings.
     let calls = self::calls((0..UPDATES).map(|number| update(&cache, number, 2)));
     many(&writer, calls, "writer, update in order, 500 a call").await;
 
@@ -91,12 +91,12 @@ async fn main() {
 
     drop((cache, writer));
     task.await.unwrap().unwrap();
-    // In a process of its own, so that its memory is its own.
+    // A separate process, so that only its own memory is measured.
     let itself = std::env::current_exe().unwrap();
     assert!(std::process::Command::new(itself).env(START_UP, &path).status().unwrap().success());
 }
 
-/// Tells the benchmark to open a database and nothing else.
+/// Set in the child process, which opens the database and does nothing else.
 const START_UP: &str = "BALLAST_BENCH_START_UP";
 
 async fn start_up(path: &Path) {
@@ -160,7 +160,7 @@ fn update(cache: &Cache, number: usize, round: usize) -> Write {
     Write { key, expect: Expect::At(at), draft }
 }
 
-/// A binding with what its neighbours in the field have: labels, placement, result, conditions.
+/// A binding as real systems have it, with labels, placement, result and conditions.
 fn document(key: &Key, round: usize) -> Document {
     let clusters: Vec<Value> = (0..4).map(|n| json!({"name": format!("member-{n}"), "replicas": n + round})).collect();
     let Value::Object(object) = json!({
@@ -187,7 +187,7 @@ fn document(key: &Key, round: usize) -> Document {
     Document::new(object)
 }
 
-/// What SQLite alone needs, through sqlx, with statements of up to 250 rows.
+/// The time of SQLite alone, through sqlx, with statements of up to 250 rows.
 async fn plain(path: &PathBuf, batch: usize) -> Cost {
     let rows = if batch == 1 { 2000 } else { UPDATES };
     let mut connection = SqliteConnectOptions::new()
@@ -264,7 +264,7 @@ impl Cost {
     }
 }
 
-/// Of the whole process, all threads.
+/// The CPU time of all threads of this process.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

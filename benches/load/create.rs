@@ -1,5 +1,6 @@
-//! Creates over HTTPS, 32 at a time on one HTTP/2 connection, every one durable before it is
-//! answered. Run with `cargo bench --bench load -- create`.
+//! Creates objects over HTTPS: `cargo bench --bench load -- create`.
+//!
+//! 32 requests at a time share one HTTP/2 connection. Each object is durable before its answer.
 
 use std::sync::Arc;
 

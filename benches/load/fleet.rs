@@ -1,9 +1,8 @@
-//! 500 ClusterResourcePlacements over 100 member clusters, from the first POST to the last of
-//! 50,000 bindings Bound, beside what SQLite alone needs for the same rows in the same batches. Run
-//! with `cargo bench --bench load -- fleet`.
+//! Schedules 500 ClusterResourcePlacements over 100 clusters: `cargo bench --bench load -- fleet`.
 //!
-//! A placement says that its rollout has started when all of its bindings are Bound: that is what
-//! is waited for.
+//! The time runs from the first POST until the last of 50,000 bindings is Bound. Beside it stands
+//! the time that SQLite alone needs for the same rows in the same batches. A placement reports that
+//! its rollout has started once all its bindings are Bound, and the bench waits for that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
-//! LIST of 10,000 bindings over HTTPS, beside a plain copy of the same bytes into a TLS stream of
-//! the same kind, by the CPU that each costs its server. The copy is a thread that knows neither
-//! HTTP nor objects: it writes the bytes that it has. Run with `cargo bench --bench load -- list`.
+//! Lists 10,000 bindings over HTTPS: `cargo bench --bench load -- list`.
+//!
+//! It compares the server's CPU time with that of a thread that writes the same bytes to a TLS
+//! stream of the same kind, and knows neither HTTP nor objects.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use super::process::{ServerProcess, cpu_of};
 use super::setup::{BINDINGS, body_of, make_idle_bindings};
 
 const OBJECTS: usize = 10_000;
-/// The kernel tells CPU time in ticks of 10 ms: enough lists that a tick does not matter.
+/// The kernel reports CPU time in ticks of 10 ms. With this many lists, a tick does not matter.
 const LISTS: u32 = 60;
 const ROUNDS: usize = 3;
 

@@ -1,6 +1,7 @@
-//! The figures that need a whole server: `cargo bench --bench load -- create | list | get | patch |
-//! watchers | rebalance | fleet | memory`. Without a name all of them run. Numbers go to standard
-//! output; nothing is asserted about time.
+//! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
+//! rebalance | fleet | memory`.
+//!
+//! Without a name, all of them run. The figures go to standard output, and no time is asserted.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +19,7 @@ mod watchers;
 
 #[tokio::main]
 async fn main() {
-    // Cargo adds `--bench`.
+    // Cargo adds the argument `--bench`.
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
     if wanted("create") {

@@ -1,5 +1,5 @@
-//! Resident set of the server with 100,000 scheduled bindings of about 1.5 KB.
-//! Run with `cargo bench --bench load -- memory`.
+//! Measures the resident memory of a server with 100,000 scheduled bindings of about 1.5 KB:
+//! `cargo bench --bench load -- memory`.
 
 use std::sync::Arc;
 

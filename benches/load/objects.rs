@@ -1,6 +1,8 @@
-//! GET and PATCH of single objects, 32 at a time on one HTTP/2 connection; every patch is durable
-//! before it is answered. Client and server share the machine, so beside the rate stands what a
-//! request costs the server alone. Run with `cargo bench --bench load -- get` or `patch`.
+//! Reads and patches single objects: `cargo bench --bench load -- get` or `-- patch`.
+//!
+//! 32 requests at a time share one HTTP/2 connection. Each patch is durable before its answer.
+//! Client and server share the machine, so the output has the server's CPU time for a request
+//! beside the rate.
 
 use std::sync::Arc;
 

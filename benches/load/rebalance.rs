@@ -1,6 +1,7 @@
-//! One WorkloadRebalancer that names 10,000 scheduled bindings: from POST to the last binding
-//! rescheduled and durable, beside what SQLite alone needs for the same rows in the same batches.
-//! Run with `cargo bench --bench load -- rebalance`.
+//! Serves a WorkloadRebalancer with 10,000 workloads: `cargo bench --bench load -- rebalance`.
+//!
+//! The time runs from the POST until the last binding is rescheduled and durable. Beside it stands
+//! the time that SQLite alone needs for the same rows in the same batches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub struct LogRow {
     pub object: String,
 }
 
-/// What the server wrote since a revision, batch by batch: the rows of a transaction share their
+/// The batches that the server wrote since a revision. The rows of a transaction have the same
 /// time.
 pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
@@ -86,8 +87,8 @@ pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     batches
 }
 
-/// The same rows in the same transactions, through sqlx alone: one connection, multi-row inserts,
-/// the same durability, a table with the same columns and the same index.
+/// Writes the same rows in the same transactions through sqlx alone: one connection, inserts of
+/// many rows, the same durability, and a table with the same columns and the same index.
 pub async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
     const ROWS_PER_INSERT: usize = 256;
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the load benches share: a storm of requests, and a fleet with bindings to place.
+//! Shared by the load benches: many requests at a time, and clusters with bindings to place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ pub const ALL_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
 
-/// Runs `request` for 0..count with this many at the same time, and returns how long each took,
-/// sorted.
+/// Runs `request` for 0..count with this many at a time. Returns the time of each, sorted.
 pub async fn storm<F, Fut>(count: usize, concurrent: usize, request: F) -> (Duration, Vec<Duration>)
 where
     F: Fn(usize) -> Fut + Send + Sync + 'static,
@@ -92,8 +91,8 @@ pub fn binding(i: usize) -> Value {
     })
 }
 
-/// `count` bindings that no scheduler looks at, of about 1.5 KB each as they are stored, with their
-/// record of managers.
+/// Creates `count` bindings that no scheduler handles. Each has about 1.5 KB as it is stored, with
+/// its managed fields.
 pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
     let sender = client.clone();
     storm(count, 64, move |i| {
@@ -108,14 +107,14 @@ pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
     .await;
 }
 
-/// The whole body of an answer, which is not looked into.
+/// Reads the whole body of an answer without decoding it.
 pub async fn body_of(client: &Client, method: Method, path: &str, kind: Option<&str>, body: Bytes) -> Bytes {
     let (status, body) = client.send(method, path, kind, body).await.expect("an answer");
     assert!(status.is_success(), "{path}: {status}");
     body.collect().await.expect("the answer ends").to_bytes()
 }
 
-/// Creates bindings `from..to`, and waits until all of them are scheduled.
+/// Creates the bindings `from..to` and waits until all of them are scheduled.
 pub async fn make_bindings(client: &Arc<Client>, count: usize) {
     let sender = client.clone();
     storm(count, 64, move |i| {
@@ -128,7 +127,7 @@ pub async fn make_bindings(client: &Arc<Client>, count: usize) {
     await_scheduled(client, count, 0, |binding| binding.status.last_scheduled_time.is_some()).await;
 }
 
-/// As much of an event as says how far a binding is: a client that decoded everything would measure
+/// The part of an event that says how far a binding is. A client that decoded more would measure
 /// itself.
 #[derive(Deserialize)]
 struct Seen {
@@ -163,8 +162,8 @@ pub struct Status {
     pub last_scheduled_time: Option<String>,
 }
 
-/// Waits until `count` different bindings are as wanted, in what came after a revision; 0 is
-/// everything.
+/// Waits until `count` different bindings are as wanted. It looks at the changes after a revision,
+/// or at all bindings if the revision is 0.
 pub async fn await_scheduled(client: &Client, count: usize, since: i64, wanted: impl Fn(&Binding) -> bool) {
     let mut done = BTreeSet::new();
     let path = match since {

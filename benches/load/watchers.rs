@@ -1,6 +1,7 @@
-//! 1,000 watchers of 1,000 updates: each sees every one, in order. What a delivered event costs is
-//! the CPU of the whole server process, the updates' own share included, by the number of events
-//! delivered. Run with `cargo bench --bench load -- watchers`.
+//! Delivers 1,000 updates to 1,000 watchers: `cargo bench --bench load -- watchers`.
+//!
+//! Each watcher must see every update, in order. The cost of an event is the CPU time of the server
+//! process, that of the updates included, divided by the number of delivered events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +17,11 @@ use super::setup::{ALL_BINDINGS, BINDINGS, body_of, make_idle_bindings};
 const WATCHERS: usize = 1_000;
 const UPDATES: usize = 1_000;
 const OBJECTS: usize = 100;
-/// The updates come one after the other as fast as they are answered, or with this pause between
-/// them, so that no two can be sent together.
+/// The pause between two updates. Without a pause, the next update is sent as soon as the last one
+/// is answered. With a pause, no two events can be sent together.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
-/// Watchers share connections as the agents behind one front proxy do, or have one each.
+/// The number of connections. Watchers share them, as agents behind a front proxy do, or have one
+/// each.
 const CONNECTIONS: [usize; 2] = [10, WATCHERS];
 
 pub async fn run() {
@@ -45,7 +47,8 @@ async fn measure(connections: usize, pause: Duration) {
     for i in 0..WATCHERS {
         watchers.spawn(watch(Arc::clone(&clients[i % connections]), since.clone()));
     }
-    // The first update is for all to be there: a watcher that comes later is sent it from memory.
+    // All watchers have begun once they have seen the first update. A watcher that comes later gets
+    // it from memory.
     let cpu_before = server.cpu();
     let begun = Instant::now();
     for turn in 0..UPDATES {
@@ -69,7 +72,7 @@ async fn measure(connections: usize, pause: Duration) {
     );
 }
 
-/// Watches until it has seen all updates, and returns how many bytes they were.
+/// Watches until it has seen all updates. Returns their size in bytes.
 async fn watch(client: Arc<Client>, since: String) -> usize {
     let (mut next, mut bytes) = (0, 0);
     let path = format!("{ALL_BINDINGS}?resourceVersion={since}");

@@ -1,4 +1,4 @@
-//! fieldsV1, and the algebra of server-side apply on configurations of a real kind.
+//! Fuzzes fieldsV1 and server-side apply with configurations of a real kind.
 
 use std::sync::LazyLock;
 
@@ -47,7 +47,7 @@ fn wire(tape: &mut Tape<'_>, depth: usize) -> Map<String, Value> {
     wire
 }
 
-/// What can be read is written so that it can be read again.
+/// A fieldsV1 that can be read is written in a form that can be read again.
 fn fields(wire: &Map<String, Value>) {
     if let Ok(set) = FieldSet::from_fields_v1(wire) {
         let again = FieldSet::from_fields_v1(&set.to_fields_v1()).expect("what was written can be read");
@@ -74,7 +74,7 @@ fn value(tape: &mut Tape<'_>, depth: usize) -> Value {
     }
 }
 
-/// The live object may be anything; what is laid over it was checked.
+/// The live object may be anything. The applied configuration was checked before.
 fn laid_over(live: Map<String, Value>, config: Map<String, Value>) {
     let schema = schema();
     assert!(schema.compare(&live, &live).is_empty());

@@ -1,5 +1,5 @@
-//! Bodies and patches: JSON, YAML, the binary form, merge patch and JSON patch, read strictly, and
-//! applied to an object that is then pruned, defaulted and judged.
+//! Fuzzes request bodies (JSON, YAML, protobuf) and patches (merge patch, JSON patch). They are
+//! read strictly and applied to an object, which is then pruned, defaulted and validated.
 
 use ballast::k8s::protobuf::{Field, Message};
 use ballast::k8s::{Body, Patch};
@@ -57,7 +57,7 @@ const YAML: [&str; 22] = [
     "#",
 ];
 
-/// As the questions of kubectl about its user are shaped.
+/// The form of an access review that kubectl sends about its user.
 const QUESTION: Message = Message(&[(2, "spec", Field::Message(&Message(&[(1, "verb", Field::Text)])))]);
 
 pub fn run(input: &[u8]) {
@@ -95,7 +95,7 @@ fn object() -> Value {
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}})
 }
 
-/// Whatever it is, pruning and defaulting it once is enough.
+/// Pruning and defaulting an object a second time changes nothing.
 fn judged(mut object: Map<String, Value>) {
     let schema = schema();
     schema.prune(&mut object);

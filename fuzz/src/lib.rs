@@ -1,11 +1,10 @@
-//! What fuzzing runs: one function per target, from bytes to a panic or nothing.
+//! The fuzz targets: one function for each, which takes bytes and panics if a promise is broken.
 //!
-//! The library knows no fuzzer. libFuzzer calls it through `fuzz_targets/`, and
-//! `tests/suite/fuzz.rs` includes this file to run every entry on kept inputs and on some made up
-//! at random, with the toolchain that builds everything else.
+//! The library does not depend on a fuzzer. libFuzzer calls it through `fuzz_targets/`.
+//! `tests/suite/fuzz.rs` includes this file and runs every target with the stable toolchain.
 //!
-//! To add a target: a module with `run`, a line in [`ENTRIES`], a file in `fuzz_targets/`, a
-//! `[[bin]]`, a folder in `tests/corpus/`.
+//! A new target needs a module with `run`, a line in [`ENTRIES`], a file in `fuzz_targets/`, a
+//! `[[bin]]` and a folder in `tests/corpus/`.
 
 pub mod apply;
 pub mod bodies;
@@ -14,10 +13,10 @@ pub mod requests;
 pub mod selectors;
 pub mod tape;
 
-/// Panics if the program under test does anything it promises not to do.
+/// A target. It panics if the code under test breaks a promise.
 pub type Entry = fn(&[u8]);
 
-/// By the name of the target, which is that of its corpus.
+/// All targets by name. The corpus of a target has the same name.
 pub const ENTRIES: &[(&str, Entry)] = &[
     ("apply", apply::run),
     ("bodies", bodies::run),

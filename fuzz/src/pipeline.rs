@@ -1,8 +1,8 @@
-//! Arbitrary clusters and bindings through the whole pipeline: read, lowered, decided, explained,
-//! reported.
+//! Fuzzes the whole scheduling pipeline with arbitrary clusters and bindings: they are read,
+//! lowered, decided, explained and reported.
 //!
-//! Most inputs are a tape of choices among the words that placements are made of, since bytes at
-//! random are hardly ever JSON; one in eight is taken as the text that `ballast simulate` reads.
+//! Random bytes are hardly ever JSON. So most inputs are read as a tape of choices among the words
+//! that placements consist of. One input in eight is read as the text for `ballast simulate`.
 
 use ballast::cli::simulate::{Case, Options, Output, answer, read, simulate};
 use ballast::engine::karmada::{ClusterSet, Decision, Pass, Request, Rules, Workloads, check, decide, explain};
@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Whatever it is, there is an answer.
+/// There is an answer to every input.
 fn as_text(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     for output in [Output::Json, Output::Table] {
@@ -30,8 +30,8 @@ fn as_text(text: &[u8]) {
     }
 }
 
-/// Decided without a panic and without a fault, alike in any order, alone and in company, explained
-/// or not.
+/// The decision has no fault. It is the same in any order of the input, alone and among other
+/// bindings, with and without a trace.
 fn decided(case: &Case, options: &Options) {
     let Ok((fleet, workloads, binding)) = read(case) else {
         assert!(answer(case, options).is_err(), "an answer to what cannot be read");
@@ -55,7 +55,7 @@ fn decided(case: &Case, options: &Options) {
     assert_eq!(decision, company, "after another of the same placement");
 }
 
-/// The decision after one for a larger sibling of another name.
+/// The decision that follows one for a larger binding with another name.
 fn in_company(
     fleet: &ClusterSet,
     workloads: &Workloads,
@@ -64,7 +64,7 @@ fn in_company(
 ) -> Decision {
     let mut sibling = request.clone();
     sibling.replicas = sibling.replicas.saturating_add(3);
-    // In no group: what it is given must not count for the other.
+    // It is in no workload group, so its replicas must not count for the other.
     sibling.groups = Default::default();
     let mut pass = Pass::new(fleet, workloads, profile);
     pass.decide(&sibling);
@@ -291,7 +291,7 @@ const ZONES: [&str; 3] = ["north-a", "north-b", ""];
 const TIMES: [&str; 4] =
     ["2024-01-01T00:00:00Z", "2024-01-01T00:00:01Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"];
 
-/// Mostly small; now and then at the edge of what fits.
+/// A number that is mostly small, and now and then at the limit of its type.
 fn number(tape: &mut Tape<'_>) -> Value {
     if tape.one_in(16) {
         return json!(tape.pick(&[-1, i64::from(i32::MAX), i64::from(i32::MIN), i64::from(i32::MAX) + 1, i64::MAX]));

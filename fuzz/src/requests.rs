@@ -1,6 +1,6 @@
-//! Everything of a request but its body: path, query, options of every verb, continue tokens, and
-//! the headers that choose the form of the answer. Each is understood or refused with a status of
-//! the 400s.
+//! Fuzzes all of a request except its body: path, query, options of every verb, continue tokens,
+//! and the headers that choose the form of the answer. Each is understood or refused with a 4xx
+//! status.
 
 use ballast::k8s::{ContinueToken, DeleteOptions, GetOptions, ListOptions, Query, Status, WriteOptions};
 use ballast::server::codec::{self, Answer};
@@ -93,8 +93,7 @@ pub fn run(input: &[u8]) {
     as_it_came(input);
 }
 
-/// The whole input as each of the texts that a client chooses freely, with nothing of ours in
-/// between.
+/// Takes the whole input as each of the texts that a client can choose freely.
 fn as_it_came(input: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(input) {
         let names = [ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE];
@@ -149,7 +148,7 @@ fn continued(text: &str, namespaced: bool) {
     }
 }
 
-/// A token around this key, as a client could forge it.
+/// A continue token for this key, as a client could forge it.
 fn base64_of(key: &str) -> String {
     use base64::Engine;
     let json = serde_json::json!({"v": "meta.k8s.io/v1", "rv": 7, "start": format!("/{key}\0")}).to_string();

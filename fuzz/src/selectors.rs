@@ -1,5 +1,5 @@
-//! Label and field selectors: what can be parsed matches something or not, and means the same when
-//! parsed again.
+//! Fuzzes label and field selectors. A selector that can be parsed can be matched, and it means the
+//! same after it is printed and parsed again.
 
 use ballast::k8s::{FieldQuery, GroupResource, Key, label_query};
 

@@ -1,7 +1,7 @@
-//! Choices read off the input, so that a fuzzer that changes a byte changes one choice.
+//! Reads choices from the input, so that a fuzzer that changes a byte changes one choice.
 //!
-//! An input that is used up goes on with zeros: every input is long enough, and short ones are
-//! simple.
+//! After the end of the input all choices are zero. So every input is long enough, and short inputs
+//! make simple objects.
 
 pub struct Tape<'a> {
     rest: &'a [u8],
@@ -18,7 +18,7 @@ impl<'a> Tape<'a> {
         *first
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -28,7 +28,7 @@ impl<'a> Tape<'a> {
         usize::from(self.byte()) % bound
     }
 
-    /// True for one byte in `many`. Never true at the end of the input.
+    /// True for one byte in `many`. Never true after the end of the input.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == many - 1
     }
@@ -37,7 +37,7 @@ impl<'a> Tape<'a> {
         from[self.below(from.len())].clone()
     }
 
-    /// Up to `most` of what `make` makes.
+    /// Up to `most` values of `make`.
     pub fn some<T>(&mut self, most: usize, mut make: impl FnMut(&mut Tape<'a>) -> T) -> Vec<T> {
         (0..self.below(most + 1)).map(|_| make(self)).collect()
     }

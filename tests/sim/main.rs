@@ -1,6 +1,8 @@
-//! `cargo sim -- --seed N --steps M [--seeds K]`: the seeded simulation of the tests, with other
-//! seeds and longer lives. Exit status 1, and each life in which something is wrong on standard
-//! error.
+//! `cargo sim -- --seed N --steps M [--seeds K]` runs the seeded simulations of the tests with
+//! other seeds and more steps.
+//!
+//! It simulates a Karmada and a Fleet system for each seed. If a rule is broken, it prints the
+//! steps that led there to standard error and exits with status 1.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -25,11 +27,11 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// How many seeds, counted up from the first
+    /// The number of seeds, counted up from the first
     #[arg(long, default_value_t = 1)]
     seeds: u64,
 
-    /// What happens in each life before the faults end
+    /// The number of steps in each simulation before the faults end
     #[arg(long, default_value_t = simulation::STEPS)]
     steps: usize,
 }

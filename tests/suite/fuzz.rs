@@ -1,8 +1,9 @@
-//! The entries of `fuzz/` on the toolchain that builds everything else: every input that is kept in
-//! `tests/corpus`, kept inputs changed a little, and some made up at random. `FUZZ_SECONDS=60 cargo
-//! test --test suite fuzz` goes on for so long, and with `FUZZ_SEED=7` beside it on other inputs.
-//! libFuzzer, where it is installed, searches further (see `fuzz/Cargo.toml`). What either finds is
-//! kept in the corpus.
+//! Runs the fuzz targets of `fuzz/` with the stable toolchain: on every input of `tests/corpus`, on
+//! small changes of these inputs, and on random bytes.
+//!
+//! `FUZZ_SECONDS=60 cargo test --test suite fuzz` changes inputs for a minute instead of a fixed
+//! number of times. `FUZZ_SEED=7` makes other changes. libFuzzer, where it is installed, searches
+//! further (`fuzz/Cargo.toml`). An input that fails here or there is added to the corpus.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,18 +19,18 @@ mod entries;
 
 use entries::{ENTRIES, Entry};
 
-/// Inputs made up for each entry, the same in every run.
+/// Random inputs for each target. They are the same in every run.
 const RANDOM_INPUTS: u32 = 600;
-/// Kept inputs changed for each entry where no time is given.
+/// Changed inputs for each target, unless FUZZ_SECONDS gives a time.
 const CHANGED_INPUTS: u32 = 600;
-/// How they are changed where no seed is given: the same in every run, so that a red run is the
-/// fault of the change.
+/// The seed of the changes, unless FUZZ_SEED gives another. It is fixed, so that a red run is the
+/// fault of the commit.
 const SEED: u64 = 1;
-/// Enough for a fleet and a binding with all their parts.
+/// Long enough for a set of clusters and a binding with all their parts.
 const INPUT_BYTES_MAX: usize = 600;
-/// How often one input is changed at most.
+/// The most changes that are made to one input.
 const CHANGES_MAX: usize = 6;
-/// What texts are damaged with, beside bytes at random.
+/// Bytes that often break a parser. They are inserted beside random bytes.
 const DAMAGE: [&[u8]; 16] = [
     b"\0",
     b"\xff",
@@ -113,13 +114,13 @@ fn kept_inputs_changed_a_little_do_no_harm() {
     }
 }
 
-/// What the environment says, if it says anything.
+/// The number in an environment variable, if it is set.
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text}: {error}")))
 }
 
-/// Numbers that look random, the same for the same seed (splitmix64).
+/// A generator of pseudo-random numbers (splitmix64). The same seed gives the same numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -130,7 +131,7 @@ impl Chance {
         ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 
-    /// One of the kept inputs with a few changes.
+    /// One of the inputs of the corpus with a few changes.
     fn changed(&mut self, kept: &[Vec<u8>]) -> Vec<u8> {
         let mut input = kept[self.below(kept.len())].clone();
         for _ in 0..=self.below(CHANGES_MAX) {
@@ -145,7 +146,7 @@ impl Chance {
                     input.splice(at..at, again);
                 }
                 4 => {
-                    // The head of one input, the tail of another.
+                    // The head of this input and the tail of another one.
                     let tail = &kept[self.below(kept.len())];
                     input.truncate(at);
                     input.extend_from_slice(&tail[tail.len().min(at)..]);

@@ -1,4 +1,4 @@
-//! All integration tests in one binary: one link, one start.
+//! All integration tests, in one binary because one binary links faster than forty.
 
 mod aggregated;
 mod api_fields;

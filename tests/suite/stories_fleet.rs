@@ -1,5 +1,6 @@
-//! A Fleet placement from its creation to its end: memory store, registry, the family's workers, a
-//! clock that only the test moves. What runs on the clusters is played by `agents`.
+//! Fleet placements from creation to deletion, through the registry and the workers of the Fleet
+//! family. The store is in memory, only the test moves the clock, and `agents` plays the member
+//! clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.plac
 const REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 const CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
-/// A world that has not settled after so many turns never will.
+/// A world that has not settled after this many turns never will.
 const TURNS_MAX: usize = 2_000;
 
 struct World {
@@ -44,7 +45,7 @@ impl World {
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
         let mut work: Vec<Box<dyn Work>> = controllers::fleet(&registry, &clock);
-        // The rebalancer is Karmada's, and serves both families.
+        // WorkloadRebalancer is a kind of Karmada. Its controller serves both families.
         let recorder = Recorder::new(Arc::clone(&clock));
         work.extend(controllers::karmada(&registry, &clock, &recorder, FailoverOptions::default()));
         work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
@@ -52,7 +53,7 @@ impl World {
         World { clock: manual, client, runners, store, _writer: task }
     }
 
-    /// POSTs a RescheduleTask.
+    /// Creates a RescheduleTask.
     async fn task(&self, spec: Value) {
         let object = json!({"apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
                             "metadata": {"name": "again"}, "spec": spec});
@@ -62,7 +63,7 @@ impl World {
         action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 
-    /// Runs the workers and the agents on the clusters until nothing happens any more.
+    /// Runs the workers and the agents of the clusters until nothing changes any more.
     async fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut busy = false;
@@ -76,7 +77,7 @@ impl World {
         panic!("does not settle");
     }
 
-    /// On each cluster that has them, the resources are applied and become available.
+    /// Reports the resources as applied and available on each cluster that has them.
     async fn agents(&self) -> bool {
         let mut busy = false;
         for (key, binding) in self.all(BINDINGS) {
@@ -144,7 +145,7 @@ impl World {
         view.list(resource, None).map(read).collect()
     }
 
-    /// `a:Bound b:Bound`, sorted.
+    /// The bindings by cluster name, for example `a:Bound b:Bound`.
     fn placed(&self) -> String {
         let mut places: Vec<String> = self
             .all(BINDINGS)
@@ -192,8 +193,8 @@ fn placement(policy: Value) -> Value {
     })
 }
 
-/// Two of four clusters: gold ones rather than others, never two more in one region than in
-/// another.
+/// Picks two of four clusters. It prefers the tier gold, and no region may have two more clusters
+/// than another one.
 async fn two_of_four() -> (World, Key) {
     let mut world = World::new().await;
     for (name, region, tier) in
@@ -241,8 +242,8 @@ async fn r161_a_cycle_is_one_commit() {
     let changes = world.store.changes(Revision::ZERO, usize::MAX).await.unwrap();
     let written: Vec<GroupResource> = changes.iter().map(|change| change.key.resource).collect();
     let first = written.iter().position(|resource| *resource == BINDINGS).unwrap();
-    // The topology constraint made it two cycles; their bindings and the status that reports them
-    // are one batch.
+    // The topology constraint takes two scheduling cycles. Their bindings and the status that
+    // reports them are one batch.
     assert_eq!(written[first..first + 3], [BINDINGS, BINDINGS, POLICIES]);
     assert_eq!(condition(&world.all(POLICIES)[0].1, "Scheduled").unwrap()["status"], "True");
 }
@@ -336,7 +337,7 @@ async fn a_heartbeat_that_is_late_is_said_and_moves_nothing() {
     assert_eq!((heard(&world), world.versions()), (json!("False"), before));
 }
 
-/// The labels have changed so that two other clusters would be picked, and nothing has moved.
+/// The labels have changed, so that two other clusters would be picked. Nothing has moved yet.
 async fn left_behind() -> (World, Key) {
     let (mut world, key) = two_of_four().await;
     for (name, tier) in [("a", "gold"), ("b", "tin"), ("c", "gold"), ("d", "tin")] {
@@ -364,7 +365,7 @@ async fn a_rebalancer_that_names_a_placement_has_it_decided_afresh() {
     assert_eq!(status["observedWorkloads"][0]["result"], "Successful");
     assert!(status["finishTime"].is_string());
     assert_eq!(condition(&world.get(&key).unwrap(), "ClusterResourcePlacementScheduled").unwrap()["status"], "True");
-    // Once: what happens later is ignored again.
+    // A trigger counts once. Later changes of the labels are ignored again.
     world.edit(&Key::cluster(CLUSTERS, "a"), |cluster| cluster["metadata"]["labels"]["tier"] = json!("tin")).await;
     world.settle().await;
     assert_eq!(world.placed(), "a:Bound c:Bound");
@@ -375,8 +376,8 @@ async fn a_task_that_names_a_placement_has_it_decided_afresh_each_time() {
     let (mut world, _) = left_behind().await;
     let spec = json!({"targetRefResource": [
         {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop"}]});
-    // Two within a second, both before the first is served: neither is lost, each is a stamp of its
-    // own.
+    // Two triggers come within one second, before the first is served. Neither is lost, and each
+    // has a stamp of its own.
     world.task(spec.clone()).await;
     world.task(spec.clone()).await;
     world.settle().await;
@@ -399,7 +400,7 @@ async fn a_trigger_moves_things_by_the_rollout_strategy() {
         .await;
     world.settle().await;
     world.given(REBALANCERS, rebalancer("again", "ClusterResourcePlacement", "shop")).await;
-    // At every step two clusters have the resources, and no more than three.
+    // At every step two or three clusters have the resources.
     let mut seen = Vec::new();
     for _ in 0..TURNS_MAX {
         let mut busy = false;
@@ -432,7 +433,7 @@ async fn a_placement_that_is_not_there_is_reported_and_one_of_a_strange_kind_too
     }
 }
 
-/// Somebody made a second binding on a cluster by hand: the scheduler keeps one, and says so.
+/// Somebody created a second binding for a cluster by hand. The scheduler keeps one and reports it.
 #[tokio::test]
 async fn two_live_bindings_on_a_cluster_are_healed() {
     let (mut world, key) = two_of_four().await;
@@ -455,7 +456,7 @@ async fn a_placement_that_is_deleted_mid_cycle_leaves_nothing_behind() {
     for (name, region) in [("a", "east"), ("b", "west")] {
         world.cluster(name, region, "gold").await;
     }
-    // After each number of turns, whatever was half done then.
+    // The crash comes after each number of turns, so that it meets every half-finished step.
     for turns in 0..12 {
         let key = world.given(PLACEMENTS, placement(json!({"placementType": "PickAll"}))).await;
         for turn in 0..turns {
@@ -470,7 +471,7 @@ async fn a_placement_that_is_deleted_mid_cycle_leaves_nothing_behind() {
     }
 }
 
-/// The same story one scope down: everything that belongs to the placement lies in its namespace.
+/// The same story with a namespaced placement. All its objects are in its namespace.
 #[tokio::test]
 async fn a_namespaced_placement_is_kept_in_its_namespace() {
     const PLACEMENTS: GroupResource = GroupResource::new("resourceplacements.placement.kubernetes-fleet.io");

@@ -1,4 +1,4 @@
-//! Who is let in: client certificates, and what comes instead of an answer without a good one.
+//! Authentication by client certificates, and the answers to requests without a valid one.
 
 use ballast::cli::certs;
 use ballast::clock::{Clock, SystemClock};

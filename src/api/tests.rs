@@ -320,6 +320,99 @@ fn r151_extended_fields_pass_through_as_they_are() {
     assert_eq!(accepted::<Policy>(object)["spec"]["placement"]["replicaScheduling"], strategy);
 }
 
+fn extended(name: &str, more: Value) -> Value {
+    let mut strategy = json!({"replicaSchedulingType": "Divided", "extendReplicaDivisionPreference": name});
+    strategy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"replicaScheduling": strategy})
+}
+
+fn numbers(replicas: i64) -> Value {
+    json!({"staticSpecifyList": [{"targetCluster": {"clusterNames": ["m1"]}, "replicas": replicas}]})
+}
+
+fn extended_numbers(replicas: i64) -> Value {
+    json!({"extendStaticList": [
+        {"targetCluster": {"clusterNames": ["m1"]}, "extendFields": {"replicas": replicas}}]})
+}
+
+#[test]
+fn r152_specified_replicas_stay_beside_the_name_of_an_extended_strategy() {
+    for name in ["SpecifiedClusters", "SpecifiedRegions", "Regions"] {
+        for list in [json!({}), json!({"extendClusterPreferences": {"extendStaticList": []}})] {
+            let mut more = json!({"specifyPreference": numbers(2)});
+            more.as_object_mut().unwrap().extend(list.as_object().unwrap().clone());
+            let policy = accepted::<Policy>(policy_with(extended(name, more.clone())));
+            let binding = accepted::<Binding>(binding_with(extended(name, more)));
+            for stored in [policy, binding] {
+                let strategy = &stored["spec"]["placement"]["replicaScheduling"];
+                assert_eq!(strategy["specifyPreference"], numbers(2), "{name}");
+                assert_eq!(strategy["replicaDivisionPreference"], "Specified", "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn r152_what_contradicts_an_extended_strategy_is_refused() {
+    let path = "spec.placement.replicaScheduling";
+    for (more, field) in [
+        (json!({"specifyPreference": numbers(3)}), "specifyPreference"),
+        (json!({"replicaDivisionPreference": "Weighted"}), "replicaDivisionPreference"),
+        (json!({"replicaSchedulingType": "Duplicated"}), "replicaSchedulingType"),
+    ] {
+        let mut all = json!({"extendClusterPreferences": extended_numbers(2)});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let placement = extended("SpecifiedClusters", all);
+        for faults in [refused::<Policy>(policy_with(placement.clone())), refused::<Binding>(binding_with(placement))] {
+            let fault = faults.iter().find(|fault| fault.starts_with(&format!("{path}.{field}: Invalid value")));
+            let fault = fault.unwrap_or_else(|| panic!("{faults:?}"));
+            assert!(fault.contains("contradicts extendReplicaDivisionPreference \"SpecifiedClusters\""), "{fault}");
+        }
+    }
+}
+
+#[test]
+fn r152_the_translation_follows_the_strategy_and_not_an_edit_of_the_translation() {
+    let list = |stored: &Value| stored["spec"]["placement"]["replicaScheduling"]["specifyPreference"].clone();
+    let placement = extended("SpecifiedClusters", json!({"extendClusterPreferences": extended_numbers(2)}));
+    let old = accepted::<Policy>(policy_with(placement));
+    assert_eq!(list(&old), numbers(2));
+    let mut changed = old.clone();
+    changed["spec"]["placement"]["replicaScheduling"]["extendClusterPreferences"] = extended_numbers(3);
+    assert_eq!(list(&admit::<Policy>(changed, Some(&old)).unwrap()), numbers(3));
+    let mut edited = old.clone();
+    edited["spec"]["placement"]["replicaScheduling"]["specifyPreference"] = numbers(3);
+    let faults = admit::<Policy>(edited, Some(&old)).unwrap_err();
+    assert!(faults[0].contains("specifyPreference: Invalid value"), "{faults:?}");
+}
+
+#[test]
+fn r154_what_contradicts_the_annotation_is_refused_and_the_rest_follows_it() {
+    let annotation = "scheduling.karmada.io/specified-replicas";
+    let with = |text: &str, placement: Value| {
+        let mut policy = policy_with(placement);
+        policy["metadata"]["annotations"] = json!({annotation: text});
+        policy
+    };
+    let by_name = r#"{"specifiedClusters":[{"name":"m1","replicas":2}]}"#;
+    let strategy = |stored: &Value| stored["spec"]["placement"]["replicaScheduling"].clone();
+    let old = accepted::<Policy>(with(by_name, json!({})));
+    assert_eq!(strategy(&old)["specifyPreference"], numbers(2));
+    let weighted = json!({"replicaScheduling": {"replicaDivisionPreference": "Weighted"}});
+    let faults = refused::<Policy>(with(by_name, weighted));
+    assert!(faults[0].contains(&format!("contradicts the annotation {annotation}")), "{faults:?}");
+    // A list of regions without a total has no numbers: those that were there go.
+    let mut changed = old.clone();
+    changed["metadata"]["annotations"][annotation] = json!(r#"{"idcs":[{"name":"A"}]}"#);
+    let target = json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["A"]}]}});
+    assert_eq!(
+        strategy(&admit::<Policy>(changed, Some(&old)).unwrap()),
+        json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Specified",
+            "extendReplicaDivisionPreference": "Regions",
+            "extendClusterPreferences": {"extendStaticList": [{"targetCluster": target, "extendFields": {}}]}})
+    );
+}
+
 #[test]
 fn policies_get_the_defaults_of_upstream() {
     let mut object = policy_with(json!({"spreadConstraints": [{"maxGroups": 2}], "replicaScheduling": {}}));
@@ -355,8 +448,8 @@ fn a_policy_that_selected_elsewhere_before_it_was_a_fault_stays_writable() {
     changed["spec"]["priority"] = json!(3);
     assert!(admit::<Policy>(changed.clone(), Some(&old)).is_ok());
     changed["spec"]["resourceSelectors"][0]["name"] = json!("web");
-    let fault =
-        "spec.resourceSelectors[0].namespace: Invalid value: \"other\": must be the namespace of the policy, \"shop\"";
+    let fault = "spec.resourceSelectors[0].namespace: Invalid value: \"other\": namespace of resource selector \
+         must be the same as the namespace of the policy";
     assert_eq!(admit::<Policy>(changed, Some(&old)).unwrap_err(), [fault]);
 }
 

@@ -77,6 +77,117 @@ async fn c14_c15_all_ways_to_specify_replicas_come_to_the_same() {
     }
 }
 
+/// The samples of the proposal, and what people make of them.
+fn flawed_samples() -> Vec<Value> {
+    let mut samples = vec![
+        sample!("specify-replicas-solution-1-clusters"),
+        sample!("specify-replicas-solution-1-regions"),
+        sample!("specify-replicas-solution-1-region-list"),
+        sample!("specify-replicas-solution-2-clusters"),
+        sample!("specify-replicas-solution-2-regions"),
+        sample!("specify-replicas-solution-2-region-list"),
+        sample!("specify-replicas-solution-3-clusters"),
+        sample!("specify-replicas-solution-3-regions"),
+        sample!("specify-replicas-solution-3-region-list"),
+    ];
+    // The region lists without their total.
+    let mut bare = sample!("specify-replicas-solution-2-region-list");
+    bare["spec"].as_object_mut().unwrap().remove("replicas");
+    samples.push(bare);
+    let mut bare = sample!("specify-replicas-solution-3-region-list");
+    bare["spec"].as_object_mut().unwrap().remove("replicas");
+    samples.push(bare);
+    // The region list as the proposal's types have it, with a total.
+    let mut extended = sample!("specify-replicas-solution-2-region-list");
+    extended["spec"]["placement"]["replicaScheduling"] =
+        json!({"replicaSchedulingType": "Divided", "extendReplicaDivisionPreference": "Regions"});
+    samples.push(extended);
+    // A total beside numbers that are there already.
+    let mut twice = sample!("specify-replicas-solution-2-clusters");
+    twice["spec"]["replicas"] = json!(4);
+    samples.push(twice);
+    samples
+}
+
+#[tokio::test]
+async fn c15_a_correction_that_is_followed_to_the_letter_is_taken_strictly_and_means_the_same() {
+    for sample in flawed_samples() {
+        let written = Api::start().await.create(sample.clone(), FieldValidation::Warn).await.unwrap();
+        assert!(!written.warnings.is_empty(), "{sample}");
+        let refused = Api::start().await.create(sample.clone(), FieldValidation::Strict).await.unwrap_err();
+        let mut corrected = sample.clone();
+        for correction in &written.warnings {
+            assert!(refused.message.contains(correction), "{correction} in {refused}");
+            follow(correction, &mut corrected);
+        }
+        let taken = Api::start().await.create(corrected.clone(), FieldValidation::Strict).await;
+        let taken = taken.unwrap_or_else(|refused| panic!("{:#?}\n{corrected:#}\n{refused}", written.warnings));
+        assert_eq!(taken.warnings, [""; 0], "{corrected:#}");
+        assert_eq!(tree(&taken)["spec"], tree(&written)["spec"], "{:#?}", written.warnings);
+    }
+}
+
+/// Does what a correction says: `FIELD: was read as VALUE`, `FIELD: was read as OTHER`,
+/// `FIELD: was read as OTHER: VALUE`, or `FIELD: … was left out`.
+fn follow(correction: &str, object: &mut Value) {
+    let (field, rest) = correction.split_once(": ").unwrap();
+    let Some((_, read)) = rest.split_once("was read as ") else {
+        assert!(rest.ends_with("was left out"), "{correction}");
+        drop(take(object, field));
+        return;
+    };
+    let value = |yaml: &str| {
+        let text = format!("value: {yaml}");
+        Body::from_yaml(text.as_bytes()).unwrap_or_else(|fault| panic!("{correction}: {fault}")).value["value"].clone()
+    };
+    if read.starts_with(['{', '"', '\'']) {
+        drop(take(object, field));
+        put(object, field, value(read));
+    } else if let Some((other, yaml)) = read.split_once(": ") {
+        drop(take(object, field));
+        put(object, other, value(yaml));
+    } else {
+        let moved = take(object, field);
+        put(object, read, moved);
+    }
+}
+
+/// `a.b[0].c[d.e]` as the steps a, b, 0, c and d.e.
+fn steps(path: &str) -> Vec<String> {
+    let mut steps = Vec::new();
+    for part in path.split('[') {
+        let (key, names) = part.split_once(']').map_or((None, part), |(key, names)| (Some(key), names));
+        steps.extend(key.map(str::to_owned));
+        steps.extend(names.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
+    }
+    steps
+}
+
+/// The place of a path: what lies above it is made where it is missing.
+fn place<'a>(object: &'a mut Value, path: &str) -> (&'a mut Value, String) {
+    let mut steps = steps(path);
+    let last = steps.pop().unwrap();
+    let above = steps.iter().fold(object, |at, step| match step.parse::<usize>() {
+        Ok(index) => &mut at[index],
+        Err(_) => &mut at[step.as_str()],
+    });
+    (above, last)
+}
+
+fn take(object: &mut Value, path: &str) -> Value {
+    match place(object, path) {
+        (Value::Object(above), name) => above.remove(&name).unwrap_or_else(|| panic!("{path} is there")),
+        (above, index) => above[index.parse::<usize>().unwrap()].take(),
+    }
+}
+
+fn put(object: &mut Value, path: &str, value: Value) {
+    match place(object, path) {
+        (Value::Array(above), index) => above[index.parse::<usize>().unwrap()] = value,
+        (above, name) => above[name.as_str()] = value,
+    }
+}
+
 #[tokio::test]
 async fn what_was_mended_needs_no_mending_again() {
     let api = Api::start().await;
@@ -93,6 +204,8 @@ async fn r154_an_annotation_that_cannot_be_read_is_refused() {
     for (text, fault) in [
         ("{", "cannot be read: EOF while parsing an object at line 1 column 1"),
         ("{}", "must have exactly one of specifiedClusters, specifiedIdcs and idcs"),
+        (r#"{"idcs": []}"#, "must name at least one cluster or region"),
+        (r#"{"specifiedClusters": [{"name": "member1", "replicas": 2}], "replicas": 2}"#, "replicas belongs to idcs"),
         (r#"{"specifiedClusters": [{"name": "member1"}]}"#, "cannot be read: missing field `replicas`"),
     ] {
         let mut sample = sample!("specify-replicas-solution-3-clusters");

@@ -1,9 +1,9 @@
-//! How many replicas each selected cluster gets.
+//! Divides the replicas of a workload among the selected clusters.
 //!
-//! In Steady mode replicas that are there stay, and only the difference is divided; a Fresh
-//! division starts from nothing, with the room that the workload itself takes counted as free. The
-//! order of the binding's targets counts in one case only: scaling Aggregated down among clusters
-//! with equally many replicas.
+//! A Steady division keeps the replicas that are placed, and divides only the difference. A Fresh
+//! division starts from nothing, and counts the room that the workload itself takes as free. The
+//! order of the binding's targets matters in one case: Aggregated scales down among clusters that
+//! have equally many replicas.
 
 use super::filters::Case;
 use super::placement::{Division, Weight};
@@ -16,13 +16,13 @@ use crate::engine::webster::{self, Party};
 /// Why replicas cannot be assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shortage {
-    /// Too little room, which may change.
+    /// There is too little room. This may change.
     Room(String),
-    /// Not to be done as it was asked for.
+    /// The division that was asked for cannot be done.
     Impossible(String),
 }
 
-/// Space that is used again from one binding to the next.
+/// Buffers that are reused from one binding to the next.
 #[derive(Default)]
 pub(super) struct Scratch {
     parties: Vec<Party>,
@@ -31,22 +31,22 @@ pub(super) struct Scratch {
 
 pub(super) struct Assigner<'a, 'b> {
     pub case: &'b Case<'a>,
-    /// The clusters that each entry of a static or specified division is for, and its weight or
-    /// replicas.
+    /// For a static or specified division: the clusters that each entry selects, and the entry's
+    /// weight or replicas.
     pub weighted: &'b [(Bits, i64)],
     pub scratch: &'b mut Scratch,
 }
 
 impl Assigner<'_, '_> {
-    /// Targets sorted by name, without those that get nothing.
+    /// The targets, sorted by name. Clusters that get no replicas are left out.
     pub fn assign(&mut self, candidates: &mut [Candidate]) -> Result<Vec<Target>, Shortage> {
         let request = self.case.request;
         if !request.is_divisible() {
-            // Nothing to count: each cluster gets the whole.
+            // There is nothing to divide: each cluster gets the whole object.
             return Ok(self.everywhere(candidates, 0));
         }
         let replicas = i64::from(request.replicas.max(0));
-        // Only a division that asks for room can overflow; admission lets nothing else have tiers.
+        // Only a division by room can overflow. Admission allows overflow tiers nowhere else.
         let by_room = matches!(self.case.placement.division, Division::Dynamic | Division::Aggregated);
         if by_room && self.case.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
             return self.tier_by_tier(candidates, replicas);
@@ -54,7 +54,8 @@ impl Assigner<'_, '_> {
         self.divide(candidates, replicas)
     }
 
-    /// Each tier takes what it has room for, the next one the rest.
+    /// Fills the tiers in order. Each tier takes what it has room for, and the next one takes the
+    /// rest.
     fn tier_by_tier(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
         let mut targets = Vec::new();
@@ -90,6 +91,7 @@ impl Assigner<'_, '_> {
             Division::Aggregated => self.by_room(candidates, replicas, true),
             Division::Specified(None) => Ok(self.by_weight(candidates, replicas, None)),
             Division::Specified(Some(_)) => self.as_specified(candidates),
+            Division::Together(_) => self.together(candidates, replicas),
             Division::Unsupported { scheduling_type, preference } => Err(Shortage::Impossible(format!(
                 "unsupported replica scheduling strategy, replicaSchedulingType: {scheduling_type}, \
                  replicaDivisionPreference: {preference}, please try another scheduling strategy"
@@ -102,7 +104,8 @@ impl Assigner<'_, '_> {
         candidates.iter().map(|candidate| self.target(candidate.rank, replicas)).collect()
     }
 
-    /// By the largest weight that any rule gives a cluster. Without any weight all weigh the same.
+    /// Divides by weight. The largest weight that any rule gives a cluster counts. If no cluster
+    /// has a weight, all weigh the same.
     fn by_weight(&mut self, candidates: &[Candidate], replicas: i64, weights: Option<&[Weight]>) -> Vec<Target> {
         let weight_of = |candidate: &Candidate| {
             let applying = self.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
@@ -122,12 +125,22 @@ impl Assigner<'_, '_> {
         self.collect(&[])
     }
 
-    /// The plan's weights are the replicas that each entry specifies.
+    /// Divides as the entries say. Here the numbers in `weighted` are replicas.
     fn as_specified(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Shortage> {
-        let divided = specified::divide(self.weighted, candidates, self.case.mode).map_err(|entry| {
+        let entries = self.weighted.iter().map(|(selected, replicas)| (selected, *replicas));
+        let divided = specified::divide(entries, candidates, self.case.mode).map_err(|entry| {
             let replicas = self.weighted[entry].1;
             Shortage::Room(format!("no cluster can take the {replicas} replicas of staticSpecifyList[{entry}]"))
         })?;
+        self.scratch.parties.clear();
+        Ok(self.collect(&divided))
+    }
+
+    /// Divides the workload's replicas as one entry for all listed clusters.
+    fn together(&mut self, candidates: &[Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
+        let entries = self.weighted.iter().map(|(selected, _)| (selected, replicas));
+        let divided = specified::divide(entries, candidates, self.case.mode)
+            .map_err(|_| Shortage::Room(format!("no cluster of extendStaticList can take the {replicas} replicas")))?;
         self.scratch.parties.clear();
         Ok(self.collect(&divided))
     }
@@ -158,7 +171,7 @@ impl Assigner<'_, '_> {
             .map_err(|room| short("failed to scale up", room))
     }
 
-    /// Targets that are still candidates, as rank and replicas in the binding's order.
+    /// The targets that are still candidates, as rank and replicas, in the binding's order.
     fn still_there(&mut self, candidates: &[Candidate]) -> Vec<(u32, i64)> {
         let fleet = self.case.fleet;
         let targets = &self.case.request.targets;
@@ -172,8 +185,9 @@ impl Assigner<'_, '_> {
         there
     }
 
-    /// Divides `replicas` by the room that `room` tells, on top of what is there. Err: there is
-    /// only that much room.
+    /// Divides `replicas` in proportion to `room`, on top of the replicas in `there`.
+    ///
+    /// The error is the total room, which is too little.
     fn fill(
         &mut self,
         candidates: &mut [Candidate],
@@ -196,8 +210,8 @@ impl Assigner<'_, '_> {
         Ok(self.collect(there))
     }
 
-    /// Brings to the front the clusters that hold `replicas` with as few as possible, those first
-    /// that have some already. Returns how many they are.
+    /// Finds the fewest clusters that have room for `replicas`, and moves them to the front.
+    /// Clusters that run the workload already come first. Returns the number of these clusters.
     fn fewest(
         &mut self,
         candidates: &mut [Candidate],
@@ -205,7 +219,7 @@ impl Assigner<'_, '_> {
         room: &impl Fn(&Candidate) -> i64,
         there: &[(u32, i64)],
     ) -> usize {
-        /// Usually a few clusters are enough, and the rest need not be sorted.
+        /// A few clusters are usually enough. Then the rest need not be sorted.
         const LIKELY: usize = 32;
         let is_there = |candidate: &Candidate| there.iter().any(|(rank, held)| *rank == candidate.rank && *held > 0);
         let by_preference = |a: &Candidate, b: &Candidate| {
@@ -231,7 +245,7 @@ impl Assigner<'_, '_> {
         prefix(candidates).unwrap_or(candidates.len())
     }
 
-    /// Divides fewer replicas in proportion to those that are there.
+    /// Scales down to `replicas`, in proportion to the replicas that are there.
     fn shrink(&mut self, there: &[(u32, i64)], replicas: i64, aggregated: bool) -> Result<Vec<Target>, Shortage> {
         let Scratch { parties, order } = &mut *self.scratch;
         order.clear();
@@ -253,9 +267,9 @@ impl Assigner<'_, '_> {
         Ok(self.collect(&[]))
     }
 
-    /// Gives `replicas` to the parties. Of equals the first by name comes first, or the last:
-    /// which, the workload's uid decides, so that the odd replicas of many workloads do not all end
-    /// up on the same clusters.
+    /// Seats `replicas` among the parties. Equal parties are ordered by name, ascending or
+    /// descending. The workload's uid decides which, so that the odd replicas of many workloads do
+    /// not all end up on the same clusters.
     fn seat(&mut self, replicas: i64) {
         let uid = &self.case.request.resource.uid;
         if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
@@ -264,7 +278,7 @@ impl Assigner<'_, '_> {
         webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);
     }
 
-    /// What the parties got, added to what is there.
+    /// The replicas that the parties got, added to those in `there`.
     fn collect(&mut self, there: &[(u32, i64)]) -> Vec<Target> {
         let Scratch { parties, .. } = &mut *self.scratch;
         let held = there.iter().filter(|(_, held)| *held > 0);

@@ -1,21 +1,21 @@
-//! Karmada's scheduler, decision for decision, and what we add to it.
+//! Decides as Karmada's scheduler does, decision for decision, with the additions of the seeds.
 //!
-//! How to call it:
+//! How to use it:
 //!
-//! 1. Keep one [`ClusterSet`]: `fleet.upsert(lower::cluster(..))` and `fleet.remove(name)` as
-//!    clusters change. Either says what it changed ([`Difference`]). Clones are free. A [`Reach`]
-//!    tells which bindings that can affect.
-//! 2. Keep [`Workloads`] if groups of workloads matter, else pass an empty one.
-//! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide them in order of
-//!    priority: [`decide_all`], or a [`Pass`] and `pass.decide(&request)` one after another.
-//!    Bindings of one pass share work, and see each other in their workload groups.
+//! 1. Keep one [`ClusterSet`]. Call `upsert(lower::cluster(..))` and `remove(name)` as clusters
+//!    change. Both return a [`Difference`]. Clones are free. A [`Reach`] finds the placements that
+//!    a change can affect.
+//! 2. Keep [`Workloads`] if workload affinity matters. Otherwise pass an empty one.
+//! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide the requests in order
+//!    of priority. Use [`decide_all`], or call `decide` of one [`Pass`] for each request. Requests
+//!    of one pass share work, and see each other in their workload groups.
 //! 4. Write what the [`Decision`] says: `targets()`, `term()`, `condition()`,
-//!    `applies_placement()`, `observes_generation()`, `is_success()`, and look again as `requeue()`
+//!    `applies_placement()`, `observes_generation()`, `is_success()`. Decide again as `requeue()`
 //!    says.
 //!
-//! A decision is a value for every input: nothing here fails or panics on what users can write.
-//! Whether a trigger is pending is `Request::is_triggered`; whether the pass was Fresh is
-//! `Decision::mode`.
+//! Every input has a decision: nothing here fails or panics on input that users can write.
+//! `Request::is_triggered` tells whether a trigger is pending. `Decision::mode` tells whether the
+//! pass was Fresh.
 
 mod affinity;
 mod assign;
@@ -52,21 +52,21 @@ pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
 pub use reach::Reach;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
 pub use specified::Overlap;
-pub use trace::{Attempt, ClusterTrace, GroupTrace, Score, Trace, Verdict};
+pub use trace::{Attempt, ClusterTrace, FilterTrace, GroupTrace, Score, Trace};
 pub use workloads::Workloads;
 
-/// Decides one binding. Many are cheaper in one [`Pass`].
+/// Decides one binding. For many bindings, one [`Pass`] is cheaper.
 pub fn decide(fleet: &ClusterSet, workloads: &Workloads, request: &Request, profile: &Profile) -> Decision {
     Pass::new(fleet, workloads, profile).decide(request)
 }
 
-/// Decides one binding and tells why. Costs more than a decision: every cluster is looked at by
-/// every filter.
+/// Decides one binding and explains the decision. This costs more than `decide`, because every
+/// filter looks at every cluster.
 pub fn explain(fleet: &ClusterSet, workloads: &Workloads, request: &Request, profile: &Profile) -> (Decision, Trace) {
     Pass::new(fleet, workloads, profile).explain(request)
 }
 
-/// Decides all bindings in their order against the same view.
+/// Decides all requests in their order against the same clusters.
 pub fn decide_all(fleet: &ClusterSet, workloads: &Workloads, requests: &[Request], profile: &Profile) -> Vec<Decision> {
     let mut pass = Pass::new(fleet, workloads, profile);
     requests.iter().map(|request| pass.decide(request)).collect()

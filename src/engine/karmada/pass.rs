@@ -1,7 +1,9 @@
-//! One pass: many bindings decided against one view of the fleet, sharing what they have in common.
+//! One pass: decides many bindings against the same clusters, and shares the work they have in
+//! common.
 
 use std::collections::HashMap;
 
+use super::affinity::Affinity;
 use super::assign::{Assigner, Scratch, Shortage};
 use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
@@ -20,7 +22,7 @@ use crate::engine::bits::Bits;
 pub struct Pass<'a> {
     fleet: &'a ClusterSet,
     profile: &'a Profile,
-    /// With the decisions of this pass.
+    /// Kept up to date with the decisions of this pass.
     workloads: Workloads,
     kinds: KindNumbers,
     plan_of: HashMap<PlanKey, usize>,
@@ -29,7 +31,7 @@ pub struct Pass<'a> {
     scratch: Scratch,
     candidates: Vec<Candidate>,
     feasible: Bits,
-    /// Kept only if somebody asks for it.
+    /// Some only if a caller asked for an explanation.
     trace: Option<Trace>,
 }
 
@@ -37,14 +39,14 @@ pub struct Pass<'a> {
 #[derive(PartialEq, Eq, Hash)]
 struct PlanKey {
     placement: Shared<Placement>,
-    /// Position of the group that is tried.
+    /// The position of the affinity group that is tried.
     term: Option<usize>,
     kind: usize,
     /// Overflow tiers count for workloads only.
     workload: bool,
 }
 
-/// Kinds of resources as numbers, so that a plan is found without copying their names.
+/// A number for each kind of resource, so that a plan is found without copying names.
 #[derive(Default)]
 struct KindNumbers {
     numbers: HashMap<Box<str>, HashMap<Box<str>, usize>>,
@@ -67,10 +69,10 @@ impl KindNumbers {
 struct Plan {
     /// Clusters that pass every shared filter.
     open: Bits,
-    /// Clusters that pass the shared filters which do not spare current targets.
+    /// Clusters that pass the shared filters that do not spare current targets.
     open_to_targets: Bits,
     weighted: Vec<(Bits, i64)>,
-    /// Clusters of the group itself and of each overflow tier. Empty without tiers.
+    /// The clusters of the group itself and of each overflow tier. Empty if there are no tiers.
     tiers: Vec<Bits>,
 }
 
@@ -122,10 +124,10 @@ impl<'a> Pass<'a> {
         decision
     }
 
-    /// Until a trigger can be served, the binding is kept as it would be without: whoever asks for
-    /// a better place must not lose the one there is, because that is spared by Steady only.
+    /// Keeps the binding as a Steady pass would, until a Fresh pass succeeds. Only a Steady pass
+    /// spares the present targets, and a request for a better place must not lose the present one.
     ///
-    /// Differs from Karmada (D2), whose Fresh passes spare what Steady ones spare.
+    /// Differs from Karmada, where Fresh passes spare the same targets as Steady passes.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
         let trace = self.trace.take();
         let steady = self.place(request, placement, Mode::Steady);
@@ -138,8 +140,8 @@ impl<'a> Pass<'a> {
         Failed { meanwhile, ..failed }
     }
 
-    /// Clusters that two entries specify replicas for, on the fleet as it is: by label or region
-    /// nobody can tell before.
+    /// The clusters that several entries specify replicas for. For entries that select by label or
+    /// region, the answer depends on the clusters that exist.
     pub fn overlaps(&self, request: &Request) -> Vec<Overlap> {
         match request.placement.as_ref().map(|placement| &placement.division) {
             Some(Division::Specified(Some(shares))) => specified::overlaps(shares, self.fleet),
@@ -147,7 +149,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Decides, and tells why.
+    /// Decides, and explains the decision.
     pub fn explain(&mut self, request: &Request) -> (Decision, Trace) {
         self.trace = Some(Trace::default());
         let decision = self.decide(request);
@@ -156,11 +158,11 @@ impl<'a> Pass<'a> {
         (decision, trace)
     }
 
-    /// The placement, if anything asks for a pass.
+    /// The placement, if there is a reason for a pass.
     fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler =
             if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
-        // Differs from Karmada (D5): a placement is enough, whoever wrote it.
+        // Differs from Karmada: a binding with a placement is enough, whoever wrote it.
         let managed = request.managed || self.profile.deviates();
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
             return Err(Skip::Filtered);
@@ -169,9 +171,9 @@ impl<'a> Pass<'a> {
             return Err(Skip::Deleting);
         }
         let Some(placement) = &request.placement else {
-            // Differs from Karmada (D4), which tries this again every ten seconds.
-            // Bindings that others depend on never get a placement, and there may be very many of
-            // them.
+            // Differs from Karmada, which tries again every ten seconds although only an edit can
+            // change the result. Bindings of dependencies never get a placement, and there may be
+            // many of them.
             return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
         };
         let asked = request.placement_changed
@@ -187,7 +189,8 @@ impl<'a> Pass<'a> {
         request.targets.iter().any(|target| self.fleet.find(&target.name).is_some_and(|cluster| cluster.deleting))
     }
 
-    /// Tries the groups one at a time, from the observed one on; Fresh from the first (C9).
+    /// Tries the affinity groups one at a time. A Steady pass starts from the observed group, a
+    /// Fresh pass from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
         if let Some(why) = contradicts(request, placement) {
             return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, self.profile));
@@ -203,8 +206,8 @@ impl<'a> Pass<'a> {
         let mut first = None;
         for position in start..placement.terms.len() {
             match self.attempt(request, placement, Some(position), mode) {
-                // A workload of no replicas gets no targets, which does not count as a choice of
-                // Karmada's.
+                // A workload of no replicas gets no targets. Karmada does not count that as a
+                // choice of the group.
                 Ok(targets) if targets.is_empty() && first.is_some() && !self.profile.deviates() => {}
                 Ok(targets) => {
                     let term = Some(placement.terms[position].name.clone());
@@ -216,7 +219,7 @@ impl<'a> Pass<'a> {
                 Err(_) => {}
             }
         }
-        // The first group is the one the user wants most, so its failure is the one to report.
+        // The user prefers the first group, so its failure is reported.
         Outcome::Failed(first.expect("there is at least one group to try"))
     }
 
@@ -288,7 +291,7 @@ impl<'a> Pass<'a> {
         result
     }
 
-    /// The plan for a placement, its group and a kind of resource; made at the first call.
+    /// The plan for a placement, a group and a kind of resource. The first call makes it.
     fn plan(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
         let kind = self.kinds.index(&request.resource);
         let key = PlanKey { placement: placement.clone(), term, kind, workload: request.is_workload() };
@@ -324,7 +327,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Specified replicas that do not add up are not scheduled at all (R139).
+/// Specified replicas that do not add up to the workload's replicas are not scheduled (R139).
 fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     let Division::Specified(Some(shares)) = &placement.division else { return None };
     let (specified, wanted) = (specified::total(shares), i64::from(request.replicas.max(0)));
@@ -346,6 +349,8 @@ impl Plan {
             Division::Specified(Some(shares)) => {
                 shares.iter().map(|share| (share.target.select(case.fleet), share.replicas)).collect()
             }
+            // Each binding brings its own number of replicas.
+            Division::Together(affinities) => vec![(together(affinities, case.fleet), 0)],
             _ => Vec::new(),
         };
         let tiers = match case.affinity() {
@@ -357,7 +362,7 @@ impl Plan {
         Plan { open, open_to_targets, weighted, tiers }
     }
 
-    /// The clusters this binding may go to.
+    /// Collects the clusters that this binding may go to.
     fn feasible(&self, case: &Case<'_>, feasible: &mut Bits) {
         feasible.copy_from(&self.open);
         let own = || FILTERS.iter().filter(|filter| !filter.shared);
@@ -376,10 +381,19 @@ impl Plan {
     }
 }
 
-/// Score of a cluster that the workload is on already.
+/// The score of a cluster that the workload runs on already.
 const LOCALITY: u16 = 100;
 
-/// The feasible clusters with all that selection and division ask about them.
+/// The clusters that any of the affinities selects. Without affinities, all clusters.
+fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
+    let Some((first, others)) = affinities.split_first() else { return fleet.traits().live.clone() };
+    let mut selected = first.select(fleet);
+    others.iter().for_each(|affinity| selected.union_with(&affinity.select(fleet)));
+    selected
+}
+
+/// Lists the feasible clusters, with everything that selection and division need to know about
+/// them.
 fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates, candidates: &mut Vec<Candidate>) {
     let Case { fleet, request, placement, .. } = *case;
     candidates.clear();
@@ -395,7 +409,7 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
-    // Differs from Karmada (D12): the set of components that is there needs no second room.
+    // Differs from Karmada: the set of components that is placed needs no room for a second one.
     let holds_set = case.profile.deviates() && components::counts_sets(request, placement, case.profile);
     for target in &request.targets {
         let Some(slot) = fleet.slot(&target.name) else { continue };
@@ -404,19 +418,19 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
             candidates[position].score = if case.remembers_targets() { LOCALITY } else { 0 };
         }
     }
-    // Only a choice among clusters needs their order.
+    // The order matters only for a choice among clusters.
     if placement.division == Division::Aggregated || !placement.spread.is_empty() {
         candidates.iter_mut().for_each(Candidate::rate);
     }
 }
 
-/// Whether the result depends on how much fits where.
+/// Whether the result depends on the free resources.
 fn counts_room(case: &Case<'_>, plan: &Plan) -> bool {
     let spreads = !case.placement.spread.is_empty() && !case.placement.ignores_spread();
     matches!(case.placement.division, Division::Dynamic | Division::Aggregated) || spreads || !plan.tiers.is_empty()
 }
 
-/// How many clusters are out for which reason.
+/// The message of `NoClusterFit`: how many clusters are out, by reason.
 fn no_cluster_fits(case: &Case<'_>) -> String {
     let mut reasons: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for cluster in case.fleet.iter().filter(|cluster| !cluster.deleting) {

@@ -1,4 +1,4 @@
-//! A placement as the engine reads it: parsed, defaulted, comparable. Bindings with equal
+//! A placement as the engine reads it: parsed, defaulted and comparable. Bindings with equal
 //! placements share work.
 
 use std::fmt;
@@ -11,28 +11,28 @@ use crate::k8s::Toleration;
 pub struct Placement {
     /// None: every cluster is a candidate (R106).
     pub affinity: Option<Affinity>,
-    /// Groups tried in this order, one at a time (R101). Empty: `affinity` alone.
+    /// The affinity groups, tried in this order, one at a time (R101). Empty: `affinity` alone.
     pub terms: Vec<Term>,
     pub tolerations: Vec<Toleration>,
     pub spread: Vec<Spread>,
     pub division: Division,
 }
 
-/// One group of clusters, with those that take what it has no room for.
+/// One affinity group, with the overflow tiers that take what it has no room for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub name: Box<str>,
     pub affinity: Affinity,
-    /// Tier after tier.
+    /// The tiers, in the order in which they fill.
     pub overflow: Vec<Affinity>,
 }
 
-/// How many groups of clusters must and may be used.
+/// Bounds the number of groups that the chosen clusters fall into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spread {
     pub by: By,
     pub min: i64,
-    /// 0: not said.
+    /// 0: no maximum.
     pub max: i64,
 }
 
@@ -60,19 +60,23 @@ impl fmt::Display for By {
 /// How replicas are divided among the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Division {
-    /// All of them on each cluster.
+    /// Each cluster gets all replicas.
     #[default]
     Duplicated,
-    /// By weight, whatever fits. None: nothing was said about weights at all, so all weigh the
+    /// By weight, without regard to room. None: no weights are given, so all clusters weigh the
     /// same.
     Static(Option<Vec<Weight>>),
-    /// By what is free.
+    /// In proportion to the free room.
     Dynamic,
     /// On as few clusters as possible.
     Aggregated,
-    /// As the user says (R130). None: as with `Static(None)` (R142).
+    /// By the numbers that the user gives (R130). None: no numbers are given, so all clusters weigh
+    /// the same (R142).
     Specified(Option<Vec<Share>>),
-    /// Nothing anybody knows; in the words it was asked for.
+    /// All replicas of the workload on the clusters that any of the affinities selects. A
+    /// difference is shared evenly over these clusters (R136, R137). Empty: on all candidates.
+    Together(Vec<Affinity>),
+    /// A strategy that this scheduler does not know, in the words of the placement.
     Unsupported { scheduling_type: Box<str>, preference: Box<str> },
 }
 
@@ -82,7 +86,7 @@ pub struct Weight {
     pub weight: i64,
 }
 
-/// This many replicas in total on the clusters that `target` selects (R145).
+/// The total of replicas on the clusters that `target` selects (R145).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
     pub target: Affinity,
@@ -92,29 +96,29 @@ pub struct Share {
 impl Placement {
     /// Every affinity that a pass may choose clusters by. None: it may choose any cluster (R106).
     pub(super) fn affinities(&self) -> Option<impl Iterator<Item = &Affinity>> {
-        // An affinity beside groups wins.
+        // If both are given, the affinity counts, not the groups.
         let terms = if self.affinity.is_some() { &[][..] } else { &self.terms[..] };
         let of_terms = terms.iter().flat_map(|term| std::iter::once(&term.affinity).chain(&term.overflow));
         (self.affinity.is_some() || !terms.is_empty()).then(|| self.affinity.iter().chain(of_terms))
     }
 
-    /// Whether some pass may choose the cluster, as far as affinities go.
+    /// Whether some pass may choose the cluster, as far as affinities decide.
     pub fn can_choose(&self, cluster: &Cluster) -> bool {
         self.affinities().is_none_or(|mut affinities| affinities.any(|affinity| affinity.matches(cluster)))
     }
 
-    /// Spread constraints do not apply to division by static weight, unless a weight preference is
-    /// there with nothing in it.
+    /// Whether spread constraints do not apply. They do not for a division by static weight or by
+    /// specified replicas. They do if the weight preference is there but empty.
     pub(super) fn ignores_spread(&self) -> bool {
         match &self.division {
             Division::Static(None) => true,
             Division::Static(Some(weights)) => !weights.is_empty(),
-            Division::Specified(_) => true,
+            Division::Specified(_) | Division::Together(_) => true,
             _ => false,
         }
     }
 
-    /// The last constraint by `by`, which is the one that counts.
+    /// The last constraint by `by`. If there are several, only the last counts.
     pub(super) fn spread_by(&self, by: &By) -> Option<&Spread> {
         self.spread.iter().rev().find(|spread| spread.by == *by)
     }

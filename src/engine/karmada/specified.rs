@@ -1,11 +1,10 @@
-//! Replicas as the user says: so many in total on the clusters that an entry selects (R130-R137,
-//! R156).
+//! Divides replicas by the numbers that the user specifies (R130-R137, R156).
 //!
-//! A cluster belongs to the first entry that selects it, and nothing is ever diverted to another
-//! entry's clusters. Inside an entry a Fresh pass splits the total evenly; a Steady one leaves what
-//! is there and shares out only the difference, evenly again: what is left over goes to the
-//! clusters with the fewest replicas, or comes from those with the most, and a cluster never gives
-//! more than it has.
+//! Each entry has a total for the clusters that it selects. A cluster belongs to the first entry
+//! that selects it, and no replicas go to the clusters of another entry. Within an entry, a Fresh
+//! pass splits the total evenly. A Steady pass keeps what is placed and shares the difference
+//! evenly. The remainder goes to the clusters with the fewest replicas, or comes from those with
+//! the most. No cluster goes below zero.
 
 use std::sync::Arc;
 
@@ -15,20 +14,20 @@ use super::request::Mode;
 use super::select::Candidate;
 use crate::engine::bits::Bits;
 
-/// Replicas that the entries ask for altogether.
+/// The sum of all entries.
 pub(super) fn total(shares: &[Share]) -> i64 {
     shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
 }
 
-/// A cluster that several entries select, with their positions. The first alone counts for it
-/// (C22).
+/// A cluster that several entries select, with the positions of these entries. Only the first entry
+/// counts for it (C22).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub cluster: Arc<str>,
     pub entries: Vec<usize>,
 }
 
-/// By name of the cluster.
+/// All overlaps, by the name of the cluster.
 pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
     let overlap = |slot: usize| {
@@ -38,7 +37,7 @@ pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     fleet.slots_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
 }
 
-/// A cluster with what it holds, and will hold.
+/// A cluster with the replicas that it holds and those that it will hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Member {
     rank: u32,
@@ -46,11 +45,16 @@ struct Member {
     gets: i64,
 }
 
-/// Replicas by rank. Err: the position of an entry that no candidate serves.
-pub(super) fn divide(entries: &[(Bits, i64)], candidates: &[Candidate], mode: Mode) -> Result<Vec<(u32, i64)>, usize> {
+/// The replicas of each cluster, by rank. The error is the position of an entry that has replicas
+/// and no candidate.
+pub(super) fn divide<'a>(
+    entries: impl Iterator<Item = (&'a Bits, i64)>,
+    candidates: &[Candidate],
+    mode: Mode,
+) -> Result<Vec<(u32, i64)>, usize> {
     let mut taken = Bits::default();
     let mut result = Vec::with_capacity(candidates.len());
-    for (position, (selected, replicas)) in entries.iter().enumerate() {
+    for (position, (selected, replicas)) in entries.enumerate() {
         let mut members = Vec::new();
         for candidate in candidates {
             if selected.contains(candidate.slot()) && !taken.contains(candidate.slot()) {
@@ -59,16 +63,16 @@ pub(super) fn divide(entries: &[(Bits, i64)], candidates: &[Candidate], mode: Mo
                 members.push(Member { rank: candidate.rank, held, gets: held });
             }
         }
-        if members.is_empty() && *replicas > 0 {
+        if members.is_empty() && replicas > 0 {
             return Err(position);
         }
-        level((*replicas).max(0), &mut members);
+        level(replicas.max(0), &mut members);
         result.extend(members.iter().map(|member| (member.rank, member.gets)));
     }
     Ok(result)
 }
 
-/// Brings the sum of what `members` get to `total`.
+/// Changes what the members get until the sum is `total`.
 fn level(total: i64, members: &mut [Member]) {
     let held: i64 = members.iter().map(|member| member.held).sum();
     if members.is_empty() {
@@ -91,8 +95,8 @@ fn grow(more: i64, members: &mut [Member]) {
 
 fn shrink(mut less: i64, members: &mut [Member]) {
     members.sort_unstable_by_key(|member| (std::cmp::Reverse(member.held), member.rank));
-    // Who runs empty leaves the rest to the others, so this comes around at most once for each
-    // member.
+    // A cluster that reaches zero leaves the rest to the others, so there is at most one round for
+    // each member.
     while less > 0 {
         let holding = members.iter().filter(|member| member.gets > 0).count() as i64;
         if holding == 0 {
@@ -100,7 +104,7 @@ fn shrink(mut less: i64, members: &mut [Member]) {
         }
         let (each, mut odd) = (less / holding, less % holding);
         for member in members.iter_mut().filter(|member| member.gets > 0) {
-            // Odd replicas are taken at the very end, when everybody can give them.
+            // The remainder is taken last, when every holding cluster can give one.
             let one = i64::from(each == 0 && odd > 0);
             odd -= one;
             let gives = (each + one).min(member.gets);
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn r134_r135_by_region() {
-        // Region A has the first cluster, region B the others.
+        // Region A has the first cluster. Region B has the others.
         assert_eq!((levelled(3, &[2]), levelled(8, &[1, 4])), (vec![3], vec![3, 5]));
         assert_eq!((levelled(1, &[2]), levelled(2, &[1, 4])), (vec![1], vec![0, 2]));
     }

@@ -113,6 +113,7 @@ fn division() -> impl Strategy<Value = Division> {
         shares.prop_map(|list| {
             Division::Specified(Some(list.into_iter().map(|(target, replicas)| Share { target, replicas }).collect()))
         }),
+        prop::collection::vec(affinity(), 0..3).prop_map(Division::Together),
         Just(Division::Unsupported { scheduling_type: "Divided".into(), preference: "".into() }),
     ]
 }

@@ -1,6 +1,7 @@
-//! Why a decision is what it is: every cluster with what spoke for and against it.
+//! Explains a decision: every cluster, with what spoke for and against it.
 //!
-//! Made only when somebody asks, by the same pass that decides, so it cannot tell another story.
+//! The trace is made only on request, by the same pass that decides. So it always agrees with the
+//! decision.
 
 use std::sync::Arc;
 
@@ -12,29 +13,28 @@ use super::request::{Mode, Target};
 use super::select::Candidate;
 use crate::engine::bits::Bits;
 
-/// Empty where the algorithm did not run.
+/// Empty if the algorithm did not run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
-    /// Whether the pass built on where the replicas were. None: there was no pass.
+    /// Whether the pass built on the present targets. None: there was no pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// One for each group of clusters that was tried, in order.
+    /// One attempt for each affinity group that was tried, in order.
     pub attempts: Vec<Attempt>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// The group that was tried; none where the placement has no groups.
+    /// The affinity group that was tried. None: the placement has no groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Box<str>>,
-    /// By name.
+    /// All clusters, by name.
     pub clusters: Vec<ClusterTrace>,
-    /// What the clusters were grouped by to spread them: `region`, `zone`, `provider`, or the key
-    /// of a label.
+    /// What the clusters were grouped by: `region`, `zone`, `provider`, or the key of a label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_by: Option<String>,
-    /// The groups that were weighed for that, best first.
+    /// The groups that the spread constraint chose from, best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTrace>,
     /// Why the attempt failed, if it did.
@@ -46,52 +46,52 @@ pub struct Attempt {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrace {
     pub name: Arc<str>,
-    /// What each filter says, in reporting order. One that objects to a cluster the workload is on
-    /// may be overruled.
-    pub filters: Vec<Verdict>,
+    /// The answer of each filter, in reporting order. An objection to a cluster that the workload
+    /// runs on may be overruled.
+    pub filters: Vec<FilterTrace>,
     pub scores: Vec<Score>,
-    /// Tier among overflow affinities, 0 for the group itself.
+    /// The overflow tier. 0 is the group itself.
     pub tier: u16,
-    /// Replicas that fit beside those that are there. Absent where nobody asked.
+    /// How many replicas fit beside those that run there. Absent if room was not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<i64>,
-    /// What says so.
+    /// Which data `free` comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_from: Option<&'static str>,
     pub selected: bool,
-    /// Its votes when replicas were divided.
+    /// The weight of the cluster when replicas were divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
-    /// Positions of the entries that specify replicas for it, where there are several: the first
-    /// alone counts.
+    /// The positions of the entries that specify replicas for the cluster, if there are several.
+    /// Only the first counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<usize>,
     pub replicas_before: i64,
     pub replicas_after: i64,
-    /// The reason why it has no part in the result.
+    /// Why the cluster is not in the result, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
 }
 
-/// A group of candidates that share a place.
+/// The candidates that share a place.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupTrace {
     pub name: Box<str>,
-    /// Candidates in it.
+    /// The number of candidates in the group.
     pub clusters: usize,
-    /// A thousand for each replica, or each cluster, that there is room for, and the mean score.
+    /// A thousand for each replica, or each cluster, that there is room for, plus the mean score.
     pub weight: i64,
     pub chosen: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct FilterTrace {
     pub filter: &'static str,
-    /// None: no objection.
+    /// None: the filter has no objection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
-    /// The workload is there already, so the objection does not count.
+    /// The objection does not count, because the workload runs there already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
 }
@@ -102,14 +102,14 @@ pub struct Score {
     pub score: i64,
 }
 
-/// An attempt as far as it came.
+/// What is known of an attempt, as far as it got.
 pub(super) struct Seen<'a> {
-    /// Before selection; empty if nothing was feasible.
+    /// The candidates before selection. Empty if no cluster was feasible.
     pub listed: &'a [Candidate],
-    /// Whether room was counted at all.
+    /// Whether room was counted.
     pub counted: bool,
     pub selected: &'a [Candidate],
-    /// None: nothing was spread over groups.
+    /// None: no groups were chosen.
     pub spread: Option<&'a Spreading>,
     pub weighted: &'a [(Bits, i64)],
     pub outcome: Result<&'a [Target], &'a str>,
@@ -119,7 +119,7 @@ pub(super) struct Seen<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Spreading {
     pub by: By,
-    /// With the slots of their members.
+    /// The groups, with the slots of their members.
     pub groups: Vec<(GroupTrace, Vec<usize>)>,
 }
 
@@ -147,12 +147,12 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
     let cluster = case.fleet.cluster(slot);
     let is_target = case.request.targets.iter().any(|target| target.name == cluster.name);
     let spared = is_target && case.remembers_targets();
-    let filters: Vec<Verdict> = FILTERS
+    let filters: Vec<FilterTrace> = FILTERS
         .iter()
         .map(|filter| {
             let objection = (filter.reason)(case, cluster);
             let overruled = objection.is_some() && filter.spares_targets && spared;
-            Verdict { filter: filter.name, objection, overruled }
+            FilterTrace { filter: filter.name, objection, overruled }
         })
         .collect();
     let candidate = seen.listed.iter().find(|candidate| candidate.slot() == slot);
@@ -168,6 +168,7 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         (None, Some(_)) if seen.outcome.is_err() => Some("the attempt failed as a whole".to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(case).to_owned()),
+        (None, Some(_)) if !is_listed(case, seen, slot) => Some("no entry specifies replicas for it".to_owned()),
         (None, Some(_)) => Some("others have a better claim to each replica".to_owned()),
     };
     let counted = candidate.filter(|_| seen.counted);
@@ -192,7 +193,7 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
     }
 }
 
-/// Why the constraints went past a candidate.
+/// Why the spread constraints did not select a candidate.
 fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
     let count = seen.selected.len();
     let Some(spread) = seen.spread else {
@@ -205,7 +206,7 @@ fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
     }
 }
 
-/// What the division counts for the cluster.
+/// The weight that the division gave the cluster.
 fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64> {
     let given = || {
         let applying = seen.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
@@ -214,7 +215,7 @@ fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64
     let replicas = i64::from(case.request.replicas);
     let held: i64 = seen.selected.iter().map(|candidate| i64::from(candidate.own)).sum();
     match &case.placement.division {
-        Division::Duplicated | Division::Specified(_) | Division::Unsupported { .. } => None,
+        Division::Duplicated | Division::Specified(_) | Division::Together(_) | Division::Unsupported { .. } => None,
         Division::Static(None) => Some(1),
         Division::Static(Some(_)) => Some(given()),
         Division::Dynamic | Division::Aggregated if case.mode == Mode::Fresh => Some(candidate.available()),
@@ -230,6 +231,12 @@ fn entries(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> Vec<usize> {
     if entries.len() > 1 { entries } else { Vec::new() }
 }
 
+/// Whether an entry of the user's list selects the cluster. True if there is no such list.
+fn is_listed(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> bool {
+    let lists = matches!(case.placement.division, Division::Specified(Some(_)) | Division::Together(_));
+    !lists || seen.weighted.iter().any(|(slots, _)| slots.contains(slot))
+}
+
 fn no_weight(case: &Case<'_>) -> &'static str {
     match &case.placement.division {
         Division::Static(_) => "no rule gives it any weight",
@@ -237,7 +244,7 @@ fn no_weight(case: &Case<'_>) -> &'static str {
     }
 }
 
-/// Which of a cluster's numbers its free room comes from.
+/// Which data the free room of a cluster comes from.
 fn source(case: &Case<'_>, slot: usize) -> &'static str {
     match &case.fleet.cluster(slot).room {
         None => "no resource summary",

@@ -332,7 +332,12 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
         },
         (Type::Divided, Some(Preference::Specified)) => {
             let list = strategy.specify_preference.as_deref().map(|preference| &*preference.static_specify_list);
-            Division::Specified(list.filter(|list| !list.is_empty()).map(|list| list.iter().map(share).collect()))
+            let regions = strategy.extend_replica_division_preference.as_deref() == Some(policy_api::REGIONS);
+            match list.filter(|list| !list.is_empty()) {
+                Some(list) => Division::Specified(Some(list.iter().map(share).collect())),
+                None if regions => Division::Together(listed(strategy)),
+                None => Division::Specified(None),
+            }
         }
         // A strategy of one's own is for a scheduler of one's own (R152); those we know were
         // written out on admission.
@@ -341,6 +346,11 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
             preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),
         },
     }
+}
+
+fn listed(strategy: &policy_api::ReplicaSchedulingStrategy) -> Vec<Affinity> {
+    let list = strategy.extend_cluster_preferences.iter().flat_map(|preferences| &preferences.extend_static_list);
+    list.map(|entry| affinity(&entry.target_cluster)).collect()
 }
 
 fn share(entry: &policy_api::StaticClusterSpecified) -> Share {

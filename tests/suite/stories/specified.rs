@@ -75,6 +75,79 @@ async fn r136_r149_a_list_of_regions_with_one_number_shares_the_difference_over_
     }
 }
 
+/// The strategy `Regions` without a number, for the clusters of these entries.
+fn listed_regions(entries: &[Value]) -> Value {
+    let entries = entries.iter().map(|target| json!({"targetCluster": target, "extendFields": {}}));
+    json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "extendReplicaDivisionPreference": "Regions",
+        "extendClusterPreferences": {"extendStaticList": entries.collect::<Vec<_>>()},
+    }})
+}
+
+#[tokio::test]
+async fn r136_r137_regions_without_a_number_share_the_difference_over_all_their_clusters() {
+    let mut both_regions = listed_regions(&[]);
+    both_regions["clusterAffinity"] = regions(&["A", "B"]);
+    for placement in
+        [both_regions, listed_regions(&[regions(&["A", "B"])]), listed_regions(&[regions(&["A"]), regions(&["B"])])]
+    {
+        for (replicas, expected) in [(7, "c1:2 c2:1 c3:4"), (11, "c1:3 c2:3 c3:5"), (3, "c1:1 c3:2")] {
+            let mut world = world().await;
+            let key = seven(&mut world).await;
+            world
+                .edit(&key, |binding| {
+                    binding["spec"]["replicas"] = json!(replicas);
+                    binding["spec"]["placement"] = placement.clone();
+                })
+                .await;
+            world.settle().await;
+            assert_eq!(world.placed(&key), expected, "{replicas} by {placement}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r136_r149_the_total_that_a_policy_gives_its_regions_counts() {
+    let mut world = world().await;
+    let key = seven(&mut world).await;
+    let total = json!([{"targetCluster": {}, "replicas": 11}]);
+    let mut placement = listed_regions(&[]);
+    let strategy = placement["replicaScheduling"].as_object_mut().unwrap();
+    strategy.remove("extendClusterPreferences");
+    strategy.insert("specifyPreference".to_owned(), json!({"staticSpecifyList": total}));
+    let edit = |replicas: i64| {
+        let placement = placement.clone();
+        move |binding: &mut Value| {
+            binding["spec"]["replicas"] = json!(replicas);
+            binding["spec"]["placement"] = placement.clone();
+        }
+    };
+    world.edit(&key, edit(11)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "c1:3 c2:3 c3:5");
+    world.edit(&key, edit(12)).await;
+    world.settle().await;
+    let told = world.get(&key).unwrap();
+    assert!(condition(&told, "Scheduled").unwrap()["message"].as_str().unwrap().contains("sum up to 11"), "{told}");
+}
+
+#[tokio::test]
+async fn r154_regions_of_an_annotation_without_a_total_are_honoured() {
+    let mut world = world().await;
+    let policy = world
+        .given(json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "p", "namespace": "default",
+                "annotations": {"scheduling.karmada.io/specified-replicas": "{\"idcs\":[{\"name\":\"B\"}]}"}},
+            "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}]},
+        }))
+        .await;
+    let placement = world.get(&policy).unwrap()["spec"]["placement"].clone();
+    let key = world.given(binding("nginx", 7, placement)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "c2:4 c3:3");
+}
+
 #[tokio::test]
 async fn r142_without_a_list_all_clusters_weigh_the_same() {
     let mut world = world().await;

@@ -1,5 +1,6 @@
-//! ClusterPropagationPolicy: the rules by which any objects are placed. The spec is shared with its
-//! sibling.
+//! ClusterPropagationPolicy: placement rules for objects of any namespace, or of none.
+//!
+//! It has the same spec as PropagationPolicy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,15 +29,15 @@ pub struct ClusterPropagationPolicy {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterPropagationPolicy>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is placed, and by which rules.
+    /// The objects to place, and the rules for it.
     pub spec: PropagationSpec,
 }
 
 impl ClusterPropagationPolicy {
-    /// The label by which bindings name the policy that they come from.
+    /// The label by which bindings name their policy.
     pub const PERMANENT_ID: &'static str = "clusterpropagationpolicy.karmada.io/permanent-id";
 }
 
@@ -58,7 +59,8 @@ impl Resource for ClusterPropagationPolicy {
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
-        specified_replicas::prepare_annotation(object);
+        specified_replicas::prepare_annotation(object, given.old);
+        specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ClusterPropagationPolicy::PERMANENT_ID, given);
         if let Some(spec) = tree::object(object, &["spec"]) {
             policy_rules::prepare_spec(spec);
@@ -73,7 +75,7 @@ impl Resource for ClusterPropagationPolicy {
         let mut errors = FieldErrors::default();
         let old_metadata = old.map(|old| &old.metadata);
         permanent_id::check(ClusterPropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
-        specified_replicas::check(&object.metadata, &mut errors);
+        specified_replicas::check_annotation(&object.metadata, object.spec.placement.as_deref(), &mut errors);
         errors.append(policy_rules::check(&object.spec, old.map(|old| &old.spec)));
         errors
     }

@@ -1,23 +1,32 @@
-//! Reads what the samples of the proposal "Specify replicas to schedule" mean rather than what they
-//! say (mission C15): people copy them. Each change is told in a sentence that shows what to write
-//! instead.
+//! Reads the samples of the proposal "Specify replicas to schedule" as they were meant (C15).
+//!
+//! The samples have flaws, and people copy them. Each change is told in one sentence that starts
+//! with the field that was written, and shows what to write instead. The sentence has one of these
+//! forms, so that a program can follow it too:
+//!
+//! - `FIELD: was read as VALUE`: the field has another value.
+//! - `FIELD: "old" was read as VALUE`: the same, with the value that was there.
+//! - `FIELD: was read as OTHER`: the value moves to the field `OTHER`.
+//! - `FIELD: was read as OTHER: VALUE`: `OTHER` has this value, and `FIELD` goes.
+//! - `FIELD: … was left out`: the field goes.
+//!
+//! Every field is named by its full path, and every value is YAML. The sentences apply in their
+//! order.
 //!
 //! Runs before unknown fields are dropped, because the meaning sits in fields that do not exist.
 
 use serde_json::{Value, json};
 
-use super::specified_replicas;
+use super::replica_scheduling::REGIONS;
+use super::specified_replicas::{self, KNOWN_STRATEGIES};
 use crate::api::tree::{self, Object};
 
-/// What selects clusters, when it is written beside `targetCluster` and not in it.
+/// The fields of an affinity, which samples write beside `targetCluster` and not in it.
 const AFFINITY_FIELDS: &[&str] = &["labelSelector", "fieldSelector", "clusterNames", "exclude"];
-
-/// Names that the proposal's samples give to the preference `Specified`.
-const SPECIFIED_ALIASES: &[&str] = &["SpecifiedClusters", "SpecifiedRegions", "Regions"];
 
 const STRATEGY: &str = "spec.placement.replicaScheduling";
 
-/// For both policies.
+/// Mends a policy.
 pub fn mend_policy(object: &mut Object) -> Vec<String> {
     let mut notes = Vec::new();
     mend_annotation(object, &mut notes);
@@ -26,22 +35,44 @@ pub fn mend_policy(object: &mut Object) -> Vec<String> {
     notes
 }
 
-/// For everything that has a placement under `spec`.
+/// Mends the placement of any object that has one under `spec`.
 pub fn mend_placement(object: &mut Object) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(strategy) = tree::object(object, &["spec", "placement", "replicaScheduling"]) else { return notes };
-    let preference = tree::text(strategy, "replicaDivisionPreference").to_owned();
-    if SPECIFIED_ALIASES.contains(&preference.as_str()) {
-        strategy.insert("replicaDivisionPreference".to_owned(), json!("Specified"));
-        notes.push(format!("{STRATEGY}.replicaDivisionPreference: {preference:?} was read as \"Specified\""));
-    }
+    mend_preference(strategy, &mut notes);
     for list in LISTS {
         list.mend(strategy, &mut notes);
     }
     notes
 }
 
-/// A list of entries with a `targetCluster` each.
+/// Some samples write the name of an extended strategy into `replicaDivisionPreference`.
+fn mend_preference(strategy: &mut Object, notes: &mut Vec<String>) {
+    const FIELD: &str = "replicaDivisionPreference";
+    const EXTENDED: &str = "extendReplicaDivisionPreference";
+    let preference = tree::text(strategy, FIELD).to_owned();
+    if !KNOWN_STRATEGIES.contains(&preference.as_str()) {
+        return;
+    }
+    // `Specified` alone means equal weights, so `Regions` without numbers has to keep its name.
+    let keeps_name = preference == REGIONS && !has_list(strategy);
+    if !keeps_name {
+        strategy.insert(FIELD.to_owned(), json!("Specified"));
+        notes.push(format!("{STRATEGY}.{FIELD}: {preference:?} was read as \"Specified\""));
+    } else if tree::text(strategy, EXTENDED).is_empty() {
+        strategy.remove(FIELD);
+        notes.push(format!("{STRATEGY}.{FIELD}: was read as {STRATEGY}.{EXTENDED}: {preference:?}"));
+        strategy.insert(EXTENDED.to_owned(), json!(preference));
+    }
+}
+
+/// Whether `specifyPreference` has a list, under either name.
+fn has_list(strategy: &Object) -> bool {
+    let lists = strategy.get("specifyPreference").and_then(Value::as_object);
+    lists.is_some_and(|lists| ["staticSpecifyList", "extendStaticList"].iter().any(|name| lists.contains_key(*name)))
+}
+
+/// A list of entries that have a `targetCluster` each.
 struct List {
     owner: &'static str,
     name: &'static str,
@@ -56,7 +87,7 @@ enum Number {
     Own,
     /// `extendFields: {replicas: 2}`
     Extended,
-    /// It has a weight instead.
+    /// The entry has a weight instead.
     None,
 }
 
@@ -79,7 +110,7 @@ impl List {
             && let Some(list) = owner.remove(self.alias)
         {
             owner.insert(self.name.to_owned(), list);
-            notes.push(format!("{path}.{}: was read as {}", self.alias, self.name));
+            notes.push(format!("{path}.{}: was read as {path}.{}", self.alias, self.name));
         }
         for (index, entry) in tree::items(owner, self.name) {
             let hoisted = hoist(entry);
@@ -110,7 +141,8 @@ impl Number {
     }
 }
 
-/// `- targetCluster:` with its fields at its own indentation leaves it null and them beside it.
+/// Moves the fields of `targetCluster` into it. YAML with `- targetCluster:` and its fields at the
+/// same indentation leaves it null and them beside it.
 fn hoist(entry: &mut Object) -> bool {
     if entry.get("targetCluster").is_some_and(|target| !target.is_null()) {
         return false;
@@ -124,55 +156,73 @@ fn hoist(entry: &mut Object) -> bool {
     true
 }
 
-/// `metadata.annotation: '<json>'`
+/// `metadata.annotation: '<json>'` is an annotation.
 fn mend_annotation(object: &mut Object, notes: &mut Vec<String>) {
     let Some(metadata) = tree::object(object, &["metadata"]) else { return };
     if !metadata.get("annotation").is_some_and(Value::is_string) {
         return;
     }
-    let text = metadata.remove("annotation").unwrap_or_default();
     let name = specified_replicas::ANNOTATION;
-    if let Some(annotations) = tree::object_or_new(metadata, &["annotations"]) {
-        annotations.entry(name).or_insert(text);
+    let text = metadata.remove("annotation").unwrap_or_default();
+    let Some(annotations) = tree::object_or_new(metadata, &["annotations"]) else { return };
+    if annotations.contains_key(name) {
+        let why = format!("there is no such field, and metadata.annotations[{name}] is there already");
+        notes.push(format!("metadata.annotation: {why}: it was left out"));
+    } else {
+        annotations.insert(name.to_owned(), text);
         notes.push(format!("metadata.annotation: was read as metadata.annotations[{name}]"));
     }
 }
 
-/// `spec.replicas: 4` on a policy is the number that all its clusters have together.
+/// `spec.replicas: 4` on a policy is the total for all its clusters (R149).
 fn mend_total(object: &mut Object, notes: &mut Vec<String>) {
     let Some(spec) = tree::object(object, &["spec"]) else { return };
     if !spec.get("replicas").is_some_and(Value::is_number) {
         return;
     }
     let total = spec.remove("replicas").unwrap_or_default();
-    if let Some(annotation) = tree::object(object, &["metadata", "annotations"])
-        .and_then(|annotations| annotations.get_mut(specified_replicas::ANNOTATION))
-    {
-        if let Some(text) = annotation.as_str().and_then(|text| specified_replicas::with_total(text, &total)) {
-            *annotation = json!(text);
-            notes.push(format!("spec.replicas: was read as part of the annotation: {text}"));
-        } else {
-            notes.push("spec.replicas: policies have no such field, and it was left out".to_owned());
-        }
-        return;
-    }
-    let affinity = tree::object(object, &["spec", "placement", "clusterAffinity"]).cloned().unwrap_or_default();
-    let strategy = tree::object_or_new(object, &["spec", "placement", "replicaScheduling"]);
-    let Some(strategy) = strategy.filter(|strategy| takes_total(strategy)) else {
-        notes.push("spec.replicas: policies have no such field, and it was left out".to_owned());
-        return;
-    };
-    strategy.insert("replicaSchedulingType".to_owned(), json!("Divided"));
-    strategy.insert("replicaDivisionPreference".to_owned(), json!("Specified"));
-    let preference = json!({"staticSpecifyList": [{"targetCluster": affinity, "replicas": total}]});
-    notes.push(format!("spec.replicas: was read as {STRATEGY}.specifyPreference: {preference}"));
-    strategy.insert("specifyPreference".to_owned(), preference);
+    let note =
+        if has_annotation(object) { total_of_annotation(object, &total) } else { total_of_strategy(object, &total) };
+    notes.push(note.unwrap_or_else(|| {
+        "spec.replicas: policies have no such field, and other fields say where replicas go: it was left out".to_owned()
+    }));
 }
 
-/// Nothing that is written down says otherwise.
+fn has_annotation(object: &mut Object) -> bool {
+    tree::object(object, &["metadata", "annotations"])
+        .is_some_and(|annotations| annotations.contains_key(specified_replicas::ANNOTATION))
+}
+
+fn total_of_annotation(object: &mut Object, total: &Value) -> Option<String> {
+    let name = specified_replicas::ANNOTATION;
+    let annotation = tree::object(object, &["metadata", "annotations"])?.get_mut(name)?;
+    let text = specified_replicas::with_total(annotation.as_str()?, total)?;
+    let quoted = text.replace('\'', "''");
+    *annotation = json!(text);
+    Some(format!("spec.replicas: was read as metadata.annotations[{name}]: '{quoted}'"))
+}
+
+fn total_of_strategy(object: &mut Object, total: &Value) -> Option<String> {
+    let affinity = tree::object(object, &["spec", "placement", "clusterAffinity"]).cloned().unwrap_or_default();
+    let known = tree::object(object, &["spec", "placement", "replicaScheduling"]);
+    if !known.is_none_or(|strategy| takes_total(strategy)) {
+        return None;
+    }
+    let strategy = tree::object_or_new(object, &["spec", "placement", "replicaScheduling"])?;
+    strategy.insert("replicaSchedulingType".to_owned(), json!("Divided"));
+    strategy.insert("replicaDivisionPreference".to_owned(), json!("Specified"));
+    let list = json!([{"targetCluster": affinity, "replicas": total}]);
+    strategy.insert("specifyPreference".to_owned(), json!({"staticSpecifyList": list}));
+    let shown = serde_json::to_string(strategy).unwrap_or_default();
+    Some(format!("spec.replicas: was read as {STRATEGY}: {shown}"))
+}
+
+/// Whether nothing in the strategy says otherwise: no numbers, no weights, no other strategy.
 fn takes_total(strategy: &Object) -> bool {
-    let preference = tree::text(strategy, "replicaDivisionPreference");
-    let divided = ["", "Divided"].contains(&tree::text(strategy, "replicaSchedulingType"));
-    let preferred = ["", "Specified"].contains(&preference) || SPECIFIED_ALIASES.contains(&preference);
-    divided && preferred && !strategy.contains_key("specifyPreference")
+    let is_one_of = |name: &str, known: &[&str]| known.contains(&tree::text(strategy, name));
+    let has = |name: &str| strategy.get(name).is_some_and(|value| !value.is_null());
+    is_one_of("replicaSchedulingType", &["", "Divided"])
+        && is_one_of("replicaDivisionPreference", &["", "Specified", "SpecifiedClusters", "SpecifiedRegions", REGIONS])
+        && is_one_of("extendReplicaDivisionPreference", &["", "SpecifiedClusters", "SpecifiedRegions", REGIONS])
+        && !["specifyPreference", "weightPreference", "extendClusterPreferences"].into_iter().any(has)
 }

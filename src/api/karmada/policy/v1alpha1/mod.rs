@@ -29,7 +29,8 @@ pub use propagation_spec::{
     SuspendClusters, Suspension,
 };
 pub use replica_scheduling::{
-    ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, ReplicaDivisionPreference,
-    ReplicaSchedulingStrategy, ReplicaSchedulingType, StaticClusterSpecified, StaticClusterWeight, WeightPreference,
+    ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, REGIONS,
+    ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType, StaticClusterSpecified,
+    StaticClusterWeight, WeightPreference,
 };
 pub use resource_selector::{Closeness, LoweredSelector, ResourceSelector};

@@ -1,5 +1,5 @@
-//! What a schema cannot say about the spec of policies: upstream's defaults and its webhook's
-//! rules.
+//! Defaults and rules for the spec of policies that a schema cannot express: those of upstream's
+//! webhook.
 
 use serde_json::{Value, json};
 
@@ -10,17 +10,17 @@ use super::specified_replicas;
 use crate::api::tree::{self, Object};
 use crate::k8s::{FieldErrors, FieldPath, names};
 
-/// Seconds that upstream gives a workload to leave gracefully.
+/// Upstream's default for the seconds that a workload has to leave gracefully.
 const GRACE_PERIOD_SECONDS: i32 = 600;
 
-/// Upstream's defaults for both policies.
+/// Sets upstream's defaults, for both policies.
 pub fn prepare_spec(spec: &mut Object) {
     let wants_service_imports = tree::items(spec, "resourceSelectors").any(|(_, selector)| {
         tree::text(selector, "kind") == "ServiceImport"
             && tree::text(selector, "apiVersion") == "multicluster.x-k8s.io/v1alpha1"
     });
     if wants_service_imports {
-        // A ServiceImport is nothing without the Service derived from it.
+        // A ServiceImport needs the Service that is derived from it.
         spec.insert("propagateDeps".to_owned(), json!(true));
     }
     if let Some(application) = tree::object(spec, &["failover", "application"])
@@ -28,7 +28,6 @@ pub fn prepare_spec(spec: &mut Object) {
     {
         application.entry("gracePeriodSeconds").or_insert(json!(GRACE_PERIOD_SECONDS));
     }
-    specified_replicas::prepare_extension(spec);
     if let Some(placement) = tree::object(spec, &["placement"]) {
         prepare_placement(placement);
     }
@@ -52,13 +51,18 @@ fn prepare_placement(placement: &mut Object) {
     }
 }
 
-/// The rules of both policies.
+/// The rules that both policies share.
 pub fn check(spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec");
     check_selectors(spec, &path.child("resourceSelectors"), &mut errors);
     if let Some(placement) = &spec.placement {
-        placement_rules::check(placement, &path.child("placement"), &mut errors);
+        let path = path.child("placement");
+        placement_rules::check(placement, &path, &mut errors);
+        if let Some(strategy) = &placement.replica_scheduling {
+            let path = path.child("replicaScheduling");
+            specified_replicas::check_extension(spec.scheduler_name.as_deref(), strategy, &path, &mut errors);
+        }
     }
     check_failover(spec, &path, &mut errors);
     if let Some(suspension) = &spec.suspension
@@ -90,7 +94,8 @@ fn check_selectors(spec: &PropagationSpec, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// A policy of a namespace selects there. One that was stored before this rule stays writable.
+/// A namespaced policy selects objects in its own namespace. A stored policy that breaks this rule
+/// stays writable as long as its selectors do not change.
 pub fn check_namespaces(namespace: &str, spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if old.is_some_and(|old| old.resource_selectors == spec.resource_selectors) {
@@ -100,7 +105,7 @@ pub fn check_namespaces(namespace: &str, spec: &PropagationSpec, old: Option<&Pr
     for (index, selector) in spec.resource_selectors.iter().enumerate() {
         let wanted = selector.namespace.as_deref().unwrap_or_default();
         if !wanted.is_empty() && wanted != namespace {
-            let detail = format_args!("must be the namespace of the policy, {namespace:?}");
+            let detail = "namespace of resource selector must be the same as the namespace of the policy";
             errors.invalid(&path.index(index).child("namespace"), wanted, detail);
         }
     }

@@ -1,5 +1,6 @@
-//! PropagationPolicy: the rules by which objects of one namespace are placed. The spec is shared
-//! with its sibling.
+//! PropagationPolicy: placement rules for objects of its namespace.
+//!
+//! It has the same spec as ClusterPropagationPolicy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,15 +29,15 @@ pub struct PropagationPolicy {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<PropagationPolicy>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is placed, and by which rules.
+    /// The objects to place, and the rules for it.
     pub spec: PropagationSpec,
 }
 
 impl PropagationPolicy {
-    /// The label by which bindings name the policy that they come from.
+    /// The label by which bindings name their policy.
     pub const PERMANENT_ID: &'static str = "propagationpolicy.karmada.io/permanent-id";
 }
 
@@ -58,7 +59,8 @@ impl Resource for PropagationPolicy {
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
-        specified_replicas::prepare_annotation(object);
+        specified_replicas::prepare_annotation(object, given.old);
+        specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, PropagationPolicy::PERMANENT_ID, given);
         let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")).cloned();
         let Some(spec) = tree::object(object, &["spec"]) else { return };
@@ -78,7 +80,7 @@ impl Resource for PropagationPolicy {
         let mut errors = FieldErrors::default();
         let old_metadata = old.map(|old| &old.metadata);
         permanent_id::check(PropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
-        specified_replicas::check(&object.metadata, &mut errors);
+        specified_replicas::check_annotation(&object.metadata, object.spec.placement.as_deref(), &mut errors);
         let old_spec = old.map(|old| &old.spec);
         errors.append(policy_rules::check(&object.spec, old_spec));
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();

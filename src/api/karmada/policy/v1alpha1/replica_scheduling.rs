@@ -1,5 +1,5 @@
-//! How replicas are divided among the chosen clusters: upstream's strategies, and those that the
-//! proposal "Specify replicas to schedule" adds (R140-R152).
+//! How replicas are divided among the chosen clusters: the strategies of upstream, and those that
+//! the proposal "Specify replicas to schedule" adds (R140-R152).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,29 +7,34 @@ use utoipa::ToSchema;
 use super::placement::ClusterAffinity;
 use crate::api::lean::Pairs;
 
+/// A strategy name for `extendReplicaDivisionPreference`: the listed clusters share all replicas of
+/// the workload, and every difference is shared evenly (R136, R137).
+pub const REGIONS: &str = "Regions";
+
 /// How replicas are divided among the chosen clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaSchedulingStrategy {
-    /// Whether each cluster gets all replicas, or all clusters share them.
+    /// Whether each cluster gets all replicas, or the clusters share them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Divided")]
     pub replica_scheduling_type: Option<ReplicaSchedulingType>,
-    /// How they are shared, when they are.
+    /// How clusters share the replicas, for `Divided`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_division_preference: Option<ReplicaDivisionPreference>,
     /// The weights, for `Weighted`. Without them all clusters weigh the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_preference: Option<WeightPreference>,
-    /// The numbers, for `Specified`. Without them all clusters weigh the same. An addition to
-    /// upstream's fields.
+    /// The numbers of replicas, for `Specified`. Without them all clusters weigh the same. Not a
+    /// field of upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub specify_preference: Option<Box<ClusterPreferences>>,
-    /// Name of a strategy that a scheduler of the user's own knows. An addition to upstream's
-    /// fields.
+    /// Name of a strategy. This scheduler serves `SpecifiedClusters`, `SpecifiedRegions` and
+    /// `Regions`. Other names are for a custom scheduler. Not a field of upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extend_replica_division_preference: Option<Box<str>>,
-    /// What that strategy works with. An addition to upstream's fields.
+    /// The input of the strategy that `extendReplicaDivisionPreference` names. Not a field of
+    /// upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extend_cluster_preferences: Option<Box<ExtendClusterPreferences>>,
 }
@@ -46,11 +51,11 @@ pub enum ReplicaSchedulingType {
 /// How clusters share the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ReplicaDivisionPreference {
-    /// Among as few clusters as have the room.
+    /// On as few clusters as have the room.
     Aggregated,
     /// In proportion to weights.
     Weighted,
-    /// By numbers that the user gives. An addition to upstream's values.
+    /// By the numbers that the user gives. Not a value of upstream.
     Specified,
 }
 
@@ -61,7 +66,7 @@ pub struct WeightPreference {
     /// Fixed weights.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub static_weight_list: Vec<StaticClusterWeight>,
-    /// What the weights are taken from, instead of the list.
+    /// A dynamic weight, used instead of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_weight: Option<DynamicWeightFactor>,
 }
@@ -70,17 +75,17 @@ pub struct WeightPreference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticClusterWeight {
-    /// The clusters.
+    /// Selects the clusters.
     pub target_cluster: ClusterAffinity,
-    /// The weight of each of them.
+    /// The weight of each of these clusters.
     #[schema(minimum = 1)]
     pub weight: i64,
 }
 
-/// What a cluster's weight is taken from.
+/// What a dynamic weight is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum DynamicWeightFactor {
-    /// The number of replicas that it has room for.
+    /// The number of replicas that the cluster has room for.
     AvailableReplicas,
 }
 
@@ -88,27 +93,27 @@ pub enum DynamicWeightFactor {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPreferences {
-    /// Fixed numbers.
+    /// Numbers for groups of clusters.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub static_specify_list: Vec<StaticClusterSpecified>,
 }
 
-/// The number of replicas that the clusters which one selector selects have together (R144, R145).
+/// The number of replicas for the clusters that one selector selects (R144, R145).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticClusterSpecified {
-    /// The clusters.
+    /// Selects the clusters.
     pub target_cluster: ClusterAffinity,
-    /// The replicas on all of them together.
+    /// The total of replicas on these clusters.
     #[schema(minimum = 0)]
     pub replicas: i64,
 }
 
-/// What a strategy of the user's own works with (R151).
+/// The input of an extended strategy (R151).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtendClusterPreferences {
-    /// One entry for each selector.
+    /// Numbers for groups of clusters.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub extend_static_list: Vec<ExtendStaticCluster>,
 }
@@ -117,8 +122,9 @@ pub struct ExtendClusterPreferences {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtendStaticCluster {
-    /// The clusters.
+    /// Selects the clusters.
     pub target_cluster: ClusterAffinity,
-    /// The numbers, by the names that the strategy gives them.
+    /// The numbers, by the names that the strategy defines. `replicas` is a total. `Regions` may
+    /// leave it out, and then uses the replicas of the workload.
     pub extend_fields: Pairs<i64>,
 }

@@ -1,6 +1,7 @@
-//! What a schema cannot say about bindings. Upstream checks nothing here; the seed documents' rules
-//! about placements hold for bindings too, because a scheduler that cannot tell what is meant would
-//! guess.
+//! Rules for bindings that a schema cannot express.
+//!
+//! Upstream has none. The seed documents' rules for placements apply to bindings too. Otherwise the
+//! scheduler would have to guess what a contradictory placement means.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +9,17 @@ use serde_json::{Value, json};
 
 use super::any_binding::AnyBinding;
 use super::binding_spec::ResourceBindingSpec;
-use crate::api::karmada::policy::v1alpha1::placement_rules;
+use crate::api::karmada::policy::v1alpha1::{placement_rules, specified_replicas};
 use crate::api::tree::Object;
 use crate::k8s::{FieldErrors, FieldPath, Time};
 
 const FULLY_APPLIED: &str = "FullyApplied";
 
-/// The condition FullyApplied says what the clusters report, in upstream's words (R31, R33): with
-/// every write, so that it never tells of targets that are no longer there. Where nobody reports,
-/// it is not ours to say.
+/// Sets the condition FullyApplied from the reports of the clusters, in upstream's words (R31,
+/// R33).
+///
+/// It runs with every write, so the condition never describes targets that are gone. If no cluster
+/// reports, the condition is left to others.
 pub fn tell_applied(binding: &mut Object, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
@@ -46,8 +49,8 @@ pub fn tell_applied(binding: &mut Object, now: Time) {
     }
 }
 
-/// The conditions after a pass that gives the binding these targets and tasks, with FullyApplied as
-/// `tell_applied` leaves it. `conditions` are those that the pass itself writes.
+/// The conditions after a pass, with FullyApplied as `tell_applied` sets it for these targets and
+/// eviction tasks. `conditions` are those that the pass itself writes.
 pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, conditions: Value, now: Time) -> Value {
     let reports = binding.status.aggregated_status.iter();
     let reports: Vec<Value> =
@@ -59,8 +62,8 @@ pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, co
     sketch["status"]["conditions"].take()
 }
 
-/// Where upstream keeps works of the binding: its targets, those of what requires it, and what it
-/// is leaving gently.
+/// The clusters on which upstream keeps works of the binding: its targets, the targets of bindings
+/// that require it, and clusters that it leaves gracefully.
 fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
     fn names(clusters: &Value) -> impl Iterator<Item = &str> {
         list_of(clusters).filter_map(|cluster| cluster["name"].as_str())
@@ -76,14 +79,19 @@ fn list_of(value: &Value) -> std::slice::Iter<'_, Value> {
     value.as_array().map_or(&[][..], Vec::as_slice).iter()
 }
 
-/// The rules of both bindings. A placement that was there before is not looked at again: a binding
-/// must stay writable for those who did not break it.
+/// The rules of both bindings. A placement that does not change is not checked again, so that a
+/// binding stays writable for clients that did not write the placement.
 pub fn check(spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Some(placement) = &spec.placement
         && old.is_none_or(|old| old.placement != spec.placement)
     {
-        placement_rules::check_promises(placement, &FieldPath::new("spec.placement"), &mut errors);
+        let path = FieldPath::new("spec.placement");
+        placement_rules::check_promises(placement, &path, &mut errors);
+        if let Some(strategy) = &placement.replica_scheduling {
+            let path = path.child("replicaScheduling");
+            specified_replicas::check_extension(spec.scheduler_name.as_deref(), strategy, &path, &mut errors);
+        }
     }
     errors
 }

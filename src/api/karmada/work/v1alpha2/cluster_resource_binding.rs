@@ -1,5 +1,6 @@
-//! ClusterResourceBinding: the placement of one cluster-scoped object. Spec and status are shared
-//! with its sibling.
+//! ClusterResourceBinding: the placement of one cluster-scoped object.
+//!
+//! It has the same spec and status as ResourceBinding.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,13 +13,11 @@ use super::trigger;
 use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
 use crate::api::meta::ObjectMeta;
 use crate::api::permanent_id;
-use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Binds one cluster-scoped object to clusters: what asks to be placed, where it is placed, how it
-/// fares.
+/// Binds one cluster-scoped object to clusters: its request, its placement and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResourceBinding {
@@ -30,18 +29,18 @@ pub struct ClusterResourceBinding {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterResourceBinding>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// What is placed, by which rules, and where.
     pub spec: ResourceBindingSpec,
-    /// What the scheduler and the member clusters last said.
+    /// What the scheduler and the member clusters last reported.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: ResourceBindingStatus,
 }
 
 impl ClusterResourceBinding {
-    /// The label by which the objects on the clusters name the binding that they come from.
+    /// The label by which objects on the clusters name their binding.
     pub const PERMANENT_ID: &'static str = "clusterresourcebinding.karmada.io/permanent-id";
 }
 
@@ -63,9 +62,7 @@ impl Resource for ClusterResourceBinding {
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
-        if let Some(spec) = tree::object(object, &["spec"]) {
-            specified_replicas::prepare_extension(spec);
-        }
+        specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
         trigger::keep(object, given);
         binding_rules::tell_applied(object, given.now);

@@ -14,11 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("WorkloadRebalancer", "ResourceBinding", "ClusterResourceBinding", "PropagationPolicy")
 # Said by the published documents, and by no definition.
 PUBLISHED_ONLY = ("x-kubernetes-group-version-kind", "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key")
-# As cli-runtime shows them; the table has upstream's capitals.
-COLUMN_NAMES = {
-    "SCHEDULED": "Scheduled", "FULLYAPPLIED": "FullyApplied", "AGE": "Age",
-    "CONFLICT-RESOLUTION": "Conflict-Resolution", "PRIORITY": "Priority",
-}  # fmt: skip
 
 
 def structural(node, schemas, key=None):
@@ -62,7 +57,7 @@ def definition(api_version, kind, names, columns):
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}} if names["statusSubresource"] == "true" else {},
         "additionalPrinterColumns": [
-            {"name": COLUMN_NAMES[name], "type": type, "jsonPath": path, "priority": int(rest[0].split("=")[1])}
+            {"name": name, "type": type, "jsonPath": path, "priority": int(rest[0].split("=")[1])}
             for _, name, type, path, *rest in columns
         ],
     }  # fmt: skip

@@ -109,10 +109,7 @@ pub fn check_names(kinds: &Kinds, table: &str) {
                 assert_eq!((row.api_version().as_str(), known.as_slice()), (*api_version, own(facts).as_slice()));
             }
             ["# column", name, title, column_type, path, priority] => {
-                columns
-                    .entry(name)
-                    .or_default()
-                    .push([title.to_uppercase().as_str(), *column_type, *path, *priority].join(" "));
+                columns.entry(name).or_default().push([*title, *column_type, *path, *priority].join(" "));
             }
             _ => {}
         }
@@ -123,9 +120,7 @@ pub fn check_names(kinds: &Kinds, table: &str) {
         let ours: Vec<String> = row
             .columns
             .iter()
-            .map(|column| {
-                format!("{} {} {} priority={}", column.name.to_uppercase(), column.kind, column.path, column.priority)
-            })
+            .map(|column| format!("{} {} {} priority={}", column.name, column.kind, column.path, column.priority))
             .collect();
         assert_eq!(ours, columns, "{name}");
     }

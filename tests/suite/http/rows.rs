@@ -320,6 +320,17 @@ async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
         table["columnDefinitions"].as_array().unwrap().len()
     );
     assert_eq!(table["rows"][0]["cells"][0], "m1");
+    // The kinds of Karmada have upstream's names to the letter.
+    const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/propagationpolicies";
+    for (path, expected) in [
+        (BINDINGS, &["Name", "SCHEDULED", "FULLYAPPLIED", "AGE"][..]),
+        (POLICIES, &["Name", "CONFLICT-RESOLUTION", "PRIORITY", "AGE"]),
+    ] {
+        let table = admin.send(Method::GET, path, &[TABLE], "").await.json();
+        let columns = table["columnDefinitions"].as_array().unwrap().iter();
+        let names: Vec<&str> = columns.map(|column| column["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{path}");
+    }
     // What acts and is not stored has no rows.
     assert_eq!(admin.send(Method::POST, TASKS, &[TABLE], task("t").to_string()).await.code, 406);
     server.stop().await;

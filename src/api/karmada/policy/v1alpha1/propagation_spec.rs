@@ -8,30 +8,30 @@ use super::placement::Placement;
 use super::resource_selector::ResourceSelector;
 use crate::resource::Column;
 
-/// The printer columns of both policies.
+/// The printer columns of both policies, in upstream's capitals.
 pub(super) const COLUMNS: &[Column] = &[
     Column {
-        name: "Conflict-Resolution",
+        name: "CONFLICT-RESOLUTION",
         kind: "string",
         path: ".spec.conflictResolution",
         priority: 0,
         description: "",
     },
-    Column { name: "Priority", kind: "string", path: ".spec.priority", priority: 0, description: "" },
-    Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+    Column { name: "PRIORITY", kind: "string", path: ".spec.priority", priority: 0, description: "" },
+    Column { name: "AGE", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
 
-/// What is placed, and by which rules.
+/// The objects to place, and the rules for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropagationSpec {
-    /// What is placed. At least one selector.
+    /// Selects the objects to place. At least one selector.
     #[schema(min_items = 1)]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Whether what refers to the policy is bound to it. Deprecated upstream.
+    /// Deprecated upstream. It has no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub association: Option<bool>,
-    /// Whether the objects that a workload needs follow it.
+    /// Whether the objects that a workload depends on are placed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagate_deps: Option<bool>,
     /// The rules by which clusters are chosen.
@@ -45,17 +45,17 @@ pub struct PropagationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Never")]
     pub preemption: Option<Preemption>,
-    /// Override policies that must be there before anything is placed.
+    /// Override policies that must exist before an object is placed.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub dependent_overrides: Vec<String>,
-    /// Who places the objects.
+    /// The scheduler that places the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "default-scheduler")]
     pub scheduler_name: Option<String>,
     /// What happens when a workload, or a cluster that it runs on, fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Box<FailoverBehavior>>,
-    /// What happens when a cluster already has such an object.
+    /// What happens when a cluster has such an object already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Abort")]
     pub conflict_resolution: Option<ConflictResolution>,
@@ -65,7 +65,7 @@ pub struct PropagationSpec {
     /// What is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
-    /// Whether the objects on the clusters stay when their template goes.
+    /// Whether the objects on the clusters are kept when their template is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     /// How urgent the placements are.
@@ -73,26 +73,26 @@ pub struct PropagationSpec {
     pub schedule_priority: Option<PolicySchedulePriority>,
 }
 
-/// Whether a policy takes objects from others.
+/// Whether a policy takes objects over from other policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum Preemption {
     Always,
     Never,
 }
 
-/// What happens when a cluster already has such an object.
+/// What happens when a cluster has such an object already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ConflictResolution {
-    /// It stays as it is, and placing fails.
+    /// The present object is kept, and placing fails.
     Abort,
-    /// It is taken over.
+    /// The present object is taken over.
     Overwrite,
 }
 
 /// When a change of the policy takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ActivationPreference {
-    /// When the object itself changes.
+    /// A change takes effect when the object itself changes.
     Lazy,
 }
 
@@ -100,10 +100,10 @@ pub enum ActivationPreference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suspension {
-    /// Nothing is sent to any cluster.
+    /// Whether nothing is sent to any cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Nothing is sent to these clusters.
+    /// Clusters that nothing is sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
 }
@@ -112,7 +112,7 @@ pub struct Suspension {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspendClusters {
-    /// Their names.
+    /// Names of the clusters.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_names: Vec<String>,
 }
@@ -121,9 +121,9 @@ pub struct SuspendClusters {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySchedulePriority {
-    /// Where the class is found.
+    /// Where the priority class is found.
     pub priority_class_source: PriorityClassSource,
-    /// Name of the class.
+    /// Name of the priority class.
     pub priority_class_name: String,
 }
 

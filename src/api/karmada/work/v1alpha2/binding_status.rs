@@ -8,67 +8,67 @@ use crate::api::meta::Condition;
 use crate::k8s::Time;
 use crate::resource::Column;
 
-/// The printer columns of both bindings.
+/// The printer columns of both bindings, in upstream's capitals.
 pub(super) const COLUMNS: &[Column] = &[
     Column {
-        name: "Scheduled",
+        name: "SCHEDULED",
         kind: "string",
         path: r#".status.conditions[?(@.type=="Scheduled")].status"#,
         priority: 0,
         description: "",
     },
     Column {
-        name: "FullyApplied",
+        name: "FULLYAPPLIED",
         kind: "string",
         path: r#".status.conditions[?(@.type=="FullyApplied")].status"#,
         priority: 0,
         description: "",
     },
-    Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+    Column { name: "AGE", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
 
-/// What the scheduler and the member clusters last said.
+/// What the scheduler and the member clusters last reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingStatus {
-    /// The generation of the binding that the scheduler last placed.
+    /// The generation of the binding that the scheduler last decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_observed_generation: Option<i64>,
-    /// The affinity group that the placement comes from. The name on the wire is upstream's.
+    /// The affinity group that the placement comes from. The field has upstream's name.
     #[serde(default, rename = "schedulerObservingAffinityName", skip_serializing_if = "Option::is_none")]
     pub scheduler_observed_affinity_name: Option<String>,
-    /// When the scheduler last placed the object with success.
+    /// When the scheduler last placed the object successfully.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scheduled_time: Option<Time>,
-    /// Aspects of its state: `Scheduled`, `FullyApplied`.
+    /// Conditions of the binding: `Scheduled` and `FullyApplied`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What each cluster says of the object.
+    /// What each cluster reports about the object.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub aggregated_status: Vec<AggregatedStatusItem>,
 }
 
-/// What one cluster says of the object.
+/// What one cluster reports about the object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregatedStatusItem {
     /// Name of the cluster.
     pub cluster_name: String,
-    /// The object's own status there, as it is.
+    /// The object's own status on the cluster, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<FreeForm>,
-    /// Whether the object is there in its latest form.
+    /// Whether the latest version of the object is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
-    /// Why it is not.
+    /// Why the object is not applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_message: Option<String>,
-    /// How it fares there.
+    /// The health of the object on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<ResourceHealth>,
 }
 
-/// How an object fares on a cluster.
+/// The health of an object on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ResourceHealth {
     Healthy,

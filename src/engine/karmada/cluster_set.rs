@@ -1,10 +1,12 @@
-//! All clusters, indexed for scheduling: which cluster has which label, API, place or taint as bit
-//! sets, and what is free of each resource as one array over all clusters.
+//! The set of all clusters, indexed for scheduling.
 //!
-//! A cluster sits in a slot, which it keeps while it exists; bit sets and arrays are by slot. Names
-//! decide between equals, so each slot also knows its cluster's rank by name. Changing one cluster
-//! costs that cluster. Cloning a fleet is free; the first change to a clone that shares its parts
-//! copies the part it changes.
+//! For each label, API, place and taint a bit set tells which clusters have it. For each resource
+//! one array holds what is free, over all clusters.
+//!
+//! A cluster sits in a slot and keeps it while it exists. Bit sets and arrays are indexed by slot.
+//! Names break ties, so each slot also knows the rank of its cluster by name. Changing one cluster
+//! costs the size of that cluster, not of the set. Cloning a set is free: the first change to a
+//! clone copies only the part that it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,19 +25,19 @@ pub struct ClusterSet {
     columns: Arc<Columns>,
 }
 
-/// What an update of one cluster changed, for whoever decides which bindings to look at again.
+/// What an update of one cluster changed. It decides which bindings need another pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// The cluster came, went, or began to go.
+    /// The cluster was added or removed, or its deletion began.
     pub presence: bool,
-    /// Labels, taints, places or APIs: where workloads may go.
+    /// Labels, taints, places or APIs changed: where workloads may go.
     pub traits: bool,
-    /// How much fits.
+    /// The free resources changed: how many replicas fit.
     pub room: bool,
 }
 
 impl Difference {
-    /// From one state of a cluster to another; None: it is not there.
+    /// The difference between two states of a cluster. None: the cluster does not exist.
     pub fn between(old: Option<&Cluster>, new: Option<&Cluster>) -> Difference {
         match (old, new) {
             (None, None) => Difference::default(),
@@ -48,7 +50,7 @@ impl Difference {
         }
     }
 
-    /// What may go there is not what it was; otherwise only how much.
+    /// Whether the set of workloads that may go to the cluster changed, not only how many fit.
     pub fn is_of_fit(self) -> bool {
         self.presence || self.traits
     }
@@ -63,47 +65,56 @@ struct Rows {
     clusters: Vec<Option<Arc<Cluster>>>,
     slots: HashMap<Arc<str>, u32>,
     vacant: Vec<u32>,
-    /// Slots sorted by the name of their cluster, and its inverse.
+    /// Slots, sorted by the name of their cluster. `ranks` is its inverse.
     by_name: Vec<u32>,
     ranks: Vec<u32>,
 }
 
-/// Who has what. Sets of absent things are absent or empty.
+/// The clusters that have each trait. A trait that no cluster has is absent, or has an empty set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traits {
-    /// Neither absent nor deleting.
+    /// Clusters that exist and are not being deleted.
     pub live: Bits,
-    /// Has a taint that keeps new workloads away from those that do not tolerate it.
+    /// Clusters with a taint that keeps out new workloads which do not tolerate it.
     pub tainted: Bits,
     pub labels: HashMap<Box<str>, Values>,
     pub providers: Values,
     pub regions: Values,
     pub zones: Values,
-    /// Providers and regions again, the other way around.
+    /// The provider and the region of each cluster: the inverse of the sets above.
     pub provider_of: Places,
     pub region_of: Places,
     /// By group version and kind.
     pub apis: HashMap<Box<str>, HashMap<Box<str>, Bits>>,
 }
 
-/// One property of clusters, by its value.
+/// The clusters that have a property, by its value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
-    /// Has any value.
+    /// Clusters that have any value.
     pub any: Bits,
     pub by_value: HashMap<Box<str>, Bits>,
 }
 
-/// The place that each cluster is in, as a number. Names keep their number for ever: there are few.
+/// The place that each cluster is in, as a number.
+///
+/// A place keeps its number while a cluster is in it. After that, another place can take the
+/// number. So there are never more numbers than clusters at one time. This bound matters, because
+/// clients write the names and may write a new one every second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     numbers: HashMap<Box<str>, u32>,
+    /// By number.
     names: Vec<Box<str>>,
+    /// How many clusters are in the place, by number.
+    uses: Vec<u32>,
+    /// Numbers that no cluster uses.
+    vacant: Vec<u32>,
     by_slot: Vec<u32>,
 }
 
 impl Places {
-    /// Number of the place of a slot that is taken.
+    /// The number of the place that the cluster in `slot` is in. The slot must be taken.
     pub fn number(&self, slot: Slot) -> u32 {
         self.by_slot[slot]
     }
@@ -112,35 +123,56 @@ impl Places {
         &self.names[number as usize]
     }
 
+    /// Every number is below this one.
     pub fn count(&self) -> usize {
         self.names.len()
     }
 
     fn put(&mut self, slot: Slot, name: &str) {
-        let number = self.numbers.get(name).copied().unwrap_or_else(|| {
-            self.numbers.insert(name.into(), self.names.len() as u32);
-            self.names.push(name.into());
-            self.names.len() as u32 - 1
-        });
+        let number = self.numbers.get(name).copied().unwrap_or_else(|| self.number_for(name));
+        self.uses[number as usize] += 1;
         if self.by_slot.len() <= slot {
             self.by_slot.resize(slot + 1, 0);
         }
         self.by_slot[slot] = number;
     }
+
+    fn number_for(&mut self, name: &str) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.names.push(Box::default());
+            self.uses.push(0);
+            self.names.len() as u32 - 1
+        });
+        self.names[number as usize] = name.into();
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    /// Removes the cluster in `slot` from its place. The slot must be taken.
+    fn remove(&mut self, slot: Slot) {
+        let number = self.by_slot[slot];
+        let uses = &mut self.uses[number as usize];
+        *uses -= 1;
+        if *uses == 0 {
+            let name = std::mem::take(&mut self.names[number as usize]);
+            self.numbers.remove(&name);
+            self.vacant.push(number);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
 struct Columns {
-    /// Free pods; 0 without a summary.
+    /// Free pods. 0 if the cluster has not reported its resources.
     pods: Vec<i64>,
-    /// What is free of the commonest resources, thousandths for cpu and units for the rest.
+    /// The free amounts of the most common resources: thousandths for cpu, units for the rest.
     free: Vec<(Box<str>, Vec<i64>)>,
-    /// Has grades of nodes, so the sums alone do not tell what fits.
+    /// Clusters that report kinds of nodes. For these the sums alone do not tell what fits.
     graded: Bits,
 }
 
-/// More resources than this are looked up cluster by cluster. It bounds the memory that odd
-/// clusters can take.
+/// The most resources that have an array. Others are looked up cluster by cluster. This bounds the
+/// memory that unusual resource names can take.
 const COLUMNS_MAX: usize = 32;
 
 /// The cluster does not have the resource.
@@ -155,7 +187,7 @@ impl ClusterSet {
         fleet
     }
 
-    /// Clusters that are being deleted count.
+    /// The number of clusters, with those that are being deleted.
     pub fn len(&self) -> usize {
         self.rows.by_name.len()
     }
@@ -164,7 +196,7 @@ impl ClusterSet {
         self.len() == 0
     }
 
-    /// By name, ascending.
+    /// All clusters, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Cluster>> + '_ {
         self.slots_by_name().map(|slot| self.cluster(slot))
     }
@@ -211,12 +243,12 @@ impl ClusterSet {
         self.rows.slots.get(name).map(|slot| *slot as Slot)
     }
 
-    /// Of a slot that is taken.
+    /// The cluster in `slot`. The slot must be taken.
     pub(super) fn cluster(&self, slot: Slot) -> &Arc<Cluster> {
         self.rows.clusters[slot].as_ref().expect("only taken slots are handed out")
     }
 
-    /// Position of the slot's cluster among all by name.
+    /// The position of the cluster in `slot` among all clusters by name.
     pub(super) fn rank(&self, slot: Slot) -> u32 {
         self.rows.ranks[slot]
     }
@@ -225,12 +257,12 @@ impl ClusterSet {
         self.rows.by_name.iter().map(|slot| *slot as Slot)
     }
 
-    /// The inverse of `rank`.
+    /// The slot of a rank: the inverse of `rank`.
     pub(super) fn slot_at(&self, rank: u32) -> Slot {
         self.rows.by_name[rank as usize] as Slot
     }
 
-    /// Slots are below this number.
+    /// Every slot is below this number.
     pub(super) fn slot_count(&self) -> usize {
         self.rows.clusters.len()
     }
@@ -247,7 +279,7 @@ impl ClusterSet {
         self.columns.graded.contains(slot)
     }
 
-    /// One resource over all clusters.
+    /// The free amounts of one resource over all clusters.
     pub(super) fn column<'a>(&'a self, resource: &'a str) -> Column<'a> {
         match self.columns.free.iter().find(|(name, _)| name.as_ref() == resource) {
             Some((_, free)) => Column::Array(free),
@@ -257,7 +289,7 @@ impl ClusterSet {
     }
 }
 
-/// What is free of one resource, cluster by cluster.
+/// The free amounts of one resource, by slot.
 pub(super) enum Column<'a> {
     Array(&'a [i64]),
     Nowhere,
@@ -265,7 +297,7 @@ pub(super) enum Column<'a> {
 }
 
 impl Column<'_> {
-    /// Thousandths for cpu, units for the rest; None where the cluster does not have the resource.
+    /// Thousandths for cpu, units for the rest. None: the cluster does not have the resource.
     pub fn free(&self, slot: Slot) -> Option<i64> {
         match self {
             Column::Array(free) => free.get(slot).copied().filter(|free| *free != ABSENT),
@@ -278,7 +310,7 @@ impl Column<'_> {
     }
 }
 
-/// A quantity in the unit that replicas are counted in.
+/// A quantity in the unit that replicas are counted in: thousandths for cpu, units for the rest.
 pub(super) fn counted(resource: &str, quantity: crate::k8s::Quantity) -> i64 {
     if resource == "cpu" { quantity.millis() } else { quantity.units() }
 }
@@ -364,6 +396,8 @@ impl Traits {
                 self.labels.remove(key);
             }
         }
+        self.provider_of.remove(slot);
+        self.region_of.remove(slot);
         self.providers.remove(slot, &cluster.provider);
         self.regions.remove(slot, &cluster.region);
         cluster.zones.iter().for_each(|zone| self.zones.remove(slot, zone));
@@ -388,7 +422,7 @@ impl Values {
         entry(&mut self.by_value, value).insert(slot);
     }
 
-    /// An empty name is no place.
+    /// Adds a place. An empty name is no place.
     fn add_place(&mut self, slot: Slot, name: &str) {
         if !name.is_empty() {
             self.add(slot, name);
@@ -406,7 +440,7 @@ impl Values {
     }
 }
 
-/// `map.entry(key)` without making an owned key for one that is there.
+/// Like `map.entry(key).or_default()`, without an owned key if the key exists.
 fn entry<'a, T: Default>(map: &'a mut HashMap<Box<str>, T>, key: &str) -> &'a mut T {
     if !map.contains_key(key) {
         map.insert(key.into(), T::default());
@@ -448,5 +482,42 @@ impl Columns {
                 *free = ABSENT;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str, place: &str) -> Cluster {
+        Cluster {
+            name: name.into(),
+            deleting: false,
+            labels: [].into(),
+            provider: place.into(),
+            region: place.into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: [].into(),
+            room: None,
+        }
+    }
+
+    #[test]
+    fn names_of_places_that_no_cluster_uses_are_forgotten() {
+        let mut clusters = ClusterSet::new([cluster("a", "first"), cluster("b", "shared"), cluster("c", "shared")]);
+        for number in 0..1_000 {
+            clusters.upsert(cluster("a", &format!("place-{number}")));
+        }
+        for places in [&clusters.traits.region_of, &clusters.traits.provider_of] {
+            assert_eq!((places.count(), places.numbers.len()), (2, 2));
+            let name = |cluster: &str| places.name(places.number(clusters.slot(cluster).unwrap()));
+            assert_eq!((name("a"), name("b"), name("c")), ("place-999", "shared", "shared"));
+        }
+        clusters.remove("b");
+        assert_eq!(clusters.traits.region_of.numbers.len(), 2, "c is still there");
+        clusters.remove("c");
+        clusters.remove("a");
+        assert_eq!((clusters.traits.region_of.count(), clusters.traits.region_of.numbers.len()), (2, 0));
     }
 }

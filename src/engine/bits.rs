@@ -1,8 +1,8 @@
-//! A set of small numbers, one bit each: which clusters of a fleet something is true of.
+//! A set of small numbers with one bit each, such as the slots of clusters.
 //!
-//! Sets of different lengths go together: what lies beyond the end of one is not in it.
+//! Sets of different lengths can be combined. A number beyond the end of a set is not in it.
 
-/// The numbers are the slots of clusters.
+/// A set of slots.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
     words: Vec<u64>,
@@ -70,7 +70,7 @@ impl Bits {
         }
     }
 
-    /// Ascending.
+    /// The numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| Ones { rest: *word, base: index * WORD })
     }

@@ -1,7 +1,7 @@
-//! Decides where workloads go. Pure: a view of clusters and bindings in, decisions out.
+//! Decides where workloads go. The engine is pure: clusters and bindings go in, decisions come out.
 //!
-//! No I/O, no clock, no chance, no log, and no API version: `scheduler::lower` turns API objects
-//! into the types here. A decision does not depend on the order of the inputs.
+//! It has no I/O, clock, randomness, logs or API versions: `scheduler::lower` turns API objects
+//! into the engine's types. A decision does not depend on the order of the inputs.
 
 pub mod bits;
 pub mod fleet;

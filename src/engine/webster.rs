@@ -1,29 +1,28 @@
-//! Webster's (Sainte-Laguë's) method: dividing whole seats among parties in proportion to their
+//! Webster's (Sainte-Laguë's) method: divides whole seats among parties in proportion to their
 //! votes.
 //!
-//! Seat by seat, the party with the largest votes / (2 * seats + 1) gets the next; of equals the
-//! one with fewer seats, of those the one that comes first. All of it in integers, so that the
-//! order of close quotients is exact and large votes do not lose digits. The seats everybody would
-//! agree on are given at once: the cost depends on the number of parties, not of seats.
+//! Seats are given one by one, each to the party with the largest votes / (2 * seats + 1). Of equal
+//! parties the one with fewer seats comes first, then the one with the smaller order. All
+//! arithmetic is on integers, so that close quotients compare exactly and large votes lose no
+//! digits. Seats that are beyond dispute are given at once, so the cost depends on the number of
+//! parties, not of seats.
 
-/// Somebody with a claim to seats.
+/// A party that takes part in a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
-    /// Whatever the caller knows the party by.
+    /// The caller's id of the party.
     pub id: u32,
-    /// Who of two otherwise equal parties comes first: the one with the smaller number. Unique
-    /// among the parties.
+    /// Breaks ties: the party with the smaller number comes first. Unique among the parties.
     pub order: u32,
     pub votes: u64,
     pub seats: u32,
 }
 
-/// Adds `seats` to those that the parties hold (which count as theirs only if they were given by
-/// the same votes: call it with parties that hold none). Without votes at all the parties get seats
-/// in turn. Keeps only parties that hold seats, in no particular order.
+/// Divides `seats` among the parties, which must hold no seats yet. Without any votes, the parties
+/// take seats in turn. Keeps only parties that got seats, in no particular order.
 pub fn divide(seats: u32, parties: &mut Vec<Party>) {
-    // A party outside of the first `seats` by votes never gets one: each before it takes at least
-    // one first.
+    // A party that is not among the first `seats` by votes gets no seat: each party before it takes
+    // at least one first.
     if (seats as usize) < parties.len() {
         if seats > 0 {
             parties.select_nth_unstable_by(seats as usize - 1, |a, b| b.claim().cmp(&a.claim()));
@@ -32,7 +31,7 @@ pub fn divide(seats: u32, parties: &mut Vec<Party>) {
     }
     let undisputed = give_undisputed(seats, parties);
     let mut remaining = seats - undisputed;
-    // A hand-made heap keeps the scratch space with the caller.
+    // This heap is written by hand so that the caller keeps the buffer.
     for root in (0..parties.len() / 2).rev() {
         sift_down(parties, root);
     }
@@ -59,13 +58,14 @@ impl Party {
     }
 }
 
+/// Gives the seats that are beyond dispute, and returns their number.
+///
 /// With the quotient q = votes of all / (2 * seats - parties), at most `seats` seats have a
-/// quotient of q or more, so all of those are given whatever the rest looks like. Returns their
-/// number.
+/// quotient of q or more. So all of these can be given, whatever the rest looks like.
 fn give_undisputed(seats: u32, parties: &mut [Party]) -> u32 {
     let total: u128 = parties.iter().map(|party| u128::from(party.votes)).sum();
     let divisor = (2 * u128::from(seats)).saturating_sub(parties.len() as u128);
-    // Not worth a division for each party while the heap gives few seats anyway.
+    // With few seats the heap is cheaper than a division for each party.
     if total == 0 || u128::from(seats) <= 2 * parties.len() as u128 {
         return 0;
     }
@@ -118,7 +118,7 @@ mod tests {
         result
     }
 
-    /// The definition, seat by seat.
+    /// The definition of the method, seat by seat.
     fn one_by_one(seats: u32, votes: &[u64]) -> Vec<u32> {
         let mut parties = parties(votes);
         for _ in 0..seats {

@@ -1,8 +1,9 @@
-//! What a policy asks of a cluster's labels and properties: terms it must match, preferences that
-//! score it.
+//! What a policy asks of a cluster's labels and properties: terms that must match, and preferences
+//! that score.
 //!
-//! A property is a resource figure of the cluster (`resources.kubernetes-fleet.io/available-cpu`)
-//! or anything it reports by name; both are quantities, compared exactly, and weighed in float64.
+//! A property is a resource figure (`resources.kubernetes-fleet.io/available-cpu`) or anything else
+//! that the cluster reports by name. Both are quantities. They are compared exactly and weighed in
+//! float64.
 
 use std::cmp::Ordering;
 
@@ -61,7 +62,7 @@ impl Property {
         }
     }
 
-    /// What the cluster shows for it, None when it shows nothing.
+    /// The cluster's value of this property. None: it reports none.
     pub(super) fn observe(&self, cluster: &Cluster) -> Result<Option<Quantity>, Fault> {
         match cluster.find_property(self) {
             None => Ok(None),
@@ -110,7 +111,7 @@ impl Comparison {
     }
 }
 
-/// One comparison of one property. Its faults are met only by a cluster that has the property.
+/// One comparison of one property. A fault in it matters only for a cluster that has the property.
 #[derive(Clone, Debug)]
 pub struct PropertyRule {
     pub property: Result<Property, Fault>,
@@ -126,7 +127,7 @@ impl PropertyRule {
     }
 }
 
-/// Labels and properties that a cluster must have, all of them.
+/// Labels and properties that a cluster must have. All of them are required.
 #[derive(Clone, Debug)]
 pub struct Term {
     pub labels: Result<Selector, Fault>,
@@ -147,7 +148,7 @@ impl Term {
     }
 }
 
-/// Whether the first or the last in order is best.
+/// Whether the smallest or the largest value is best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The smallest value earns the whole weight.
@@ -156,8 +157,8 @@ pub enum Direction {
     Descending,
 }
 
-/// Clusters with these labels earn `weight`, or, with a sorter, a share of it by their place in the
-/// property's range.
+/// Clusters that match earn `weight`. With a sorter they earn a part of it, by their place in the
+/// range of the property.
 #[derive(Clone, Debug)]
 pub struct Preference {
     pub weight: i32,
@@ -171,8 +172,7 @@ pub struct Sorter {
     pub direction: Result<Direction, Fault>,
 }
 
-/// The smallest and the largest value of a property over the whole fleet, ineligible clusters
-/// included.
+/// The smallest and the largest value of a property over all clusters, including ineligible ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     min: Quantity,
@@ -180,7 +180,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// None when no cluster has the property.
+    /// None: no cluster has the property.
     pub(super) fn over<'a>(
         property: &Property,
         clusters: impl Iterator<Item = &'a Cluster>,
@@ -198,8 +198,8 @@ impl Range {
 
     /// The part of `weight` that `value` earns. A range of one value earns nothing.
     ///
-    /// In float64, step by step as upstream: where an exact share would end in a half, upstream's
-    /// may fall just short of it (vector preferred-affinity-a-056).
+    /// The steps are upstream's, in float64. Where an exact result would end in a half, upstream's
+    /// may fall just below it (vector preferred-affinity-a-056).
     fn share(self, weight: i32, direction: Direction, value: Quantity) -> i32 {
         if self.min == self.max {
             return 0;
@@ -210,13 +210,13 @@ impl Range {
             Direction::Ascending => 1.0 - place,
             Direction::Descending => place,
         };
-        // Half away from zero. At most the weight, so it fits.
+        // Rounds half away from zero. The result is at most the weight, so it fits.
         (part * f64::from(weight)).round() as i32
     }
 }
 
-/// The quantity as its shortest decimal mantissa times a power of ten, which is how upstream makes
-/// a number of it.
+/// The quantity as its shortest decimal mantissa times a power of ten. Upstream converts quantities
+/// to numbers in this way.
 fn approximate(quantity: Quantity) -> f64 {
     const POWERS: [f64; 10] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
     let (mut mantissa, mut digits) = (quantity.nanos(), POWERS.len() - 1);
@@ -227,14 +227,14 @@ fn approximate(quantity: Quantity) -> f64 {
     mantissa as f64 * POWERS[digits]
 }
 
-/// A preference with what the whole fleet says about it.
+/// A preference, with the range of its property over all clusters.
 pub(super) struct RankedPreference<'a> {
     preference: &'a Preference,
     range: Option<Range>,
 }
 
 impl<'a> RankedPreference<'a> {
-    /// A preference without weight is never looked at, so its faults do not matter either.
+    /// A preference of weight zero is not read, so its faults do not matter.
     pub(super) fn rank<'c>(
         preference: &'a Preference,
         clusters: impl Iterator<Item = &'c Cluster>,

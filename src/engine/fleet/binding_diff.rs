@@ -1,4 +1,4 @@
-//! What has to happen to bindings so that the picked clusters, and no others, have one.
+//! The changes of bindings after which the picked clusters, and no others, have a binding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use super::request::Binding;
 #[derive(Debug, Default)]
 pub(super) struct Diff<'a> {
     pub(super) created: Vec<ClusterDecision>,
-    /// Moved from an earlier snapshot, or restored from Unscheduled.
+    /// Bindings that move from an earlier snapshot, or come back from Unscheduled.
     pub(super) patched: Vec<Write>,
     pub(super) unscheduled: Vec<&'a Binding>,
 }
 
 impl<'a> Diff<'a> {
-    /// `picked` are clusters without a live binding of the current snapshot, each once.
+    /// `picked` are the clusters without a live binding of the current snapshot. Each is listed
+    /// once.
     pub(super) fn between(bindings: &Bindings<'a>, picked: Vec<ClusterDecision>) -> Result<Diff<'a>, Fault> {
         let by_cluster: BTreeMap<&str, &ClusterDecision> = picked.iter().map(|d| (&*d.cluster, d)).collect();
         let mut served: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -34,8 +35,8 @@ impl<'a> Diff<'a> {
         }
         for binding in &bindings.unscheduled {
             let Some(decision) = by_cluster.get(&*binding.cluster) else { continue };
-            // Differs from KubeFleet (D36), which would make two live bindings out of an obsolete
-            // and an Unscheduled one.
+            // Differs from KubeFleet, which would turn an obsolete and an Unscheduled binding of
+            // one cluster into two live bindings.
             if !served.insert(Arc::clone(&binding.cluster)) {
                 continue;
             }
@@ -52,7 +53,7 @@ impl<'a> Diff<'a> {
         self.created.len() + self.patched.len()
     }
 
-    /// The decisions of the clusters it adds.
+    /// The decisions about the clusters that the diff adds.
     pub(super) fn decisions(&self) -> impl Iterator<Item = &ClusterDecision> {
         let patched = self.patched.iter().filter_map(|write| match write {
             Write::Patch { decision, .. } => Some(decision),
@@ -61,7 +62,7 @@ impl<'a> Diff<'a> {
         self.created.iter().chain(patched)
     }
 
-    /// Created before dropped, so that the placement never has fewer clusters than it needs.
+    /// Creates come before deletions, so that the placement never has too few clusters.
     pub(super) fn into_writes(self) -> Vec<Write> {
         let created = self.created.into_iter().map(|decision| Write::Create { decision });
         let unscheduled = self.unscheduled.into_iter().map(unschedule);

@@ -1,4 +1,4 @@
-//! A member cluster as the scheduler sees it, and the fleet of them.
+//! A member cluster as the scheduler reads it, and the set of all member clusters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use super::affinity::{Property, Usage};
 use crate::k8s::{Quantity, Taint, Time, quantity};
 
-/// How long a cluster stays eligible after its last sign of life, or after it became unhealthy.
+/// How long a cluster stays eligible after its last heartbeat, or after it became unhealthy.
 const GRACE_SECONDS: i64 = 5 * 60;
 
-/// What upstream's clock shows for an event that never was: its longest duration, 2⁶³-1
-/// nanoseconds.
+/// What upstream reports as the time since an event that never happened: its longest duration,
+/// 2⁶³-1 nanoseconds, in minutes.
 const NEVER_MINUTES: f64 = i64::MAX as f64 / 60e9;
 
-/// Names and labels are few and looked up often: sorted slices rather than maps.
+/// Names and labels are few and are looked up often, so they are in sorted slices, not in maps.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: Arc<str>,
-    /// It is being deleted.
+    /// The cluster is being deleted.
     pub leaving: bool,
     /// Sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     pub taints: Vec<Taint>,
-    /// What the member agent reports about itself; None before its first report.
+    /// What the member agent reports about itself. None: it has not reported yet.
     pub agent: Option<Agent>,
     pub properties: BTreeMap<Box<str>, Result<Quantity, quantity::Malformed>>,
     pub usage: BTreeMap<(Usage, Box<str>), Result<Quantity, quantity::Malformed>>,
@@ -34,7 +34,7 @@ pub struct Cluster {
 pub struct Agent {
     pub heartbeat: Option<Time>,
     pub joined: bool,
-    /// None: it did not say.
+    /// None: the agent has not reported its health.
     pub health: Option<Health>,
 }
 
@@ -44,18 +44,18 @@ pub struct Health {
     pub since: Option<Time>,
 }
 
-/// What is known of the namespaces on a cluster.
+/// What is known about the namespaces of a cluster.
 #[derive(Clone, Debug)]
 pub enum Namespaces {
-    /// The cluster does not collect them: any may exist.
+    /// The cluster does not collect them, so any namespace may exist.
     NotCollected,
-    /// It collects them and has reported none so far.
+    /// The cluster collects them, but has not reported yet.
     Unavailable,
     /// Sorted.
     Known(Vec<Box<str>>),
 }
 
-/// Why a cluster cannot be given workloads by anybody.
+/// Why no placement may use a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ineligible {
     Leaving,
@@ -64,7 +64,7 @@ pub enum Ineligible {
     NoHeartbeat(f64),
     NotJoined,
     HealthUnknown,
-    /// Minutes since it turned unhealthy.
+    /// Minutes since the cluster became unhealthy.
     Unhealthy(f64),
 }
 
@@ -148,7 +148,7 @@ impl MemberClusters {
         self.clusters.get(name).map(Arc::as_ref)
     }
 
-    /// In the order of their names.
+    /// All clusters, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = &Cluster> {
         self.clusters.values().map(Arc::as_ref)
     }

@@ -1,4 +1,4 @@
-//! What every plugin of a cycle looks at: the request, sorted out once.
+//! What every plugin of a cycle reads: the request, with its bindings sorted into classes.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +8,27 @@ use super::fault::Fault;
 use super::request::{Binding, Placement, Request, Requirements, State};
 use super::topology_spread::Spread;
 
-/// The bindings of a placement, each in the first class that fits it; each class by name.
+/// The bindings of a placement. Each is in the first class that fits it. Each class is sorted by
+/// name.
 #[derive(Debug, Default)]
 pub(super) struct Bindings<'a> {
-    /// Waiting for their finalizers.
+    /// Bindings that wait for their finalizers.
     pub(super) deleting: Vec<&'a Binding>,
     pub(super) unscheduled: Vec<&'a Binding>,
-    /// Their cluster left or is leaving.
+    /// Bindings whose cluster is gone or is leaving.
     pub(super) dangling: Vec<&'a Binding>,
-    /// Picked by an earlier policy snapshot.
+    /// Bindings that an earlier policy snapshot picked.
     pub(super) obsolete: Vec<&'a Binding>,
     pub(super) scheduled: Vec<&'a Binding>,
     pub(super) bound: Vec<&'a Binding>,
-    /// A cluster's second live binding. Upstream counts it as present and leaves it; here it is
-    /// healed (R162).
+    /// The second live binding of a cluster. It is removed (R162). Upstream counts it as present
+    /// and keeps it.
     pub(super) surplus: Vec<&'a Binding>,
 }
 
 impl<'a> Bindings<'a> {
     pub(super) fn classify(request: &Request<'a>) -> Bindings<'a> {
-        // Of two live bindings on a cluster the one that runs is kept, then the one that the
+        // Of two live bindings on a cluster, a running one is kept first, then one that the
         // scheduler made, then the one whose name comes first.
         let mut sorted: Vec<&'a Binding> = request.bindings.iter().collect();
         sorted.sort_by_key(|binding| (binding.state != State::Bound, !binding.held_by_scheduler, &binding.name));
@@ -68,15 +69,16 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// The one input of all filters and scorers.
+/// The input of all filters and scorers.
 pub(super) struct Cycle<'a> {
     pub(super) request: Request<'a>,
     pub(super) requirements: &'a Requirements,
-    /// Clusters that hold a live binding of the current snapshot, and of earlier ones.
+    /// Clusters that hold a live binding of the current snapshot. `obsolete` has those of earlier
+    /// snapshots.
     pub(super) live: BTreeSet<&'a str>,
     pub(super) obsolete: BTreeSet<&'a str>,
     pub(super) spreads: Vec<Spread<'a>>,
-    /// Empty until the filters are through: only then is a preference's fault met.
+    /// Empty until the filters are done. A fault in a preference matters only after that.
     pub(super) preferences: Vec<RankedPreference<'a>>,
 }
 
@@ -97,7 +99,7 @@ impl<'a> Cycle<'a> {
         Cycle { request, requirements, live, obsolete, spreads, preferences: Vec::new() }
     }
 
-    /// Looks at the whole fleet for what the scorers need.
+    /// Reads all clusters for what the scorers need.
     pub(super) fn rank_preferences(&mut self) -> Result<(), Fault> {
         let Placement::Count { preferences, .. } = &self.request.snapshot.placement else { return Ok(()) };
         for preference in preferences {

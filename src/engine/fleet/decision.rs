@@ -1,18 +1,18 @@
-//! What a cycle gives back.
+//! The result of a cycle.
 
 use std::sync::Arc;
 
 use super::fault::Fault;
 use super::request::State;
 
-/// The whole outcome of a cycle. `writes` are to be done in their order, or all at once.
+/// The result of a cycle. Apply `writes` in their order, or all at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     pub writes: Vec<Write>,
-    /// The snapshot's status; None leaves it as it is.
+    /// The new status of the snapshot. None: the status stays.
     pub report: Option<Report>,
     pub next: Next,
-    /// What stopped the cycle half way. It comes back until an object changes, so nobody retries.
+    /// The fault that stopped the cycle. It stays until an object changes, so there is no retry.
     pub fault: Option<Fault>,
 }
 
@@ -20,19 +20,19 @@ pub struct Decision {
 pub enum Next {
     #[default]
     Done,
-    /// The batch limit cut the cycle short: apply this decision and run another.
+    /// The batch limit ended the cycle early. Apply this decision and run another cycle.
     Again,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// Drop the scheduler's finalizer: the binding is being deleted.
+    /// Removes the scheduler's finalizer from a binding that is being deleted.
     Release { binding: Arc<str> },
-    /// A new binding in state Scheduled.
+    /// Creates a binding in state Scheduled.
     Create { decision: ClusterDecision },
-    /// Move a binding to the current snapshot, in this state.
+    /// Moves a binding to the current snapshot, in this state.
     Patch { binding: Arc<str>, state: State, decision: ClusterDecision },
-    /// The binding's state is remembered in it.
+    /// Makes a binding Unscheduled. The binding records its state before that.
     Unschedule { binding: Arc<str>, from: State },
 }
 
@@ -41,12 +41,12 @@ pub enum Write {
 pub struct ClusterDecision {
     pub cluster: Arc<str>,
     pub selected: bool,
-    /// None where nothing was scored.
+    /// None: no cluster was scored.
     pub score: Option<Score>,
     pub reason: String,
 }
 
-/// Compared field by field from the top.
+/// Scores are compared field by field, from the first on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score {
     pub topology_spread: i32,
@@ -56,12 +56,12 @@ pub struct Score {
 /// The status of a policy snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Of the placement.
+    /// The generation of the placement.
     pub observed_generation: i64,
-    /// Of the snapshot.
+    /// The generation of the snapshot.
     pub generation: i64,
     pub fulfilled: bool,
     pub message: String,
-    /// Selected ones first.
+    /// Selected clusters come first.
     pub decisions: Vec<ClusterDecision>,
 }

@@ -1,7 +1,7 @@
 //! What stops a cycle: an object that admission would have refused, or that cannot be read.
 //!
-//! A fault is met where the object is looked at, not where it is lowered: a bad second term is
-//! never reached on a fleet where the first one matches everywhere.
+//! A fault counts when the object is used, not when it is lowered. For example, a faulty second
+//! term does not matter if the first term matches every cluster.
 
 use crate::k8s::{quantity, selector};
 

@@ -1,17 +1,20 @@
-//! The Fleet family's scheduler: one placement policy over many clusters at once.
+//! The scheduler of the Fleet family. One cycle decides one placement over all member clusters.
 //!
-//! A cycle takes a [`Request`] (the fleet, the active policy snapshot, the placement's bindings,
-//! the time) and gives one [`Decision`]: every write to bindings and the snapshot's new status.
-//! Nothing is done by halves: what a fault stops is absent from the decision, what it does not stop
-//! is in it.
+//! A cycle takes a [`Request`]: the member clusters, the active policy snapshot, the bindings of
+//! the placement, and the time. It returns one [`Decision`]: every write to the bindings, and the
+//! new status of the snapshot. If a fault stops a part of the cycle, that part is absent from the
+//! decision, and the rest is in it.
 //!
-//! *Invariants:* a decision depends neither on the order of its inputs nor on anything else than
-//! its inputs; a cluster never ends up with two live bindings of one placement; a binding of the
-//! current snapshot is never judged again (IgnoreDuringExecution), only its cluster's absence or
-//! the policy's count takes it away.
+//! *Invariants:*
 //!
-//! Deliberately absent: names of new bindings (the shell has the chance for them), rollout (a
-//! controller's), and repeating a cycle that asks for it (the shell applies the decision first).
+//! - A decision depends only on its inputs, and not on their order.
+//! - A cluster never has two live bindings of one placement after a decision.
+//! - A binding of the current snapshot is not judged again (IgnoreDuringExecution). It goes only if
+//!   its cluster is gone, or if the policy wants fewer clusters.
+//!
+//! Left out: the names of new bindings, because they are random and the caller makes them; the
+//! rollout, which a controller does; and the repetition of a cycle, for which the caller applies
+//! the decision first.
 
 mod affinity;
 mod binding_diff;

@@ -1,4 +1,4 @@
-//! A cycle from its request to its decision, by placement type.
+//! Runs a cycle: from its request to its decision, by placement type.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use super::report::{self, Draft};
 use super::request::{Binding, Placement, Request, Requirements};
 use super::topology_spread::SpreadConstraint;
 
-/// With a topology constraint one cluster is picked at a time: each binding changes what is even.
+/// With a topology constraint, clusters are picked one at a time, because each binding changes the
+/// spread.
 const CONSTRAINED_BATCH: usize = 1;
 
-/// One cycle for one placement.
+/// Runs one cycle for one placement.
 pub fn decide(request: &Request<'_>) -> Decision {
     let snapshot = request.snapshot;
     let bindings = Bindings::classify(request);
@@ -47,7 +48,7 @@ pub fn decide(request: &Request<'_>) -> Decision {
     decision
 }
 
-/// What has to go whatever the policy says.
+/// The bindings that have to go under any policy.
 fn clear_away(bindings: &Bindings<'_>) -> Vec<Write> {
     let held = bindings.deleting.iter().filter(|binding| binding.held_by_scheduler);
     let released = held.map(|binding| Write::Release { binding: Arc::clone(&binding.name) });
@@ -55,16 +56,16 @@ fn clear_away(bindings: &Bindings<'_>) -> Vec<Write> {
     released.chain(unscheduled).collect()
 }
 
-/// What a placement type makes of a cycle.
+/// The part of a cycle that depends on the placement type.
 #[derive(Default)]
 struct Picked {
     writes: Vec<Write>,
     next: Next,
-    /// None leaves the snapshot's status as it is.
+    /// None: the status of the snapshot stays.
     draft: Option<Draft>,
 }
 
-/// Every cluster that fits, now; a cluster that does not fit is no reason to try again.
+/// Picks every cluster that fits now. A cluster that does not fit is no reason to try again.
 fn pick_all(request: &Request<'_>, bindings: &Bindings<'_>, requirements: &Requirements) -> Result<Picked, Fault> {
     let cycle = Cycle::new(*request, bindings, requirements);
     let Filtered { fitting, refused } = filter(&cycle)?;
@@ -78,8 +79,8 @@ fn pick_all(request: &Request<'_>, bindings: &Bindings<'_>, requirements: &Requi
     Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
 }
 
-/// The best `wanted` clusters. Those picked before stay: only what is missing is picked, only what
-/// is too much goes.
+/// Picks the best `wanted` clusters. Clusters that were picked before stay: only missing ones are
+/// picked, and only surplus ones are dropped.
 fn pick_n(
     request: &Request<'_>,
     bindings: &Bindings<'_>,
@@ -112,8 +113,8 @@ fn pick_n(
     Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
 }
 
-/// Enough clusters are there: bindings of earlier policies go first, then what does not run yet,
-/// then the least.
+/// Drops surplus bindings: first those of earlier policies, then those that do not run yet, then
+/// those of the lowest score.
 fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     let surplus = bindings.present() - wanted;
     if surplus + bindings.obsolete.len() == 0 {
@@ -134,11 +135,11 @@ fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     }
 }
 
-/// The clusters that the policy names, as far as they are there and eligible; nothing else is asked
-/// of them.
+/// Picks the clusters that the policy names, if they exist and are eligible. Nothing else is
+/// required of them.
 fn pick_fixed(request: &Request<'_>, bindings: &Bindings<'_>, names: &[Arc<str>]) -> Result<Picked, Fault> {
-    // Without names upstream gives up before it writes anything (vector invalid-a-012); so does the
-    // API.
+    // Without names upstream stops before it writes anything (vector invalid-a-012). The API
+    // refuses such a policy.
     if names.is_empty() {
         return Ok(Picked::default());
     }
@@ -172,12 +173,12 @@ fn fulfilled_by(decisions: Vec<ClusterDecision>) -> Draft {
     Draft { fulfilled: true, found: decisions.len(), decisions }
 }
 
-/// What is selected once the diff is done: what it adds, then what was there.
+/// The selected clusters after the diff: those that it adds, then those that were there.
 fn selected<'s>(diff: &'s Diff<'_>, present: [&'s Vec<&'s Binding>; 2]) -> impl Iterator<Item = &'s ClusterDecision> {
     diff.decisions().chain(present.into_iter().flatten().map(|binding| &binding.decision))
 }
 
-/// Without a score first, then by score, then by name.
+/// Bindings without a score first, then by score, then by name.
 fn least_first(a: &&Binding, b: &&Binding) -> std::cmp::Ordering {
     (a.decision.score, &a.cluster).cmp(&(b.decision.score, &b.cluster))
 }

@@ -1,4 +1,4 @@
-//! The stages over all clusters: filter, score, sort.
+//! The stages that run over all clusters: filter, score, sort.
 
 use super::cluster::Cluster;
 use super::cycle::Cycle;
@@ -6,8 +6,8 @@ use super::fault::Fault;
 use super::filters::{FILTERS, Refusal, Verdict};
 use super::scorers::{Rank, SCORERS};
 
-/// The fleet after the filters, both lists by name. Clusters that are selected already are in
-/// neither.
+/// The clusters after the filters. Both lists are sorted by name. Clusters that are selected
+/// already are in neither.
 pub(super) struct Filtered<'a> {
     pub(super) fitting: Vec<&'a Cluster>,
     pub(super) refused: Vec<(&'a Cluster, Refusal<'a>)>,
@@ -41,7 +41,8 @@ pub(super) struct Ranked<'a> {
     pub(super) rank: Rank,
 }
 
-/// Best first; among equals the name that sorts last, as upstream's reversed sort has it.
+/// Best first. Of clusters with equal scores, the name that sorts last comes first, as in
+/// upstream's reversed sort.
 pub(super) fn rank<'a>(cycle: &mut Cycle<'a>, clusters: &[&'a Cluster]) -> Result<Vec<Ranked<'a>>, Fault> {
     cycle.rank_preferences()?;
     let mut ranked = Vec::with_capacity(clusters.len());

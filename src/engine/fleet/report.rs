@@ -1,4 +1,4 @@
-//! The status of a policy snapshot: whether it is fulfilled, and what was decided about which
+//! Makes the status of a policy snapshot: whether it is fulfilled, and the decision about each
 //! cluster.
 
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use super::filters::Refusal;
 use super::pipeline::Ranked;
 use super::request::PolicySnapshot;
 
-/// The API lists no more decisions.
+/// The most decisions that the API lists.
 const DECISIONS_MAX: usize = 1000;
-/// Of those, about clusters that were not selected.
+/// How many of these may be about clusters that were not selected.
 const UNSELECTED_MAX: usize = 20;
 
-/// A report that does not yet know which generations it is about.
+/// A report that does not know its generations yet.
 pub(super) struct Draft {
     pub(super) fulfilled: bool,
-    /// Clusters that were found for the policy.
+    /// How many clusters were found for the policy.
     pub(super) found: usize,
     pub(super) decisions: Vec<ClusterDecision>,
 }
@@ -44,7 +44,8 @@ impl Draft {
 }
 
 impl Report {
-    /// The order of decisions says nothing: bindings are listed by names that are partly chance.
+    /// Whether both reports say the same. The order of decisions does not matter, because the names
+    /// of bindings are partly random.
     pub(super) fn says_the_same_as(&self, other: &Report) -> bool {
         let head = |report: &Report| (report.observed_generation, report.generation, report.fulfilled);
         let set = |report: &Report| -> BTreeSet<ClusterDecision> { report.decisions.iter().cloned().collect() };
@@ -52,8 +53,7 @@ impl Report {
     }
 }
 
-/// Selected clusters first, then those that did not score high enough, then those that were
-/// refused.
+/// Lists selected clusters first, then those with too low a score, then those that were refused.
 pub(super) fn list<'d>(
     selected: impl Iterator<Item = &'d ClusterDecision>,
     unpicked: &[Ranked<'_>],
@@ -66,8 +66,8 @@ pub(super) fn list<'d>(
         decisions.push(unpicked_decision(ranked));
         room -= 1;
     }
-    // A cluster that is refused today may hold a binding from better days. It uses up its place all
-    // the same, as it does upstream (group `status`).
+    // A refused cluster may still hold a binding. It takes up its place in the list all the same,
+    // as upstream does (group `status`).
     for (cluster, refusal) in refused.iter().take(room) {
         if !listed.contains(&cluster.name) {
             decisions.push(unselected(&cluster.name, None, format!("ClusterUnschedulable, {refusal}")));

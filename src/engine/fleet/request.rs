@@ -1,4 +1,4 @@
-//! What a cycle is given.
+//! The input of a cycle.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub struct Request<'a> {
 pub struct PolicySnapshot {
     pub name: Arc<str>,
     pub generation: i64,
-    /// The placement's generation that this snapshot stands for.
+    /// The generation of the placement that this snapshot belongs to.
     pub placement_generation: Result<i64, Fault>,
     pub placement: Placement,
-    /// Its status as it is stored, None when it has none that could be kept.
+    /// The stored status. None: there is none, or it cannot be kept.
     pub status: Option<Report>,
 }
 
@@ -43,23 +43,23 @@ pub enum Placement {
     Fixed(Vec<Arc<str>>),
 }
 
-/// What every cluster that is picked must fulfil.
+/// What every picked cluster must fulfil.
 #[derive(Clone, Debug, Default)]
 pub struct Requirements {
-    /// One of these must match; none at all means that nothing is required.
+    /// One of these terms must match. Empty: nothing is required.
     pub terms: Vec<Term>,
     pub tolerations: Vec<Toleration>,
-    /// The namespace that must exist on the cluster; None for cluster-scoped placements.
+    /// The namespace that must exist on the cluster. None for cluster-scoped placements.
     pub namespace: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Picked, waiting for the rollout.
+    /// Picked, and waits for the rollout.
     Scheduled,
     /// The rollout has begun.
     Bound,
-    /// No longer picked, waiting for its removal.
+    /// No longer picked, and waits for its removal.
     Unscheduled,
 }
 
@@ -68,12 +68,12 @@ pub struct Binding {
     pub name: Arc<str>,
     pub cluster: Arc<str>,
     pub state: State,
-    /// The state it had before it became Unscheduled: only Scheduled or Bound.
+    /// The state before Unscheduled. Only Scheduled or Bound.
     pub previous_state: Option<State>,
-    /// Name of the policy snapshot that picked it.
+    /// The name of the policy snapshot that picked the cluster.
     pub snapshot: Arc<str>,
     pub deleting: bool,
-    /// The scheduler's finalizer is on it.
+    /// Whether the scheduler's finalizer is on the binding.
     pub held_by_scheduler: bool,
     pub decision: ClusterDecision,
 }

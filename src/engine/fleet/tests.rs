@@ -1,5 +1,5 @@
-//! Rules that the recorded cycles do not reach: what upstream leaves broken, and what holds for any
-//! decision.
+//! Rules that the recorded cycles do not cover: cases that upstream leaves broken, and properties
+//! of every decision.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn run(fleet: &MemberClusters, placement: Placement, bindings: &[Binding]) -> De
     decide(&Request { now: now(), fleet, snapshot: &snapshot, bindings })
 }
 
-/// `create c`, `patch name`, `unschedule name`, `release name`.
+/// The writes as text: `create c`, `patch name`, `unschedule name`, `release name`.
 fn writes(decision: &Decision) -> Vec<String> {
     let text = |write: &Write| match write {
         Write::Create { decision } => format!("create {}", decision.cluster),

@@ -1,6 +1,7 @@
-//! How evenly a placement's bindings lie over the values of a label (regions, zones).
+//! How evenly the bindings of a placement are spread over the values of a label, such as regions or
+//! zones.
 //!
-//! A value that some cluster carries is a domain, even if none of its clusters is eligible. The
+//! Each value that some cluster carries is a domain, even if none of its clusters is eligible. The
 //! skew of a constraint is the difference between its fullest and its emptiest domain.
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use super::cluster::{Cluster, MemberClusters};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
     pub max_skew: i32,
-    /// Key of the label that splits the fleet.
+    /// The key of the label that divides the clusters into domains.
     pub topology_key: Box<str>,
     pub when_unsatisfiable: WhenUnsatisfiable,
 }
@@ -24,20 +25,20 @@ pub enum WhenUnsatisfiable {
 /// What a violated ScheduleAnyway constraint costs a cluster.
 const VIOLATION_SCORE: i32 = -1000;
 
-/// A constraint with the bindings counted.
+/// A constraint, with its bindings counted.
 pub(super) struct Spread<'a> {
     pub(super) constraint: &'a SpreadConstraint,
     bindings_by_domain: BTreeMap<&'a str, i32>,
     smallest: i32,
     largest: i32,
-    /// How many domains hold the smallest number.
+    /// How many domains hold the smallest number of bindings.
     smallest_domains: usize,
 }
 
-/// What one more binding on a cluster would do.
+/// The effect of one more binding on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effect {
-    /// -1 evens out, +1 adds to the skew.
+    /// -1 evens out the spread, +1 adds to the skew.
     change: i32,
     violates: bool,
 }
@@ -60,7 +61,7 @@ impl<'a> Spread<'a> {
         Spread { constraint, bindings_by_domain, smallest, largest, smallest_domains }
     }
 
-    /// None for a cluster outside every domain.
+    /// None: the cluster is in no domain.
     fn effect(&self, cluster: &Cluster) -> Option<Effect> {
         let count = *self.bindings_by_domain.get(cluster.label(&self.constraint.topology_key)?)?;
         let change = if count == self.largest {

@@ -1,7 +1,7 @@
-//! Which clusters an affinity selects: by name, by label, by provider, region and zone.
+//! Which clusters an affinity selects: by name, label, provider, region and zone.
 //!
-//! A selector that cannot be understood selects nothing; why is kept for the report. `select`
-//! answers for the whole fleet at once, `matches` for one cluster; they agree.
+//! A selector that is malformed selects no cluster, and the reason is kept for the report. `select`
+//! answers for all clusters at once, `matches` for one cluster. The two always agree.
 
 use super::cluster::Cluster;
 use super::cluster_set::{ClusterSet, Values};
@@ -9,7 +9,7 @@ use crate::engine::bits::Bits;
 use crate::k8s::selector::Operator;
 use crate::k8s::{Requirement, Selector};
 
-/// All parts must hold; an empty affinity selects every cluster.
+/// Selects the clusters for which all parts hold. An empty affinity selects every cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
     /// Empty: any name.
@@ -24,7 +24,7 @@ pub enum Clause<T> {
     #[default]
     Any,
     Where(T),
-    /// Selects nothing, for the reason given.
+    /// Selects no cluster, for this reason.
     Malformed(Box<str>),
 }
 
@@ -38,9 +38,9 @@ pub struct FieldRequirement {
 pub enum Field {
     Provider,
     Region,
-    /// A cluster can be in several: one of them is enough for `In`, and too much for `NotIn`.
+    /// A cluster can be in several zones. One of them is enough for `In`, and rules out `NotIn`.
     Zone,
-    /// No field of a cluster: it is never there.
+    /// A key that clusters do not have. It is absent from every cluster.
     Unknown,
 }
 
@@ -63,7 +63,7 @@ impl Affinity {
             }
     }
 
-    /// Why this affinity cannot select anything, if so.
+    /// Why this affinity cannot select any cluster, if a part of it is malformed.
     pub fn fault(&self) -> Option<&str> {
         match (&self.labels, &self.fields) {
             (Clause::Malformed(why), _) | (_, Clause::Malformed(why)) => Some(why),
@@ -71,7 +71,7 @@ impl Affinity {
         }
     }
 
-    /// The clusters that this selects. Deleted ones are not among them.
+    /// The clusters that this affinity selects, without those that are being deleted.
     pub(super) fn select(&self, fleet: &ClusterSet) -> Bits {
         let traits = fleet.traits();
         let mut selected = if self.names.is_empty() {
@@ -112,10 +112,10 @@ impl Affinity {
     }
 }
 
-/// Keeps of `selected` what satisfies `requirement`.
+/// Removes the clusters that do not satisfy `requirement` from `selected`.
 fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values>) {
     let Some(values) = values else {
-        // No cluster has the key at all.
+        // No cluster has the key.
         if !requirement.accepts(None) {
             selected.clear();
         }
@@ -139,7 +139,7 @@ fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values
         Operator::DoesNotExist => selected.subtract(&values.any),
         Operator::Gt | Operator::Lt => {
             let mut any = Bits::default();
-            // The union does not depend on the order.
+            // A union does not depend on the order of its parts.
             for (value, slots) in &values.by_value {
                 if requirement.accepts(Some(value)) {
                     any.union_with(slots);

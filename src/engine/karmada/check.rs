@@ -1,4 +1,6 @@
-//! Faults of a finished decision. Knows the rules a decision must keep, not how one is found.
+//! Checks that a finished decision keeps the rules.
+//!
+//! This module knows the rules of a decision, and nothing of how a decision is found.
 
 use std::fmt;
 
@@ -21,7 +23,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Every fault of `decision`. `workloads` is what was known before the pass.
+/// Every fault of `decision`. `workloads` is the state before the pass.
 pub fn check(
     fleet: &ClusterSet,
     workloads: &Workloads,
@@ -126,7 +128,7 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
     }
 }
 
-/// No more clusters than a constraint on clusters allows, where nothing else is constrained.
+/// If the only constraint is on clusters, the decision uses no more clusters than it allows.
 fn check_number(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     let [spread] = &case.placement.spread[..] else { return };
     if spread.by != By::Cluster || spread.max <= 0 || case.placement.ignores_spread() {

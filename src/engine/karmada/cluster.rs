@@ -1,4 +1,4 @@
-//! One cluster in the form the engine computes with: sorted, parsed, and free of API versions.
+//! One cluster as the engine reads it: parsed, sorted, and independent of API versions.
 
 use std::sync::Arc;
 
@@ -7,38 +7,38 @@ use crate::k8s::{Quantity, Taint, selector::Labels};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub name: Arc<str>,
-    /// Waits for its finalizers: takes no workload, and its workloads leave.
+    /// The cluster waits for its finalizers. It takes no workloads, and its workloads leave.
     pub deleting: bool,
     /// Sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Empty where unknown, like `region`.
+    /// Empty if unknown, like `region`.
     pub provider: Box<str>,
     pub region: Box<str>,
     pub zones: Box<[Box<str>]>,
     pub taints: Box<[Taint]>,
-    /// Group version and kind of what the cluster serves.
+    /// The group version and kind of each API that the cluster serves.
     pub apis: Box<[(Box<str>, Box<str>)]>,
-    /// None: the cluster has not said what it has.
+    /// None: the cluster has not reported its resources.
     pub room: Option<Room>,
 }
 
-/// What is left of a cluster's resources.
+/// The free resources of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Pods that still may be created.
+    /// How many more pods the cluster can run.
     pub pods: i64,
-    /// What is free of each resource that the cluster has, sorted by name.
+    /// The free amount of each resource that the cluster has, sorted by name.
     pub free: Box<[(Box<str>, Quantity)]>,
-    /// Kinds of nodes and how many there are of each, ascending by size. None: the sums above are
-    /// all there is.
+    /// The kinds of nodes, with the number of nodes of each, ascending by size. None: only the sums
+    /// above are known.
     pub grades: Option<Box<[Grade]>>,
 }
 
-/// Nodes that are alike.
+/// A kind of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grade {
     pub nodes: u64,
-    /// What one node surely has, sorted by name.
+    /// What each node of this kind has at least, sorted by name.
     pub capacity: Box<[(Box<str>, Quantity)]>,
 }
 
@@ -48,7 +48,7 @@ impl Cluster {
     }
 }
 
-/// The amount of `name` in a list sorted by name.
+/// The amount of `name` in a list that is sorted by name.
 pub fn amount(list: &[(Box<str>, Quantity)], name: &str) -> Option<Quantity> {
     let found = list.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
     Some(list[found].1)

@@ -1,8 +1,9 @@
-//! Workloads of several pod templates, placed as one set: either all of its pods fit on a cluster
-//! or it does not.
+//! Workloads of several pod templates. All pods of such a workload are placed as one set: the set
+//! fits on a cluster, or it does not.
 //!
-//! How many whole sets fit follows from the sums of what is free and, where the cluster tells its
-//! kinds of nodes, from putting pod after pod on the first node that still takes it.
+//! The number of sets that fit follows from the sums of the free resources. If the cluster reports
+//! kinds of nodes, each pod also has to find a node: pod after pod is put on the first node that
+//! has room.
 
 use super::cluster::{Cluster, Grade, amount};
 use super::cluster_set::counted;
@@ -11,19 +12,18 @@ use super::placement::{By, Placement};
 use super::profile::Profile;
 use super::request::{Component, Request, TargetComponent};
 
-/// Nobody needs to know about more sets than this. It bounds the search on nodes.
+/// The most sets that are counted. It bounds the search on nodes.
 const SETS_MAX: i64 = 10_000;
 
-/// Whether the workload's components are counted as sets: it has some, and goes to exactly one
-/// cluster.
+/// Whether the workload is counted in sets: it has components, and goes to exactly one cluster.
 pub(super) fn counts_sets(request: &Request, placement: &Placement, profile: &Profile) -> bool {
     let one_cluster =
         |spread: &super::placement::Spread| spread.by == By::Cluster && spread.min == 1 && spread.max == 1;
     profile.multiple_pod_templates && !request.components.is_empty() && placement.spread.iter().any(one_cluster)
 }
 
-/// What a target holds of each component. Empty for a workload of one pod template, whose replicas
-/// say it all.
+/// What a target holds of each component. Empty for a workload of one pod template, because its
+/// replicas say the same.
 pub(super) fn assigned(request: &Request, placement: &Placement, profile: &Profile) -> Vec<TargetComponent> {
     if request.components.len() < 2 || !counts_sets(request, placement, profile) {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn assigned(request: &Request, placement: &Placement, profile: &Profi
     request.components.iter().map(whole).collect()
 }
 
-/// Nothing is placed, or other numbers of pods than are wanted now.
+/// Whether no target is there, or the targets hold other numbers of pods than the workload wants.
 pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
     if !profile.multiple_pod_templates || request.components.is_empty() {
         return false;
@@ -47,7 +47,7 @@ pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
     request.targets.is_empty() || request.targets.iter().any(held)
 }
 
-/// Whole sets of `components` that fit on a cluster.
+/// How many whole sets of `components` fit on a cluster.
 pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
     let Some(room) = &cluster.room else { return 0 };
     let pods: i64 = components.iter().map(|component| i64::from(component.replicas)).sum();
@@ -65,7 +65,7 @@ pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
     sets.min(i64::from(UNLIMITED)) as i32
 }
 
-/// What one set needs of each resource, if anything.
+/// What one set needs of each resource that it needs at all.
 fn needs(components: &[Component]) -> Vec<(&str, i128)> {
     let mut needs: Vec<(&str, i128)> = Vec::new();
     for component in components {
@@ -82,15 +82,15 @@ fn needs(components: &[Component]) -> Vec<(&str, i128)> {
     needs
 }
 
-/// Nodes that are alike, next to each other in the order in which they are tried.
+/// Nodes of one kind with the same free resources, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq)]
 struct Run {
     nodes: u64,
-    /// What one of them has left: pods, then each resource any component asks for.
+    /// What each of these nodes has left: pods first, then each resource that a component asks for.
     left: Vec<i64>,
 }
 
-/// One set after another, pod by pod on the first nodes that take it.
+/// Places one set after another, pod by pod, on the first node that has room.
 fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
     let mut resources: Vec<&str> = Vec::new();
     for requirements in components.iter().filter_map(|component| component.requirements.as_ref()) {
@@ -109,18 +109,18 @@ fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
         .collect();
     let mut sets = 0;
     while sets < most.min(SETS_MAX) {
-        // A node that takes no pod of any kind any more never will.
+        // A node that can take no pod of any component is full for good.
         runs.retain(|run| needs.iter().any(|(_, need)| fits(&run.left, need) > 0));
         if !needs.iter().all(|(pods, need)| put(&mut runs, *pods, need)) {
             return sets;
         }
         sets += 1;
     }
-    // Beyond the bound what the sums say has to do.
+    // Above the bound, the sums decide.
     if sets < most { most } else { sets }
 }
 
-/// Pods of a component, and what each takes.
+/// The number of pods of a component, and what each pod needs.
 fn pod(component: &Component, resources: &[&str]) -> (i64, Vec<i64>) {
     let amounts = component.requirements.as_ref().map_or(&[][..], |requirements| &requirements.amounts);
     let need = |name: &&str| amount(amounts, name).map_or(0, |needed| counted(name, needed));
@@ -132,7 +132,7 @@ fn fits(left: &[i64], need: &[i64]) -> i64 {
     bounds.min().unwrap_or(0)
 }
 
-/// Puts pods on the first nodes that take them. False: some are left over.
+/// Puts pods on the first nodes that have room. Returns false if some pods are left.
 fn put(runs: &mut Vec<Run>, mut pods: i64, need: &[i64]) -> bool {
     let mut index = 0;
     while pods > 0 && index < runs.len() {

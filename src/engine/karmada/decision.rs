@@ -1,4 +1,4 @@
-//! What a pass decides about one binding: the change that is safe to make and when to look again.
+//! What a pass decides about one binding: the change that is safe to make, and when to try again.
 
 use super::profile::Profile;
 use super::request::{Mode, Target};
@@ -19,19 +19,21 @@ pub enum Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skip {
-    /// Not this scheduler's business: suspended, another scheduler's, or made by no policy.
+    /// The binding is not for this scheduler: it is suspended, names another scheduler, or was made
+    /// by no policy.
     Filtered,
     Deleting,
     NoPlacement(Requeue),
-    /// Nothing asks for a pass. Only the generation is taken note of.
+    /// Nothing asks for a pass. Only the observed generation is written.
     Unchanged,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Sorted by name, replaces the binding's targets.
+    /// The new targets of the binding, sorted by name.
     pub targets: Vec<Target>,
-    /// The group that was chosen. None: the placement has no groups, and what was observed stays.
+    /// The affinity group that was chosen. None: the placement has no groups, and the observed name
+    /// stays.
     pub term: Option<Box<str>>,
 }
 
@@ -40,30 +42,30 @@ pub struct Failed {
     pub reason: Reason,
     pub message: String,
     pub requeue: Requeue,
-    /// What is written all the same. None: the targets stay as they are.
+    /// The targets that are written although the pass failed. None: the targets stay as they are.
     pub meanwhile: Option<Placed>,
 }
 
-/// Reason of the condition `Scheduled` when it is False.
+/// The reason of the condition `Scheduled` when its status is False.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No cluster may take it. Its targets are taken away, but for a Fresh pass
-    /// (`Pass::keep_steady`).
+    /// No cluster passes the filters. The binding loses its targets, unless the pass was Fresh (see
+    /// `Pass::keep_steady`).
     NoClusterFit,
-    /// Too little room. Its targets stay.
+    /// There is too little room. The targets stay.
     Unschedulable,
-    /// What is asked for cannot be done. Its targets stay.
+    /// The placement cannot be carried out as it is written. The targets stay.
     SchedulerError,
 }
 
-/// When a binding that was just decided is looked at again.
+/// When the binding is decided again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Requeue {
-    /// When something about it changes.
+    /// When something about the binding changes.
     None,
-    /// When there may be room, or after minutes.
+    /// When there may be room again, and at the latest after some minutes.
     Unschedulable,
-    /// Soon, and later each time.
+    /// Soon, with a growing delay.
     Backoff,
 }
 
@@ -112,8 +114,8 @@ impl Requeue {
 impl Failed {
     pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
         let requeue = match reason {
-            // Differs from Karmada (D3): a binding without a cluster is not forgotten until
-            // something happens to it (C19).
+            // Differs from Karmada: a binding that no cluster fits is tried again, not only after a
+            // change (C19).
             Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
             Reason::NoClusterFit => Requeue::None,
             Reason::Unschedulable => Requeue::Unschedulable,
@@ -123,10 +125,11 @@ impl Failed {
         Failed { reason, message, requeue, meanwhile: (reason == Reason::NoClusterFit).then(nowhere) }
     }
 
-    /// A failure that only an edit of the binding can mend.
+    /// A failure that lasts until the binding is edited.
     pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
         let failed = Failed::new(reason, message, profile);
-        // Differs from Karmada (D4), which tries this again every ten seconds (R139).
+        // Differs from Karmada, which tries again every ten seconds although the result cannot
+        // change (R139).
         if profile.deviates() { Failed { requeue: Requeue::None, ..failed } } else { failed }
     }
 }
@@ -141,7 +144,7 @@ impl Decision {
         !matches!(self.outcome, Outcome::Skipped(_))
     }
 
-    /// The condition to write. None: leave the one that is there.
+    /// The condition to write. None: the present one stays.
     pub fn condition(&self) -> Option<ScheduledCondition<'_>> {
         match &self.outcome {
             Outcome::Skipped(_) => None,
@@ -154,12 +157,12 @@ impl Decision {
         }
     }
 
-    /// The targets to write. None: leave those that are there.
+    /// The targets to write. None: the present ones stay.
     pub fn targets(&self) -> Option<&[Target]> {
         self.written().map(|placed| &*placed.targets)
     }
 
-    /// The observed group to write. None: leave it.
+    /// The observed affinity name to write. None: the present one stays.
     pub fn term(&self) -> Option<&str> {
         self.written().and_then(|placed| placed.term.as_deref())
     }
@@ -172,17 +175,18 @@ impl Decision {
         }
     }
 
-    /// `spec.placement` is noted as applied, which also says that the targets belong to it.
+    /// Whether `spec.placement` is written as the applied placement. That also says that the
+    /// targets belong to it.
     pub fn applies_placement(&self) -> bool {
         self.targets().is_some()
     }
 
-    /// `status.lastScheduledTime` moves on, which ends a trigger.
+    /// Whether `status.lastScheduledTime` is written. That ends a trigger.
     pub fn is_success(&self) -> bool {
         matches!(self.outcome, Outcome::Placed(_))
     }
 
-    /// `status.schedulerObservedGeneration` becomes the generation that was decided on.
+    /// Whether `status.schedulerObservedGeneration` is written.
     pub fn observes_generation(&self) -> bool {
         self.is_success() || self.outcome == Outcome::Skipped(Skip::Unchanged)
     }

@@ -1,9 +1,9 @@
-//! How many replicas of a workload fit on a cluster, from what the cluster says is left.
+//! Estimates how many replicas of a workload fit on a cluster, from the resources that it reports.
 //!
-//! The least of free pods and each resource that a replica asks for. Where the cluster tells what
-//! kinds of nodes it has, how many fit on those nodes one by one takes the place of the sums of
-//! resources, not of that of pods. Counts are held at the largest 32-bit number, which also means
-//! "no limit known".
+//! The estimate is the least of the free pods and of each resource that a replica needs. If the
+//! cluster reports kinds of nodes, replicas are counted node by node. That count takes the place of
+//! the sums of resources, but the free pods still count. A count is at most the largest 32-bit
+//! number, which also means that no limit is known.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use super::cluster_set::{ClusterSet, Column, Slot, counted};
 use super::request::{Requirements, Shared};
 use crate::k8s::Quantity;
 
-/// Most pods that one node takes, whatever its size.
+/// The most pods that one node runs, whatever its size.
 pub(super) const PODS_PER_NODE: u64 = 110;
 
-/// More than anybody asks for.
+/// More replicas than any workload has.
 pub(super) const UNLIMITED: i32 = i32::MAX;
 
-/// Estimates of one pass. Each is made once for a cluster and an equal set of requirements.
+/// The estimates of one pass. There is one for each cluster and set of requirements.
 #[derive(Default)]
 pub(super) struct Estimates {
     tables: HashMap<Option<Shared<Requirements>>, Vec<i32>>,
@@ -28,7 +28,7 @@ pub(super) struct Estimates {
 const UNKNOWN: i32 = -1;
 
 impl Estimates {
-    /// Replicas that fit on each of `slots`, handed to `note` in their order.
+    /// Calls `note` with each slot and the replicas that fit there, in the order of `slots`.
     pub fn each(
         &mut self,
         fleet: &ClusterSet,
@@ -53,7 +53,7 @@ impl Estimates {
 pub(super) struct Estimator<'a> {
     fleet: &'a ClusterSet,
     requirements: Option<&'a Requirements>,
-    /// What is free of each resource asked for, and how much of it one replica takes.
+    /// The free amounts of each resource that is needed, and how much of it one replica needs.
     columns: Vec<(Column<'a>, i64)>,
 }
 
@@ -83,8 +83,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// One replica after another goes to the first node that still takes it, so each node takes as many
-/// as fit on it.
+/// Each replica goes to the first node that has room, so each node takes as many as fit.
 fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     let on_one_node = |grade: &Grade| {
         let fits = |(name, needed): &(Box<str>, Quantity)| {
@@ -97,8 +96,8 @@ fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 
-/// Whether nodes are asked for the resource: the native ones that Kubernetes' scheduler counts, and
-/// whatever carries a domain. Others are taken on trust.
+/// Whether nodes are checked for the resource: the native resources that the Kubernetes scheduler
+/// counts, and names with a domain. Other resources are not checked.
 pub(super) fn is_node_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")

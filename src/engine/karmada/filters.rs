@@ -1,7 +1,7 @@
-//! The reasons for which a cluster is not a candidate, in the order they are reported.
+//! Filters: the reasons why a cluster is not a candidate, in the order in which they are reported.
 //!
-//! Each filter answers twice: `keep` narrows a set of clusters at once, `reason` says why one
-//! cluster is out. A cluster is kept exactly if there is no reason against it.
+//! Each filter has two functions. `keep` narrows a whole set of clusters, and `reason` says why one
+//! cluster is out. They agree: `keep` keeps a cluster exactly if `reason` has no objection.
 
 use super::affinity::Affinity;
 use super::cluster::Cluster;
@@ -21,17 +21,17 @@ pub(super) struct Case<'a> {
     pub profile: &'a Profile,
     pub request: &'a Request,
     pub placement: &'a Placement,
-    /// The group that is being tried.
+    /// The affinity group that is tried.
     pub term: Option<&'a Term>,
     pub mode: Mode,
 }
 
 pub(super) struct Filter {
     pub name: &'static str,
-    /// Looks at the placement and the kind of the resource only, so that bindings can share the
-    /// answer.
+    /// Whether the filter reads only the placement and the kind of the resource. Then bindings can
+    /// share its answer.
     pub shared: bool,
-    /// Does not send away what is already there.
+    /// Whether the filter keeps clusters that the workload runs on already.
     pub spares_targets: bool,
     pub keep: fn(&Case<'_>, &mut Bits),
     pub reason: fn(&Case<'_>, &Cluster) -> Option<String>,
@@ -134,8 +134,8 @@ pub(super) const FILTERS: &[Filter] = &[
 ];
 
 impl<'a> Case<'a> {
-    /// What selects clusters, and the tiers that take what does not fit there. An affinity beside
-    /// groups wins.
+    /// The affinity of this attempt and its overflow tiers. If the placement has both an affinity
+    /// and groups, the affinity counts.
     pub fn affinity(&self) -> Option<(&'a Affinity, &'a [Affinity])> {
         let (affinity, overflow): (_, &[Affinity]) = match (&self.placement.affinity, self.term) {
             (Some(affinity), _) => (affinity, &[]),
@@ -145,13 +145,14 @@ impl<'a> Case<'a> {
         Some((affinity, if self.request.is_workload() { overflow } else { &[] }))
     }
 
-    /// Differs from Karmada (D1): a Fresh pass forgets where the workload is, so nothing is spared
-    /// for being there.
+    /// Whether filters may spare the clusters that the workload runs on.
+    ///
+    /// Differs from Karmada: a Fresh pass ignores where the workload runs, so it spares no cluster.
     pub fn remembers_targets(&self) -> bool {
         self.mode == Mode::Steady || !self.profile.deviates()
     }
 
-    /// The first reason against a cluster.
+    /// The first filter that objects to the cluster, and its reason.
     pub fn reason(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
         let is_target = || self.request.targets.iter().any(|target| target.name == cluster.name);
         FILTERS.iter().find_map(|filter| {
@@ -199,7 +200,7 @@ fn keep_spreadable(case: &Case<'_>, kept: &mut Bits) {
             By::Provider => kept.intersect_with(&traits.providers.any),
             By::Region => kept.intersect_with(&traits.regions.any),
             By::Zone => kept.intersect_with(&traits.zones.any),
-            // Differs from Karmada (D10), which does not spread by label at all.
+            // Differs from Karmada, which does not spread by label.
             By::Label(key) if case.profile.deviates() => match traits.labels.get(key) {
                 Some(values) => kept.intersect_with(&values.any),
                 None => kept.clear(),
@@ -209,5 +210,5 @@ fn keep_spreadable(case: &Case<'_>, kept: &mut Bits) {
     }
 }
 
-/// In the order they are reported.
+/// The fields that clusters are spread by, in reporting order.
 const PLACES: &[By] = &[By::Provider, By::Region, By::Zone];

@@ -1,6 +1,6 @@
-//! Which rules apply where Karmada and this scheduler differ.
+//! Which rules apply where Karmada's scheduler and this one differ.
 
-/// The name of the scheduler that serves bindings which name none.
+/// The scheduler that serves bindings which name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,22 +8,23 @@ pub struct Profile {
     pub rules: Rules,
     /// Bindings that name another scheduler are left alone.
     pub scheduler_name: Box<str>,
-    /// Workloads keep together or apart by group.
+    /// Whether workload affinity and anti-affinity apply.
     pub workload_affinity: bool,
-    /// Workloads of several pod templates are placed as one set when they go to one cluster.
+    /// Whether workloads of several pod templates are placed as one set when they go to one
+    /// cluster.
     pub multiple_pod_templates: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// Decision for decision what Karmada's scheduler decides.
+    /// The same decisions as Karmada's scheduler.
     Karmada,
-    /// Karmada's, but where the seeds or `semantics.md` ask for more.
+    /// Karmada's decisions, except where a deliberate difference is noted.
     Default,
 }
 
 impl Profile {
-    /// With the features on that are on in Karmada.
+    /// Karmada's rules, with the features that Karmada turns on by default.
     pub fn karmada() -> Profile {
         Profile {
             rules: Rules::Karmada,
@@ -33,7 +34,7 @@ impl Profile {
         }
     }
 
-    /// Fields of the API that ask for a feature are honoured without a gate.
+    /// This project's rules. Fields that ask for a feature are honoured without a feature gate.
     pub fn ours() -> Profile {
         Profile {
             rules: Rules::Default,

@@ -1,10 +1,9 @@
-//! Placements by the clusters that they can choose, so that a cluster that changes finds them
-//! without trying each.
+//! Finds the placements that can choose a given cluster, without trying each placement.
 //!
-//! An affinity is filed under something that every cluster it selects has: a name, a label, a
-//! place. What asks for nothing of the kind is filed under `Anything`. A cluster looks under all
-//! that it has and tries only what it finds there, so the index may promise too much and never too
-//! little.
+//! An affinity is filed under something that every cluster it selects has: a name, a label or a
+//! place. If there is no such thing, it is filed under `Anything`. A lookup goes through everything
+//! that the cluster has, and tries only the placements filed there. So the index may find too many
+//! placements before it tries them, but never too few.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +24,7 @@ pub struct Reach {
 enum Anchor {
     Anything,
     Name(Box<str>),
-    /// Whatever its value is.
+    /// A label with any value.
     LabelKey(Box<str>),
     Label(Box<str>, Box<str>),
     Provider(Box<str>),
@@ -34,7 +33,7 @@ enum Anchor {
 }
 
 impl Reach {
-    /// The number is the caller's, and must be free.
+    /// Adds a placement under a number that the caller chooses. The number must be free.
     pub fn insert(&mut self, number: u32, placement: Shared<Placement>) {
         for anchor in anchors(&placement) {
             self.filed.entry(anchor).or_default().insert(number);
@@ -57,7 +56,7 @@ impl Reach {
         self.placements.get(&number)
     }
 
-    /// The placements that can choose the cluster as it is.
+    /// The numbers of the placements that can choose the cluster in its present state.
     pub fn choosing(&self, cluster: &Cluster) -> BTreeSet<u32> {
         let label = |(key, value): &(Box<str>, Box<str>)| {
             [Anchor::LabelKey(key.clone()), Anchor::Label(key.clone(), value.clone())]
@@ -83,7 +82,7 @@ fn anchors(placement: &Placement) -> BTreeSet<Anchor> {
     }
 }
 
-/// One of these is on every cluster that the affinity selects.
+/// Anchors such that every cluster the affinity selects has at least one of them.
 fn anchors_of(affinity: &Affinity) -> Vec<Anchor> {
     if affinity.fault().is_some() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! One binding as the engine reads it: what to place, where it is now, and whether anybody asks for
-//! a pass.
+//! One binding as the engine reads it: what to place, where it is placed now, and whether a pass is
+//! wanted.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -19,31 +19,31 @@ pub struct Request {
     pub name: Box<str>,
     pub generation: i64,
     pub deleting: bool,
-    /// Carries a label that says a policy or another binding made it.
+    /// Whether a label says that a policy or another binding made this binding.
     pub managed: bool,
-    /// Empty: the default scheduler's.
+    /// Empty: the default scheduler.
     pub scheduler_name: Box<str>,
     pub suspended: bool,
     pub resource: Resource,
     pub placement: Option<Shared<Placement>>,
-    /// The placement, as far as the scheduler looks at it, differs from the one it last applied.
+    /// Whether the placement differs from the last applied one in a part that the scheduler reads.
     pub placement_changed: bool,
     pub replicas: i32,
     pub requirements: Option<Shared<Requirements>>,
     /// Several pod templates, each with its own replicas.
     pub components: Vec<Component>,
-    /// Where it is now. The order counts in one place (see `assign`).
+    /// Where the workload is placed now. The order matters in one case (see `assign`).
     pub targets: Vec<Target>,
-    /// Clusters it is being moved away from.
+    /// Clusters that the workload is being evicted from.
     pub evicting: Vec<Box<str>>,
     pub force: bool,
     pub triggered_at: Option<Time>,
     pub last_scheduled_at: Option<Time>,
-    /// The group that the last pass chose. Empty: none.
+    /// The affinity group that the last pass chose. Empty: none.
     pub observed_term: Box<str>,
     pub priority: i32,
     pub groups: WorkloadGroups,
-    /// What makes it impossible to read, if anything does.
+    /// Why the binding cannot be read, if it cannot.
     pub fault: Option<Box<str>>,
 }
 
@@ -56,7 +56,8 @@ pub struct Resource {
     pub uid: Box<str>,
 }
 
-/// A workload wants to be where others of its group are, or where none is. Empty: no group.
+/// Groups for workload affinity: a workload goes where others of its affinity group are, and where
+/// none of its anti-affinity group is. Empty: no group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WorkloadGroups {
     pub affinity: Box<str>,
@@ -67,7 +68,7 @@ pub struct WorkloadGroups {
 pub struct Target {
     pub name: Arc<str>,
     pub replicas: i32,
-    /// Empty, or replicas by component.
+    /// Empty, or the replicas by component.
     pub components: Vec<TargetComponent>,
 }
 
@@ -77,7 +78,7 @@ pub struct TargetComponent {
     pub replicas: i32,
 }
 
-/// What one replica needs: the positive amounts, sorted by resource.
+/// What one replica needs: only positive amounts, sorted by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requirements {
     pub amounts: Box<[(Box<str>, Quantity)]>,
@@ -90,7 +91,7 @@ pub struct Component {
     pub requirements: Option<Requirements>,
 }
 
-/// A value with its hash, cheap to clone and to look up by.
+/// A value with its hash. It is cheap to clone and to look up.
 #[derive(Debug)]
 pub struct Shared<T> {
     value: Arc<T>,
@@ -133,22 +134,21 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// Whether a pass may build on where the replicas are.
+/// Whether a pass builds on the present targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
-    /// As few moves as possible.
+    /// With as few moves as possible.
     Steady,
-    /// As if nothing had been placed yet.
+    /// As if nothing were placed yet.
     Fresh,
 }
 
 impl Request {
-    /// Somebody asked to place it anew, and no pass has served that yet.
+    /// Whether a trigger is pending: it asks for a Fresh pass, and no pass has served it yet.
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             (Some(triggered), Some(last)) => triggered > last,
-            // Differs from Karmada (D6): a trigger is not lost only because the first success is
-            // still to come.
+            // Differs from Karmada: a trigger counts even if no pass has succeeded before.
             (Some(_), None) => profile.deviates(),
             (None, _) => false,
         };
@@ -159,18 +159,18 @@ impl Request {
         if self.is_triggered(profile) { Mode::Fresh } else { Mode::Steady }
     }
 
-    /// Has replicas or pods, as opposed to a Service or a ConfigMap.
+    /// Whether the object has replicas or pods, unlike a Service or a ConfigMap.
     pub fn is_workload(&self) -> bool {
         self.replicas > 0 || self.requirements.is_some() || !self.components.is_empty()
     }
 
-    /// Its replicas can be divided among clusters. Several pod templates are placed as a whole,
-    /// like objects without replicas.
+    /// Whether the replicas can be divided among clusters. A workload of several pod templates is
+    /// placed as a whole, like an object without replicas.
     pub(super) fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
     }
 
-    /// The replicas there are not the replicas that are wanted.
+    /// Whether the targets hold another number of replicas than the workload wants.
     pub(super) fn has_other_replicas_than(&self, placement: &Placement) -> bool {
         let wanted = i64::from(self.replicas);
         match placement.division {
@@ -179,14 +179,14 @@ impl Request {
         }
     }
 
-    /// As upstream: what is not divided follows its clusters.
+    /// Whether any change of clusters asks for a pass, as upstream does for objects that are not
+    /// divided.
     pub(super) fn is_decided_at_every_chance(&self, placement: &Placement) -> bool {
         !self.is_workload() || placement.division == Division::Duplicated
     }
 
-    /// Its replicas are all placed, so that clusters that it is not on can come and go without
-    /// another decision. Where the last pass failed, or a trigger is pending, somebody else must
-    /// know.
+    /// Whether all replicas are placed, so that changes of other clusters need no pass. A failed
+    /// pass or a pending trigger is not considered here.
     pub fn is_settled(&self) -> bool {
         self.placement.as_ref().is_some_and(|placement| {
             let asks = self.is_decided_at_every_chance(placement) || self.has_other_replicas_than(placement);
@@ -194,7 +194,7 @@ impl Request {
         })
     }
 
-    /// Replicas now on `cluster`, 0 if none.
+    /// The replicas on `cluster` now. 0 if there are none.
     pub fn replicas_on(&self, cluster: &str) -> i64 {
         self.targets.iter().filter(|target| *target.name == *cluster).map(|target| i64::from(target.replicas)).sum()
     }

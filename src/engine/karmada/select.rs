@@ -1,5 +1,5 @@
-//! Which of the candidates are used: all of them, or as many groups as the spread constraints ask
-//! for.
+//! Selects the clusters to use from the candidates: all of them, or as many groups as the spread
+//! constraints ask for.
 
 use super::cluster_set::Slot;
 use super::components;
@@ -8,24 +8,25 @@ use super::placement::{By, Division, Spread};
 use super::spread;
 use super::trace::Spreading;
 
-/// A cluster that passed the filters. Kept small: a pass touches hundreds for each binding.
+/// A cluster that passed the filters. It is kept small, because a pass handles hundreds for each
+/// binding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub slot: u32,
-    /// Position by name among all clusters.
+    /// The position by name among all clusters.
     pub rank: u32,
-    /// Replicas that fit beside those already there.
+    /// How many replicas fit beside those that run there.
     pub free: i32,
-    /// Replicas of this workload that are there.
+    /// How many replicas of this workload run there.
     pub own: i32,
     pub score: u16,
-    /// 0: the group itself; more: the tiers that take what does not fit there.
+    /// 0 for the group itself. Overflow tiers count from 1.
     pub tier: u16,
-    /// Larger is preferred. Unique among candidates.
+    /// Candidates with a larger standing are preferred. It is unique among candidates.
     pub standing: u64,
 }
 
-/// Bits of a standing, from the most significant on.
+/// How the bits of a standing are used, from the most significant on.
 const TIER_BITS: u32 = 6;
 const SCORE_BITS: u32 = 1;
 const AVAILABLE_BITS: u32 = 33;
@@ -36,12 +37,12 @@ impl Candidate {
         self.slot as Slot
     }
 
-    /// Replicas of this workload that the cluster can hold altogether.
+    /// How many replicas of this workload the cluster can hold in total.
     pub fn available(&self) -> i64 {
         i64::from(self.free) + i64::from(self.own)
     }
 
-    /// By tier, score, what is available, and name.
+    /// Computes the standing from the tier, the score, the room and the name.
     pub fn rate(&mut self) {
         const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + RANK_BITS == u64::BITS) };
         let largest = |bits: u32| (1_u64 << bits) - 1;
@@ -53,11 +54,11 @@ impl Candidate {
     }
 }
 
-/// Why nothing can be selected.
+/// Why no cluster can be selected.
 pub(super) type Refusal = String;
 
-/// Reduces `candidates` to those that are used. Where constraints choose, the order is the order of
-/// preference, and `standing` says so too.
+/// Reduces `candidates` to those that are used. If constraints choose, the candidates are in order
+/// of preference afterwards, and `standing` has the same order.
 pub(super) fn select(
     case: &Case<'_>,
     candidates: &mut Vec<Candidate>,
@@ -67,12 +68,11 @@ pub(super) fn select(
     if placement.spread.is_empty() || placement.ignores_spread() {
         return Ok(());
     }
-    // Replicas that the selected clusters must hold between them.
+    // The replicas that the selected clusters must have room for.
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
-        // Differs from Karmada (D8): what is not divided does not need room for its replicas, which
-        // are not counted either.
+        // Differs from Karmada: an object that is not divided needs no room for its replicas.
         _ if case.profile.deviates() && !case.request.is_divisible() => None,
         _ => Some(i64::from(case.request.replicas)),
     };
@@ -91,7 +91,10 @@ pub(super) fn select(
     Ok(())
 }
 
-/// Differs from Karmada (D9): without a maximum there is no bound, and a minimum is at least one.
+/// The constraint with its bounds filled in.
+///
+/// Differs from Karmada: a constraint without a maximum has no upper bound, and its minimum is at
+/// least one.
 pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
     if !case.profile.deviates() {
         return constraint.clone();
@@ -100,8 +103,8 @@ pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
     Spread { by: constraint.by.clone(), min: constraint.min.max(1), max }
 }
 
-/// The best clusters; the least of them give way to roomier ones until there is room for all
-/// replicas.
+/// Takes the best clusters. The least of them are exchanged for clusters with more room, until
+/// there is room for all replicas.
 fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
     let total = candidates.len() as i64;
     if total < constraint.min {
@@ -118,7 +121,7 @@ fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Ve
     Ok(())
 }
 
-/// Brings the `count` preferred candidates to the front, best first.
+/// Moves the `count` preferred candidates to the front, best first.
 pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
     let by_standing = |candidate: &Candidate| std::cmp::Reverse(candidate.standing);
     let count = count.min(candidates.len());
@@ -128,8 +131,8 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
     candidates[..count].sort_unstable_by_key(by_standing);
 }
 
-/// Exchanges clusters among the first `count` for others until there is room for `needed`. False:
-/// there is none.
+/// Exchanges clusters among the first `count` for others until there is room for `needed` replicas.
+/// Returns false if there is not enough room.
 fn make_room(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
     let (chosen, rest) = candidates.split_at_mut(count);
     let mut room: i64 = chosen.iter().map(Candidate::available).sum();
@@ -137,7 +140,7 @@ fn make_room(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
         if room >= needed {
             break;
         }
-        // Of equally roomy ones the first, that is the preferred one.
+        // Of clusters with equal room, the preferred one.
         let richest =
             rest.iter_mut().reduce(|best, other| if other.available() > best.available() { other } else { best });
         if let Some(richest) = richest

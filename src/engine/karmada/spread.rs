@@ -1,9 +1,9 @@
-//! Spreading over groups of clusters: regions, and with our own rules zones, providers and values
-//! of a label.
+//! Spreads replicas over groups of clusters: over regions, and in our profile also over zones,
+//! providers and the values of a label.
 //!
-//! First the groups are chosen, best first, so that they have enough clusters between them; then
-//! the best cluster of each, then the best of the rest up to the number of clusters that is
-//! allowed.
+//! First it chooses the best groups that have enough clusters together. Then it takes the best
+//! cluster of each group. Then it takes the best of the remaining clusters, up to the allowed
+//! number.
 
 use super::cluster_set::Places;
 use super::filters::Case;
@@ -11,12 +11,13 @@ use super::placement::{By, Division, Spread};
 use super::select::{Candidate, Refusal, bounded, lead};
 use super::trace::{GroupTrace, Spreading};
 
-/// Whether any constraint is about groups that can be selected by.
+/// Whether a constraint is about groups of clusters, not only about clusters.
 pub(super) fn applies(case: &Case<'_>) -> bool {
     constraint(case).is_some()
 }
 
-/// The constraint that decides. Karmada knows regions only; ours takes the widest place first.
+/// The constraint that chooses the groups. Karmada knows regions only. Our profile takes the
+/// constraint with the widest places.
 fn constraint<'a>(case: &Case<'a>) -> Option<&'a Spread> {
     let by_region = case.placement.spread_by(&By::Region);
     if by_region.is_some() || !case.profile.deviates() {
@@ -26,7 +27,7 @@ fn constraint<'a>(case: &Case<'a>) -> Option<&'a Spread> {
     by_place.or_else(|| case.placement.spread.iter().find(|spread| matches!(spread.by, By::Label(_))))
 }
 
-/// Candidates of one place: a stretch of the list.
+/// The candidates of one place: a range of the list.
 struct Group<'a> {
     name: &'a str,
     start: usize,
@@ -34,7 +35,7 @@ struct Group<'a> {
     weight: i64,
 }
 
-/// `seen` is told what there was to choose from, if anybody asks.
+/// If `seen` is given, it receives the groups that there were to choose from.
 pub(super) fn select(
     case: &Case<'_>,
     candidates: &mut Vec<Candidate>,
@@ -59,14 +60,14 @@ pub(super) fn select(
     if chosen.is_empty() {
         return Err("the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned());
     }
-    // The best of each group, then the best of the rest.
+    // The best cluster of each group, then the best of the rest.
     let mut picked: Vec<Candidate> = chosen.iter().map(|group| candidates[groups[*group].start]).collect();
     let first = picked.len();
     for group in &chosen {
         let Group { start, size, .. } = groups[*group];
         picked.extend(&candidates[start + 1..start + size]);
     }
-    // Without a constraint on clusters upstream takes one cluster of each group.
+    // Without a constraint on clusters, upstream takes one cluster of each group.
     let clusters_max = match &clusters {
         Some(spread) => spread.max,
         None if case.profile.deviates() => i64::MAX,
@@ -88,14 +89,14 @@ fn spreading(by: &By, groups: &[Group<'_>], chosen: &[usize], candidates: &[Cand
     Spreading { by: by.clone(), groups: told.collect() }
 }
 
-/// Brings candidates of the same place together. Those of no place are left out.
+/// Moves candidates of the same place next to each other. Candidates without a place are dropped.
 fn group<'a>(case: &Case<'a>, by: &By, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
     let traits = case.fleet.traits();
     let cluster = |candidate: &Candidate| case.fleet.cluster(candidate.slot());
     match by {
         By::Region => by_number(&traits.region_of, candidates),
         By::Provider => by_number(&traits.provider_of, candidates),
-        // A cluster over several zones counts for the first, so that no cluster is taken twice.
+        // A cluster in several zones counts for the first one, so that no cluster is taken twice.
         By::Zone => by_name(candidates, |candidate| cluster(candidate).zones.first().map(|zone| &**zone)),
         By::Label(key) => by_name(candidates, |candidate| cluster(candidate).label(key)),
         By::Cluster => by_name(candidates, |candidate| Some(&*cluster(candidate).name)),
@@ -140,7 +141,7 @@ fn by_name<'a>(candidates: &mut Vec<Candidate>, name: impl Fn(&Candidate) -> Opt
 /// Room counts a thousand times more than preference.
 const ROOM_UNIT: i64 = 1000;
 
-/// Best members first, as far as they are looked at.
+/// The weight of a group. Its best members count first, and no more of them than needed.
 fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Candidate]) -> i64 {
     let replicas = i64::from(case.request.replicas);
     let of = |candidate: &Candidate| (candidate.available(), i64::from(candidate.score));
@@ -152,7 +153,7 @@ fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Ca
     }
     let target = replicas.max(0).unsigned_abs().div_ceil(groups_min.max(1).unsigned_abs()) as i64;
     let enough = groups_min.max(clusters_min);
-    // A short group was walked to its end.
+    // A group with too few members was walked to its end.
     let rated = |(room, scores, used): (i64, i64, i64)| room.min(target) * ROOM_UNIT + scores / used.max(1);
     let walk = |members: &[Candidate]| {
         let (mut room, mut scores, mut used) = (0, 0, 0);
@@ -166,7 +167,7 @@ fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Ca
         }
         (false, (room, scores, used))
     };
-    // A few members usually tell.
+    // A few members are usually enough.
     let few = usize::try_from(enough).unwrap_or(usize::MAX).saturating_mul(2).max(8).min(members.len());
     lead(members, few);
     if let (true, seen) = walk(&members[..few]) {
@@ -176,12 +177,12 @@ fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Ca
     rated(walk(members).1)
 }
 
-/// The best combination of `min` to `max` groups that have `clusters_min` clusters between them, as
+/// The best combination of `min` to `max` groups that have `clusters_min` clusters together, as
 /// positions in `groups` by weight.
 ///
-/// Combinations are compared by the sum of their weights, then by the number of their clusters. One
-/// that would do without its largest group is not a combination; and of the chosen one the shortest
-/// beginning that does is taken.
+/// Combinations are compared by the sum of their weights, then by the number of their clusters. A
+/// set of groups that would be enough without its largest group is not a combination. Of the chosen
+/// combination, the shortest prefix that is enough is taken.
 fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_unstable_by_key(|group| {
@@ -204,18 +205,18 @@ fn choose_groups(groups: &[Group<'_>], min: i64, max: i64, clusters_min: i64) ->
 
 struct Search<'a> {
     groups: &'a [Group<'a>],
-    /// Ascending by number of clusters.
+    /// Ascending by the number of clusters.
     order: &'a [usize],
     min: usize,
     max: usize,
     needed: usize,
 }
 
-/// Value of a combination: weights, then clusters.
+/// The value of a combination: its weight, then its clusters.
 type Value = (i64, i64);
 
-/// States of the search. Beyond it the heaviest groups are taken, which upstream would not live to
-/// see.
+/// The most states that the search looks at. Beyond this bound the heaviest groups are taken.
+/// Upstream's search would not end in reasonable time there.
 const STATES_MAX: usize = 4_000_000;
 
 impl Search<'_> {
@@ -223,7 +224,8 @@ impl Search<'_> {
         self.groups[group].size
     }
 
-    /// Enough clusters, a permitted number of groups, and not so without the largest of them.
+    /// Whether the groups have enough clusters, are neither too few nor too many, and would have
+    /// too few clusters without the largest.
     fn is_combination(&self, chosen: &[usize]) -> bool {
         let total: usize = chosen.iter().map(|group| self.size(*group)).sum();
         let last = self.order.iter().rev().find(|group| chosen.contains(group));
@@ -232,7 +234,7 @@ impl Search<'_> {
         permitted && (chosen.len() == self.min.max(1) || without_last < self.needed)
     }
 
-    /// The best by value; of equals the one found first when the groups are tried in order, depth
+    /// The combination of the highest value. Of equal ones, the one that a depth-first search finds
     /// first.
     fn best(&self) -> Option<Vec<usize>> {
         let count = self.order.len();
@@ -240,8 +242,8 @@ impl Search<'_> {
         if count.saturating_mul(self.max + 1).saturating_mul(caps) > STATES_MAX {
             return self.heaviest();
         }
-        // best[from][chosen][clusters]: value that is still to gain with groups `from..`; None: no
-        // way.
+        // best[from][chosen][clusters]: the value that groups `from..` can still add. None: no
+        // combination is possible.
         let width = (self.max + 1) * caps;
         let mut best: Vec<Option<Value>> = vec![None; (count + 1) * width];
         let index = |from: usize, chosen: usize, clusters: usize| from * width + chosen * caps + clusters;
@@ -279,7 +281,7 @@ impl Search<'_> {
         chosen >= self.min.max(1) && clusters >= self.needed
     }
 
-    /// Beyond what is needed clusters need not be counted.
+    /// The number of clusters counts only up to what is needed.
     fn added(&self, clusters: usize, position: usize) -> usize {
         (clusters + self.size(self.order[position])).min(self.needed)
     }
@@ -294,7 +296,7 @@ impl Search<'_> {
         order.sort_unstable_by_key(|group| (std::cmp::Reverse(self.groups[*group].weight), self.groups[*group].name));
         let mut chosen = Vec::new();
         let mut clusters = 0;
-        // Large groups make up for what the heaviest lack.
+        // If the heaviest groups have too few clusters, large groups make up for it.
         let mut by_size: Vec<usize> = self.order.to_vec();
         for group in order {
             if self.is_done(chosen.len(), clusters) || chosen.len() == self.max {
@@ -325,8 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// Every combination in the order in which upstream finds them, and its way to choose among
-    /// them.
+    /// Every combination in the order in which upstream finds them, chosen as upstream does.
     fn one_by_one(groups: &[Group<'_>], min: usize, max: usize, needed: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|group| (groups[*group].size, std::cmp::Reverse(groups[*group].weight), groups[*group].name));

@@ -1,5 +1,5 @@
-//! Rules of the whole pipeline, on fleets and bindings made up at random, and what our own profile
-//! promises.
+//! Properties of the whole pipeline on random clusters and bindings, and the rules of our own
+//! profile.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn cluster(name: String) -> impl Strategy<Value = Cluster> {
             labels: if env.is_empty() { [].into() } else { [("env".into(), env.into())].into() },
             provider: provider.into(),
             region: region.into(),
-            // A zone may lack its name, and is none then.
+            // A zone may have an empty name, which means no zone.
             zones: match zone {
                 "" => [].into(),
                 "?" => ["".into()].into(),
@@ -253,7 +253,8 @@ proptest! {
         }
     }
 
-    /// What the index of the scheduler rests on: whom it leaves asleep would be decided as before.
+    /// The scheduler's index relies on this: a binding that it does not wake would be decided as
+    /// before.
     #[test]
     fn a_cluster_matters_only_to_who_is_on_it_or_can_choose_it_and_is_not_settled(
         mut clusters in clusters(),
@@ -266,7 +267,7 @@ proptest! {
         let decided = |clusters: &[Cluster], request: &Request| {
             decide(&ClusterSet::new(clusters.to_vec()), &workloads, request, &profile)
         };
-        // As it is after its own pass: nobody asks for another one but the changed cluster.
+        // After its own pass nothing but the changed cluster asks for another pass.
         let first = decided(&clusters, &request);
         if let Some(targets) = first.targets() {
             request.targets = targets.to_vec();
@@ -290,7 +291,7 @@ proptest! {
         if is_on_it || (can_choose && (failed || !request.is_settled())) {
             return Ok(());
         }
-        // The message of a failure counts all clusters there are.
+        // The message of a failure counts all clusters, so it is not compared.
         let effect = |decision: &Decision| (
             decision.targets().map(<[Target]>::to_vec),
             decision.term().map(str::to_owned),
@@ -311,12 +312,12 @@ proptest! {
     fn a_steady_pass_over_its_own_result_moves_nothing(clusters in clusters(), mut request in request()) {
         let (fleet, workloads, profile) = (ClusterSet::new(clusters), Workloads::default(), Profile::ours());
         let Outcome::Placed(placed) = decide(&fleet, &workloads, &request, &profile).outcome else { return Ok(()) };
-        // Weights of regions count where the workload is, so a choice of groups may move once more
-        // (spread-031). And replicas go back from an overflow tier as soon as there seems to be
-        // room, which a fleet that does not change keeps saying.
+        // Two cases may move once more. The weights of regions depend on where the workload runs
+        // (spread-031). And replicas return from an overflow tier when there seems to be room,
+        // which clusters in this test keep reporting.
         let placement = request.placement.as_ref().unwrap();
         let by_groups = placement.spread.iter().any(|spread| spread.by != By::Cluster);
-        // A workload of no replicas leaves its clusters, which then no longer spare it.
+        // A workload without replicas has no targets, so no cluster is spared afterwards.
         if placed.targets.is_empty() || by_groups || placement.terms.iter().any(|term| !term.overflow.is_empty()) {
             return Ok(());
         }
@@ -376,7 +377,7 @@ fn placed(targets: &[(&str, i32)]) -> Result<Vec<(String, i32)>, Failed> {
     Ok(targets.iter().map(|(name, replicas)| ((*name).to_owned(), *replicas)).collect())
 }
 
-/// One cluster may be used.
+/// A placement on at most one cluster.
 fn one_cluster(division: Division) -> Placement {
     Placement { division, spread: vec![Spread { by: By::Cluster, min: 1, max: 1 }], ..Placement::default() }
 }
@@ -412,7 +413,7 @@ fn until_a_trigger_can_be_served_the_binding_is_kept_as_it_would_be_without() {
     let kept = failed.meanwhile.expect("scaled as ever").targets;
     assert_eq!(kept.iter().map(|target| target.replicas).sum::<i32>(), 5, "{kept:?}");
     assert_eq!(kept.len(), 2);
-    // What no pass would spare goes.
+    // No pass spares clusters that are being deleted.
     clusters.iter_mut().for_each(|cluster| cluster.deleting = true);
     assert_eq!(decided(&clusters, &request).unwrap_err().meanwhile.map(|kept| kept.targets), Some(Vec::new()));
 }
@@ -495,8 +496,8 @@ fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let (_, trace) = explain(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let attempt = &trace.attempts[0];
     let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
-    // Each of two regions should hold six: region A has room for fourteen, B for three, C for
-    // eight.
+    // Two regions are needed, with six replicas each. Region A has room for fourteen, B for three,
+    // C for eight.
     assert_eq!(groups, [("A", 2, 6000, true), ("C", 1, 6000, true), ("B", 1, 3000, false)]);
     let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
     let expected = [
@@ -528,7 +529,7 @@ fn ours_spreads_by_zone_provider_and_label() {
     }
 }
 
-/// Found by fuzzing: a cluster whose zone has no name is in no zone, and is told so.
+/// Found by fuzzing: a cluster whose zone has an empty name is in no zone, and the trace says so.
 #[test]
 fn a_zone_without_a_name_is_none() {
     let mut clusters = [ready("m1", "", 9), ready("m2", "", 9)];

@@ -1,7 +1,6 @@
-//! Who belongs to which group of workloads, and where they are: what workload affinity and
-//! anti-affinity look at.
+//! The groups of workload affinity and anti-affinity: their members, and the clusters they are on.
 //!
-//! Only namespaced bindings belong to groups, and a group does not reach over namespaces.
+//! Only namespaced bindings are in groups, and a group belongs to one namespace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use super::cluster_set::ClusterSet;
 use super::request::{Request, Target, WorkloadGroups};
 use crate::engine::bits::Bits;
 
-/// Updated binding by binding; cheap to clone.
+/// Updated binding by binding. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     affinity: Arc<Groups>,
@@ -21,7 +20,7 @@ pub struct Workloads {
 type Groups = HashMap<(Box<str>, Box<str>), BTreeMap<Box<str>, Vec<Arc<str>>>>;
 
 impl Workloads {
-    /// Notes where a binding is. `was` are the groups it belonged to before.
+    /// Records where a binding is placed. `was` are the groups that it was in before.
     pub fn upsert(
         &mut self,
         namespace: &str,
@@ -63,8 +62,8 @@ impl Workloads {
         }
     }
 
-    /// Keeps the clusters that every other placed member of the group is on. The first member is
-    /// free.
+    /// Keeps only the clusters that every other placed member of the affinity group is on. The
+    /// first member may go anywhere.
     pub(super) fn keep_together(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
         for clusters in self.companions(request) {
             let there: Bits = clusters.iter().filter_map(|name| fleet.slot(name)).collect();
@@ -76,7 +75,7 @@ impl Workloads {
         self.companions(request).all(|clusters| clusters.iter().any(|name| **name == *cluster))
     }
 
-    /// Keeps the clusters that no other member of the group is on.
+    /// Keeps only the clusters that no other member of the anti-affinity group is on.
     pub(super) fn keep_apart(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
         for clusters in self.rivals(request) {
             clusters.iter().filter_map(|name| fleet.slot(name)).for_each(|slot| kept.remove(slot));

@@ -1,11 +1,11 @@
-//! One of the required terms must match; a policy without terms requires nothing.
+//! Refuses clusters that match none of the required terms. A policy without terms requires nothing.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 
 pub(super) fn check<'a>(cycle: &Cycle<'a>, cluster: &'a Cluster) -> Result<Verdict<'a>, Fault> {
     let terms = &cycle.requirements.terms;
     for term in terms {
-        // The terms behind one that matches are not read, nor are their faults met.
+        // The terms after a match are not read, so their faults do not matter.
         if term.matches(cluster)? {
             return Ok(Verdict::Fits);
         }

@@ -1,4 +1,4 @@
-//! The cluster must belong to the fleet and be alive.
+//! Refuses clusters that are leaving or unhealthy, or have not reported for too long.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 

@@ -1,5 +1,5 @@
-//! Plugins that refuse clusters, in the order their refusals are reported. The first refusal is the
-//! reason.
+//! Filters refuse clusters. They run in the order in which refusals are reported, and the first
+//! refusal is the reason.
 
 mod cluster_affinity;
 mod cluster_eligibility;
@@ -33,12 +33,12 @@ pub(super) const FILTERS: &[Filter] = &[
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict<'a> {
     Fits,
-    /// It holds a live binding already: neither scored nor reported.
+    /// The cluster holds a live binding already. It is neither scored nor reported.
     AlreadySelected,
     Refused(Refusal<'a>),
 }
 
-/// Why a cluster cannot be picked. Written out only for the few that are reported.
+/// Why a cluster cannot be picked. Its text is made only for the few clusters that are reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Refusal<'a> {
     NoTermMatches,

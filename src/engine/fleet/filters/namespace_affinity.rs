@@ -1,4 +1,5 @@
-//! A namespaced placement goes only where its namespace exists, as far as that is known.
+//! Refuses clusters that lack the namespace of a namespaced placement, as far as their namespaces
+//! are known.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 use crate::engine::fleet::Namespaces;

@@ -1,4 +1,5 @@
-//! A cluster is picked once: one that holds a live binding of this snapshot is set aside.
+//! Leaves out clusters that hold a live binding of this snapshot, so that each cluster is picked
+//! once.
 
 use super::{Cluster, Cycle, Fault, Verdict};
 

@@ -1,4 +1,4 @@
-//! Every taint of the cluster must be tolerated.
+//! Refuses clusters with a taint that the policy does not tolerate.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 

@@ -1,4 +1,4 @@
-//! No DoNotSchedule constraint may be violated by one more binding here.
+//! Refuses clusters where one more binding would violate a DoNotSchedule constraint.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
 

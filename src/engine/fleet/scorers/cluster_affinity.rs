@@ -1,4 +1,4 @@
-//! The weights of the preferences that a cluster fulfils.
+//! Adds up the weights of the preferences that a cluster fulfils.
 
 use super::{Cluster, Cycle, Fault, Rank, Score};
 

@@ -1,4 +1,4 @@
-//! Plugins that rank the clusters that fit. Their scores add up.
+//! Scorers rank the clusters that fit. Their scores add up.
 
 mod cluster_affinity;
 mod same_placement_affinity;
@@ -22,11 +22,12 @@ pub(super) const SCORERS: &[Scorer] = &[
     Scorer { name: "TopologySpreadConstraints", score: topology_spread_constraints::score },
 ];
 
-/// What clusters are sorted by, the most important first.
+/// What clusters are sorted by, the most important field first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) score: Score,
-    /// Among equals a cluster that holds a binding of an earlier policy is kept. Never published.
+    /// Of otherwise equal clusters, one that an earlier policy picked comes first. This field is
+    /// not published.
     pub(super) was_picked_before: i32,
 }
 

@@ -1,4 +1,5 @@
-//! Among equals the cluster that an earlier policy had picked comes first, so that less moves.
+//! Prefers clusters that an earlier policy picked, if they are equal otherwise. So fewer bindings
+//! move.
 
 use super::{Cluster, Cycle, Fault, Rank};
 

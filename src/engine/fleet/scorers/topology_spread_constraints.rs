@@ -1,5 +1,5 @@
-//! Clusters that even out the spread come first, those that violate a ScheduleAnyway constraint
-//! last.
+//! Prefers clusters that even out the spread, and puts those that violate a ScheduleAnyway
+//! constraint last.
 
 use super::{Cluster, Cycle, Fault, Rank, Score};
 

@@ -1,5 +1,6 @@
-//! The shapes of `core/v1` that placements use: quantities, taints, tolerations, node selectors.
-//! Data only. The one kind of the group that is served, Event, has a file of its own.
+//! The types of `core/v1` that placements use: quantities, taints, tolerations and node selectors.
+//!
+//! They are data only. Event, the one kind of this group that is served, has its own file.
 
 mod event;
 
@@ -24,7 +25,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// As upstream's parser reads it.
+    /// The text in the form that upstream's parser reads.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Quantity::Integer(number) => Cow::Owned(number.to_string()),
@@ -104,11 +105,11 @@ impl ToSchema for Quantity {}
 /// What a taint does to a workload that does not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum TaintEffect {
-    /// New workloads stay away, running ones are evicted.
+    /// New workloads stay away, and running ones are evicted.
     NoExecute,
     /// New workloads stay away.
     NoSchedule,
-    /// New workloads stay away where they can.
+    /// New workloads go to other clusters if they can.
     PreferNoSchedule,
 }
 
@@ -117,26 +118,26 @@ pub enum TaintEffect {
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::Taint)]
 pub struct Taint {
-    /// The taint's key.
+    /// Key of the taint.
     #[schema(default = "")]
     pub key: String,
-    /// The taint's value.
+    /// Value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// What happens to a workload that does not tolerate the taint.
     #[schema(default = "")]
     pub effect: TaintEffect,
-    /// When the taint was put on. Tolerations in seconds count from it.
+    /// When the taint was added. Tolerations in seconds start at this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// Lets a workload stay where a matching taint is.
+/// Lets a workload go to, or stay on, clusters with a matching taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::Toleration)]
 pub struct Toleration {
-    /// Key of the taint; empty matches all keys and needs the operator `Exists`.
+    /// Key of the taint. Empty matches all keys, and requires the operator `Exists`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// `Equal` (the default) or `Exists`.
@@ -145,26 +146,26 @@ pub struct Toleration {
     /// Value of the taint, for `Equal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Effect of the taint; empty matches all effects.
+    /// Effect of the taint. Empty matches all effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// For `NoExecute`: how long the taint is tolerated. Absent is for ever; zero and less not at
-    /// all.
+    /// For `NoExecute`: the seconds that the taint is tolerated. Absent: for ever. Zero or less:
+    /// not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
 
-/// Nodes that any of the terms selects.
+/// Selects the nodes that match any of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::NodeSelector)]
 pub struct NodeSelector {
-    /// A node fits if one term does.
+    /// A node must match one of these terms.
     #[schema(value_type = AtomicList<Atomic<NodeSelectorTerm>>)]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Requirements on a node that must all hold. Empty selects nothing.
+/// Requirements on a node. All of them must hold. An empty term selects no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::NodeSelectorTerm)]
@@ -183,13 +184,13 @@ pub struct NodeSelectorTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::core::v1::NodeSelectorRequirement)]
 pub struct NodeSelectorRequirement {
-    /// What the requirement is on.
+    /// The label or field that the requirement is about.
     pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema lets any through, as
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. The schema allows any text, as
     /// upstream's does.
     pub operator: String,
-    /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`, one integer for `Gt`
-    /// and `Lt`.
+    /// At least one value for `In` and `NotIn`, none for `Exists` and `DoesNotExist`, one integer
+    /// for `Gt` and `Lt`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,

@@ -1,5 +1,7 @@
-//! A JSON object of any shape, kept as its text: a typed binding holds one for each cluster that
-//! reports, and the text is many times smaller than a tree.
+//! A JSON object of any shape, kept as text.
+//!
+//! A typed binding holds one for each cluster that reports. The text is many times smaller than a
+//! tree.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -29,7 +31,7 @@ impl From<&Value> for FreeForm {
 }
 
 impl PartialEq for FreeForm {
-    /// By meaning: two texts may differ in blanks and in the order of keys.
+    /// Compares by meaning: white space and the order of keys do not matter.
     fn eq(&self, other: &FreeForm) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }

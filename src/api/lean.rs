@@ -1,5 +1,4 @@
-//! Typed objects are kept by the hundred thousand, so what they hold takes no more room than it
-//! needs.
+//! Compact collections for typed objects, which are kept by the hundred thousand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,15 +11,15 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 
-/// Reads a list without the spare room that a growing list has.
+/// Reads a list into a vector without spare capacity.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let mut list = Vec::deserialize(deserializer)?;
     list.shrink_to_fit();
     Ok(list)
 }
 
-/// A JSON object of a few members that are not known beforehand: labels, annotations, amounts.
-/// Sorted by key. A tree would take half a kilobyte for the first of them.
+/// A JSON object with few members whose names are not fixed, such as labels, annotations and
+/// amounts. It is sorted by key. A tree map would take half a kilobyte for the first member.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pairs<V>(Vec<(String, V)>);
 
@@ -39,7 +38,7 @@ impl<V> Pairs<V> {
         self.find(key).is_ok()
     }
 
-    /// The value that was there before.
+    /// Inserts a member and returns the value that was there before.
     pub fn insert(&mut self, key: String, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
@@ -93,11 +92,11 @@ impl<V: fmt::Debug> fmt::Debug for Pairs<V> {
     }
 }
 
-/// Of equal keys the last one counts.
+/// Of equal keys, the last one counts.
 impl<V> FromIterator<(String, V)> for Pairs<V> {
     fn from_iter<I: IntoIterator<Item = (String, V)>>(pairs: I) -> Pairs<V> {
         let mut sorted: Vec<(String, V)> = pairs.into_iter().collect();
-        // Stable, so the last of equal keys stays the last.
+        // The sort is stable, so the last of equal keys stays the last.
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
         sorted.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!((read.0.capacity(), read), (3, written));
     }
 
-    /// 100,000 typed bindings are to leave room for everything else in 600 MB.
+    /// 100,000 typed bindings must leave room for everything else in 600 MB.
     #[test]
     fn a_binding_stays_small() {
         assert!(size_of::<ResourceBinding>() <= 768, "{} bytes", size_of::<ResourceBinding>());

@@ -1,8 +1,7 @@
-//! The shapes of `meta/v1` that every kind carries or uses: metadata, conditions, label selectors.
+//! The types of `meta/v1` that all kinds have or use: metadata, conditions and label selectors.
 //!
-//! They are data: nothing here knows a rule. `registry::metadata` keeps the rules of `metadata`,
-//! the engine evaluates selectors. `ObjectMeta` is complete, so that a typed round trip loses
-//! nothing.
+//! They are data only. `registry::metadata` has the rules of `metadata`, and the engine evaluates
+//! selectors. `ObjectMeta` is complete, so that a typed round trip loses nothing.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -26,56 +25,57 @@ impl ToSchema for Time {
     }
 }
 
-/// What every stored object says about itself. The schema that is served is the registry's own
-/// (`resource::schema::object_meta`), the same for every kind; this one is for the typed form.
+/// Standard metadata of an object. The served schema is the registry's own
+/// (`resource::schema::object_meta`), the same for every kind. This type is for typed objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::ObjectMeta)]
 pub struct ObjectMeta {
-    /// Unique among the objects of its kind in its namespace.
+    /// Unique among the objects of the same kind and namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The server makes a name from this prefix if there is none.
+    /// A prefix from which the server makes a name, if `name` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate_name: Option<Box<str>>,
-    /// The space within which the name is unique.
+    /// The namespace within which the name is unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// No longer filled in; kept so that old objects round-trip.
+    /// Not used any more. Kept so that old objects round-trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_link: Option<Box<str>>,
-    /// Unique over all objects that ever were. Written by the server.
+    /// Unique over all objects at all times. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Opaque version of the object, for concurrency and watches. Written by the server.
+    /// Opaque version of the object, for optimistic concurrency and watches. The server writes this
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Counts the changes of the desired state. Written by the server.
+    /// Counts the changes of the desired state. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// When the object was created. Written by the server.
+    /// When the object was created. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When its deletion was asked for. Written by the server.
+    /// When the deletion of the object was requested. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Seconds granted to end gracefully.
+    /// Seconds of a graceful deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Pairs that selectors match.
+    /// Key-value pairs that selectors can match.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub labels: Pairs<String>,
-    /// Pairs that selectors do not match.
+    /// Key-value pairs that selectors cannot match.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub annotations: Pairs<String>,
-    /// Objects this one depends on: when all of them are gone, it is collected.
+    /// Objects that this one depends on. When all of them are gone, it is deleted.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Names of those who must agree before the object goes.
+    /// Names that must be removed before the object is deleted.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = SetList<String>)]
     pub finalizers: Vec<String>,
-    /// Who last set which field. Written by the server.
+    /// Which manager last set which fields. The server writes this field.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<ManagedFieldsEntry>)]
     pub managed_fields: Vec<ManagedFieldsEntry>,
@@ -113,7 +113,7 @@ pub struct ManagedFieldsEntry {
     /// `Apply` or `Update`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Version in which the fields are named.
+    /// API version that the field names belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
     /// When the entry was last changed.
@@ -122,7 +122,7 @@ pub struct ManagedFieldsEntry {
     /// Format of the field set: `FieldsV1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields_type: Option<String>,
-    /// The field set, as a trie of `f:name` keys.
+    /// The fields, as a tree of `f:name` keys.
     #[serde(default, rename = "fieldsV1", skip_serializing_if = "Option::is_none")]
     pub fields_v1: Option<FreeForm>,
     /// The subresource through which the fields were set.
@@ -130,36 +130,37 @@ pub struct ManagedFieldsEntry {
     pub subresource: Option<String>,
 }
 
-/// One aspect of an object's observed state.
+/// A condition: one aspect of an object's observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::Condition)]
 pub struct Condition {
-    /// Which aspect, in CamelCase or as `domain/CamelCase`.
+    /// The type of the condition, in CamelCase or as `domain/CamelCase`.
     #[serde(rename = "type")]
     #[schema(
         max_length = 316,
         pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
     )]
     pub type_: String,
-    /// `True`, `False` or `Unknown`. A string in Rust because clusters may carry any.
+    /// `True`, `False` or `Unknown`. It is a string in Rust, because the conditions of Clusters may
+    /// have any value.
     #[schema(value_type = ConditionStatus)]
     pub status: String,
-    /// The generation of the object that the condition speaks of.
+    /// The generation of the object that the condition belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub observed_generation: Option<i64>,
     /// When `status` last changed.
     pub last_transition_time: Time,
-    /// Why, as one CamelCase word for programs.
+    /// The reason, as one CamelCase word for programs.
     #[schema(min_length = 1, max_length = 1024, pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
     pub reason: String,
-    /// Why, in words for people. May be empty.
+    /// The reason, in a sentence for people. May be empty.
     #[schema(max_length = 32768)]
     pub message: String,
 }
 
-/// The values of a condition's `status` where the schema bounds them.
+/// The values of `status`, where the schema bounds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ConditionStatus {
     True,
@@ -167,16 +168,16 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// Selects objects by their labels. Empty selects all.
+/// Selects objects by their labels. An empty selector selects all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::apimachinery::pkg::apis::meta::v1::LabelSelector)]
 pub struct LabelSelector {
-    /// Requirements that must all hold.
+    /// Requirements. All of them must hold.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<LabelSelectorRequirement>)]
     pub match_expressions: Vec<LabelSelectorRequirement>,
-    /// Labels that must be there with these values.
+    /// Labels that the object must have, with these values.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub match_labels: Pairs<String>,
 }
@@ -187,10 +188,10 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema lets any through, as upstream's does;
-    /// a selector with another operator selects nothing.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema allows any text, as upstream's does. A
+    /// selector with another operator selects nothing.
     pub operator: String,
-    /// Not empty for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`.
+    /// At least one value for `In` and `NotIn`, none for `Exists` and `DoesNotExist`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub values: Vec<String>,

@@ -1,11 +1,10 @@
-//! Every kind that is served, one line each in its family's `rows`. A kind is a Rust type that
-//! implements `Resource`; its schema is derived from the type, so a field exists on the wire
-//! exactly if it exists here.
+//! All kinds that are served. Each has one line in its family's `rows`.
 //!
-//! How a field is written says what it is on the wire: `Option` and lists and maps that are skipped
-//! when empty are optional, everything else is required. An absent list and an empty one mean the
-//! same. Null is never a value: utoipa's `null` alternative of an `Option` is not part of the
-//! served schema.
+//! A kind is a Rust type that implements `Resource`. Its schema is derived from the type, so a
+//! field is on the wire exactly if it is in the type. Fields of type `Option`, and lists and maps
+//! that are skipped when empty, are optional. All other fields are required. An absent list and an
+//! empty list mean the same. `null` is never a value: utoipa's `null` alternative of an `Option` is
+//! not part of the served schema.
 
 pub mod core;
 pub mod fleet;
@@ -27,13 +26,13 @@ pub use type_meta::{ApiVersion, Kind};
 use crate::resource::{Kinds, ResourceKind};
 
 /// All kinds: the one of the core group, and those of both families, in the order of discovery.
-/// Where a name could mean either, clients take the first.
+/// Clients take the first of several kinds with the same name.
 pub fn kinds() -> Kinds {
     Kinds::new(rows().collect())
 }
 
-/// What a server on its own serves: all kinds, and the reviews that behind a host cluster are the
-/// host's.
+/// The kinds of a standalone server: all kinds, and the reviews. Behind a host cluster, the host
+/// serves the reviews.
 pub fn standalone_kinds() -> Kinds {
     Kinds::new(rows().chain(review::rows()).collect())
 }
@@ -43,7 +42,7 @@ fn rows() -> impl Iterator<Item = ResourceKind> {
     core.into_iter().chain(karmada::rows()).chain(fleet::rows())
 }
 
-/// For parts that are left out when there is nothing in them.
+/// For fields that are left out when they are empty.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

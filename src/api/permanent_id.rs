@@ -1,8 +1,7 @@
-//! The label that names an object for life. Karmada's controllers find what belongs to a policy or
-//! a binding by it, and refuse objects that lack it.
+//! The label with the permanent id of an object. Karmada's controllers use it to find what belongs
+//! to a policy or a binding, and refuse objects without it.
 //!
-//! Upstream draws a random id when an object is created; the object's uid serves as well, and is
-//! known.
+//! Upstream makes a random id when an object is created. Here the id is the uid of the object.
 
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ use crate::resource::Given;
 
 use super::meta::ObjectMeta;
 
-/// Sets the label where it is missing: an update that leaves it out does not mean to change it.
+/// Sets the label if it is missing. An update without the label does not remove it.
 pub fn keep(object: &mut Object, label: &str, given: &Given<'_>) {
     let old = given.old.and_then(|old| old.get("metadata"));
     let known = old.and_then(|metadata| metadata.get("labels")?.get(label)).cloned();

@@ -1,4 +1,4 @@
-//! The hooks of the kinds, run in the order in which the registry runs them.
+//! Runs the hooks of the kinds in the same order as the registry.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ type Rebalancer = apps::v1alpha1::WorkloadRebalancer;
 type Cluster = cluster::v1alpha1::Cluster;
 type Task = task::v1alpha1::RescheduleTask;
 
-/// What is stored of `object`, or the faults that it is refused for.
+/// The object as it is stored, or the faults for which it is refused.
 fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let kind = ResourceKind::of::<T>();
     let Value::Object(mut object) = object else { panic!("an object") };
@@ -401,7 +401,7 @@ fn r154_what_contradicts_the_annotation_is_refused_and_the_rest_follows_it() {
     let weighted = json!({"replicaScheduling": {"replicaDivisionPreference": "Weighted"}});
     let faults = refused::<Policy>(with(by_name, weighted));
     assert!(faults[0].contains(&format!("contradicts the annotation {annotation}")), "{faults:?}");
-    // A list of regions without a total has no numbers: those that were there go.
+    // A list of regions without a total has no numbers, so the earlier numbers are removed.
     let mut changed = old.clone();
     changed["metadata"]["annotations"][annotation] = json!(r#"{"idcs":[{"name":"A"}]}"#);
     let target = json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["A"]}]}});

@@ -1,5 +1,4 @@
-//! `apiVersion` and `kind` of a typed object: they follow from its type, so they take no room in
-//! it.
+//! `apiVersion` and `kind` of typed objects. They follow from the type, so they take no memory.
 
 use std::marker::PhantomData;
 
@@ -8,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::resource::Resource;
 
-/// Writes `group/version` of `K` (`v1` in the core group); reads anything, because the registry has
-/// checked it against the URL.
+/// Writes `group/version` of `K`, or `v1` in the core group. Reads any text, because the registry
+/// has checked it against the URL.
 pub struct ApiVersion<K>(PhantomData<K>);
 
-/// Writes the kind of `K`; reads anything.
+/// Writes the kind of `K`. Reads any text.
 pub struct Kind<K>(PhantomData<K>);
 
 impl<K: Resource> Serialize for ApiVersion<K> {
@@ -30,7 +29,7 @@ impl<K: Resource> Serialize for Kind<K> {
     }
 }
 
-// Written by hand: a derive would ask the same of `K`, which contains this.
+// Written by hand, because a derive would require the traits of `K`.
 macro_rules! carries_nothing {
     ($name:ident) => {
         impl<K> Clone for $name<K> {

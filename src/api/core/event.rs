@@ -1,5 +1,7 @@
-//! Event of `core/v1`: something that happened to an object, for people. Kept by the server itself
-//! and deleted after an hour (`events`); clients may write their own.
+//! Event of `core/v1`: something that happened to an object, written for people.
+//!
+//! The server stores events itself and deletes them after an hour (see `events`). Clients may write
+//! their own.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,10 +14,11 @@ use crate::resource::{Column, Resource, Scope};
 
 pub const EVENTS: GroupResource = GroupResource::new("events");
 
-/// Where events about objects without a namespace are kept.
+/// The namespace of events about cluster-scoped objects.
 pub const NAMESPACE_OF_CLUSTER_SCOPED: &str = "default";
 
-/// Something that happened to an object. Events of the same kind about the same object are counted.
+/// Something that happened to an object. Equal events about the same object are counted in one
+/// Event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::Event)]
@@ -28,18 +31,18 @@ pub struct Event {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<Event>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The object that it happened to.
     pub involved_object: ObjectReference,
-    /// What happened, as one word for programs.
+    /// What happened, in one word for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What happened, in words for people.
+    /// What happened, in a sentence for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Who says so.
+    /// The component that reports it.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub source: EventSource,
     /// When it happened for the first time.
@@ -54,24 +57,24 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// When it was first observed, in microseconds. Written by clients of the newer API.
+    /// When it was first observed, in microseconds. Clients of the newer API write this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime>)]
     pub event_time: Option<String>,
-    /// The series that it belongs to, in the newer API's counting.
+    /// The series that it belongs to. Clients of the newer API count with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// What was done or failed, regarding the object.
+    /// The action that was taken or that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Another object that has to do with it.
+    /// A second object that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The controller that says so.
+    /// The controller that reports it.
     #[serde(default)]
     #[schema(default = "")]
     pub reporting_component: String,
-    /// The instance of the controller that says so.
+    /// The instance of that controller.
     #[serde(default)]
     #[schema(default = "")]
     pub reporting_instance: String,
@@ -97,7 +100,7 @@ pub struct ObjectReference {
     /// UID of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Version of the object.
+    /// Resource version of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
     /// The part of the object, as a path.
@@ -105,7 +108,7 @@ pub struct ObjectReference {
     pub field_path: Option<String>,
 }
 
-/// Who says that something happened.
+/// The component that reports an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::core::v1::EventSource)]
 pub struct EventSource {
@@ -117,12 +120,12 @@ pub struct EventSource {
     pub host: Option<String>,
 }
 
-/// How often something happened, in the newer API's counting.
+/// How often an event happened. Clients of the newer API count with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::core::v1::EventSeries)]
 pub struct EventSeries {
-    /// How often.
+    /// Number of times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<i32>,
     /// When it was last observed.

@@ -1,5 +1,7 @@
-//! Kinds of the Fleet family. Names that Karmada has too (`ResourceBinding`,
-//! `ClusterResourceBinding`) are told apart by this module's.
+//! The kinds of the Fleet family.
+//!
+//! Karmada has kinds of the same names (`ResourceBinding`, `ClusterResourceBinding`). The module
+//! tells them apart.
 
 pub mod cluster;
 pub mod placement;
@@ -12,9 +14,10 @@ use crate::resource::{ResourceKind, Scope};
 const CLUSTER_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1";
 const PLACEMENT_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1";
 
-/// The family's kinds, in the order of discovery. As upstream, `v1beta1` is stored and the
-/// cluster-scoped kinds are served as `v1`, too. Differs from KubeFleet (D38): both versions have
-/// all fields, where upstream's `v1` lacks the newest, so nothing is lost on the way through it.
+/// The kinds of this family, in the order of discovery. As upstream, `v1beta1` is stored, and the
+/// cluster-scoped kinds are also served as `v1`.
+///
+/// Differs from KubeFleet: both versions have all fields. Upstream's `v1` lacks the newest ones.
 pub fn rows() -> Vec<ResourceKind> {
     let beta = vec![
         ResourceKind::of::<cluster::v1beta1::MemberCluster>(),
@@ -35,7 +38,8 @@ pub fn rows() -> Vec<ResourceKind> {
     beta.into_iter().chain(stable).collect()
 }
 
-/// Fleet's kinds keep one condition of each type; Karmada's lists of conditions are plain.
+/// Fleet's kinds have one condition of each type, keyed by type. Karmada's conditions are plain
+/// lists.
 impl Keyed for Condition {
     const KEYS: &'static [&'static str] = &["type"];
 }

@@ -1,6 +1,7 @@
-//! The Karmada family, as Karmada serves it: every field upstream has, under the same name and with
-//! the same bounds, and the few that the seed documents add (each says so). Paths read like the
-//! group, version and resource.
+//! The kinds of the Karmada family.
+//!
+//! Every field of upstream is here, with the same name and the same bounds. The seed documents add
+//! a few fields, and the comment of each says so. Paths read like the group, version and resource.
 
 pub mod apps;
 pub mod cluster;
@@ -10,7 +11,7 @@ pub mod work;
 
 use crate::resource::ResourceKind;
 
-/// The family's kinds, in the order of discovery.
+/// The kinds of this family, in the order of discovery.
 pub fn rows() -> Vec<ResourceKind> {
     vec![
         ResourceKind::of::<apps::v1alpha1::WorkloadRebalancer>(),

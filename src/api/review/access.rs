@@ -1,4 +1,4 @@
-//! SelfSubjectAccessReview: may I do this?
+//! SelfSubjectAccessReview: asks whether the user may do something.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use crate::k8s::protobuf::{Field, Message};
 use crate::k8s::{FieldErrors, FieldPath};
 use crate::resource::{Lifetime, Resource, Scope};
 
-/// Asks whether the one who creates it may do something.
+/// Asks whether the user who creates it may do something.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectAccessReview)]
@@ -25,7 +25,7 @@ pub struct SelfSubjectAccessReview {
     /// Not used.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is asked about: a resource or a path.
+    /// The question: about a resource or a path.
     pub spec: AccessReviewSpec,
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ impl Resource for SelfSubjectAccessReview {
     }
 }
 
-/// What is asked about: a resource or a path.
+/// The question: about a resource or a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectAccessReviewSpec)]
@@ -80,17 +80,17 @@ pub struct AccessReviewSpec {
     /// A verb and a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_attributes: Option<ResourceAttributes>,
-    /// A method and a path that is no resource.
+    /// A method and a path outside of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_resource_attributes: Option<NonResourceAttributes>,
 }
 
-/// A verb and a resource. What is absent is empty, and an empty name means all.
+/// A verb and a resource. Absent fields are empty, and an empty name means all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schema(as = io::k8s::api::authorization::v1::ResourceAttributes)]
 pub struct ResourceAttributes {
-    /// Namespace of the object; empty for all, and for what is outside of namespaces.
+    /// Namespace of the object. Empty: all namespaces, or a cluster-scoped resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub namespace: String,
@@ -110,7 +110,7 @@ pub struct ResourceAttributes {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub resource: String,
-    /// A part of the object with its own permissions, such as `status`.
+    /// A subresource, such as `status`.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub subresource: String,
@@ -120,7 +120,7 @@ pub struct ResourceAttributes {
     pub name: String,
 }
 
-/// A method and a path that is no resource.
+/// A method and a path outside of resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[schema(as = io::k8s::api::authorization::v1::NonResourceAttributes)]
@@ -135,20 +135,20 @@ pub struct NonResourceAttributes {
     pub verb: String,
 }
 
-/// Whether it may be done.
+/// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SubjectAccessReviewStatus)]
 pub struct AccessReviewStatus {
-    /// Whether it may be done.
+    /// Whether it is allowed.
     pub allowed: bool,
-    /// Whether it was refused in so many words. Not used here.
+    /// Whether it is explicitly denied. Not used here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<bool>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it could not be decided.
+    /// Why there is no decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_error: Option<String>,
 }

@@ -1,9 +1,11 @@
-//! What users ask about themselves: `kubectl auth can-i`, `can-i --list` and `whoami`. Create-only
-//! kinds of `authorization.k8s.io/v1` and `authentication.k8s.io/v1`, answered in their `status`.
+//! Reviews: questions of users about themselves, as in `kubectl auth can-i`, `can-i --list` and
+//! `whoami`.
 //!
-//! *Invariant:* served by a server on its own alone. Behind a host cluster these groups are the
-//! host's. Deliberately absent: reviews of other users, and selectors; nothing here decides by
-//! them.
+//! They are create-only kinds of `authorization.k8s.io/v1` and `authentication.k8s.io/v1`. The
+//! answer is in their `status`.
+//!
+//! *Invariant:* only a standalone server serves them. Behind a host cluster, the host serves these
+//! groups. Left out are reviews of other users and selectors, because nothing here decides by them.
 
 mod access;
 mod rules;

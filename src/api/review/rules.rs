@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: what may I do?
+//! SelfSubjectRulesReview: asks for everything that the user may do in a namespace.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use crate::k8s::protobuf::{Field, Message};
 use crate::resource::schema::mark::AtomicList;
 use crate::resource::{Lifetime, Resource, Scope};
 
-/// Asks what the one who creates it may do in a namespace.
+/// Asks for everything that the user who creates it may do in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReview)]
@@ -25,7 +25,7 @@ pub struct SelfSubjectRulesReview {
     /// Not used.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is asked about.
+    /// The question.
     pub spec: RulesReviewSpec,
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,39 +48,39 @@ impl Resource for SelfSubjectRulesReview {
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authorization.v1";
 }
 
-/// Where.
+/// The question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::authorization::v1::SelfSubjectRulesReviewSpec)]
 pub struct RulesReviewSpec {
-    /// The namespace that is asked about.
+    /// The namespace in question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// What may be done.
+/// What the user may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::SubjectRulesReviewStatus)]
 pub struct RulesReviewStatus {
-    /// To objects.
+    /// Rules for resources.
     #[schema(value_type = AtomicList<ResourceRule>)]
     pub resource_rules: Vec<ResourceRule>,
-    /// With paths that are no resources.
+    /// Rules for paths outside of resources.
     #[schema(value_type = AtomicList<NonResourceRule>)]
     pub non_resource_rules: Vec<NonResourceRule>,
-    /// Whether there may be more than this.
+    /// Whether there may be more rules.
     pub incomplete: bool,
-    /// Why there may be more than this.
+    /// Why there may be more rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_error: Option<String>,
 }
 
-/// What may be done to objects. `*` is all.
+/// Verbs that are allowed on resources. `*` means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authorization::v1::ResourceRule)]
 pub struct ResourceRule {
-    /// What may be done.
+    /// The allowed verbs.
     #[schema(value_type = AtomicList<String>)]
     pub verbs: Vec<String>,
     /// Groups of the resources.
@@ -91,20 +91,20 @@ pub struct ResourceRule {
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub resources: Vec<String>,
-    /// Names of the objects; empty is all.
+    /// Names of the objects. Empty: all.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub resource_names: Vec<String>,
 }
 
-/// What may be done with paths that are no resources.
+/// Methods that are allowed on paths outside of resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = io::k8s::api::authorization::v1::NonResourceRule)]
 pub struct NonResourceRule {
     /// Methods in lower case.
     #[schema(value_type = AtomicList<String>)]
     pub verbs: Vec<String>,
-    /// Paths, or starts of paths with `*` behind them.
+    /// Paths, or prefixes of paths followed by `*`.
     #[serde(
         default,
         rename = "nonResourceURLs",

@@ -1,4 +1,4 @@
-//! SelfSubjectReview: who am I?
+//! SelfSubjectReview: asks how the server identifies the user.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::k8s::protobuf::Message;
 use crate::resource::schema::mark::AtomicList;
 use crate::resource::{Lifetime, Resource, Scope};
 
-/// Asks as whom the one who creates it is known.
+/// Asks how the server identifies the user who creates it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authentication::v1::SelfSubjectReview)]
@@ -32,7 +32,7 @@ pub struct SelfSubjectReview {
     pub status: Option<SelfSubjectReviewStatus>,
 }
 
-/// Nothing of the question matters.
+/// The body of the question is ignored.
 const USER: Message = Message(&[]);
 
 impl Resource for SelfSubjectReview {
@@ -48,7 +48,7 @@ impl Resource for SelfSubjectReview {
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authentication.v1";
 }
 
-/// As whom a user is known.
+/// How the server identifies a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = io::k8s::api::authentication::v1::SelfSubjectReviewStatus)]
@@ -65,14 +65,14 @@ pub struct UserInfo {
     /// Name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// What tells users apart who had the same name at different times.
+    /// Tells users apart who had the same name at different times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Groups that the user is in.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = AtomicList<String>)]
     pub groups: Vec<String>,
-    /// What else is known of the user.
+    /// Further attributes of the user.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }

@@ -1,4 +1,4 @@
-//! MemberCluster: one member of the fleet.
+//! MemberCluster: a cluster that placements can use.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use crate::k8s::{FieldErrors, FieldPath};
 use crate::resource::schema::mark::Atomic;
 use crate::resource::{Column, Resource, Scope};
 
-/// One member of the fleet: who speaks for it, what keeps workloads away, how it is.
+/// A member cluster: the account of its agents, its taints, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCluster {
@@ -23,12 +23,12 @@ pub struct MemberCluster {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<MemberCluster>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Who speaks for the cluster and what keeps workloads away.
+    /// The account of the cluster's agents, and its taints.
     pub spec: MemberClusterSpec,
-    /// What its agents last reported.
+    /// What the cluster's agents last reported.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: MemberClusterStatus,
 }
@@ -39,8 +39,8 @@ impl Resource for MemberCluster {
     const KIND: &'static str = "MemberCluster";
     const PLURAL: &'static str = "memberclusters";
     const SINGULAR: &'static str = "membercluster";
-    // Upstream's short name, `cluster`, is the singular of Karmada's kind: `kubectl get cluster`
-    // could mean either.
+    // Upstream's short name, `cluster`, is the singular of Karmada's kind. `kubectl get cluster`
+    // would be ambiguous.
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-cluster"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
@@ -101,7 +101,7 @@ impl Resource for MemberCluster {
     fn validate(object: &MemberCluster, _old: Option<&MemberCluster>) -> FieldErrors {
         let mut errors = FieldErrors::default();
         if object.metadata.name.as_deref().unwrap_or_default().len() > NAME_MAX {
-            // A rule of upstream's schema, on the object as a whole.
+            // Upstream's schema has this rule on the whole object.
             let rule = format_args!("metadata.name max length is {NAME_MAX}");
             errors.invalid(&FieldPath::root(), "object", rule);
             return errors;
@@ -111,10 +111,11 @@ impl Resource for MemberCluster {
     }
 }
 
-/// Names of namespaces and labels are made from it.
+/// Names of namespaces and values of labels are made from the name.
 const NAME_MAX: usize = 63;
 
-/// As upstream's webhook: what no toleration could name, and what is there twice.
+/// The rules of upstream's webhook: taints must be possible to tolerate, and must not be there
+/// twice.
 fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);
@@ -131,7 +132,7 @@ fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Who speaks for the cluster and what keeps workloads away.
+/// The account of the cluster's agents, and its taints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterSpec {
@@ -142,11 +143,11 @@ pub struct MemberClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 600, default = 60)]
     pub heartbeat_period_seconds: Option<i32>,
-    /// Keep away placements that do not tolerate them.
+    /// Taints keep away placements that do not tolerate them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub taints: Vec<Taint>,
-    /// How careful a deletion is.
+    /// When the cluster may be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_options: Option<DeleteOptions>,
 }
@@ -175,33 +176,33 @@ pub struct Taint {
     /// The taint's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// `NoSchedule`: new placements stay away, what is there stays there.
+    /// `NoSchedule`: new placements stay away, and present ones stay.
     #[schema(value_type = TaintEffect)]
     pub effect: String,
 }
 
-/// The effects that the schema lets through.
+/// The effects that the schema allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum TaintEffect {
     NoSchedule,
 }
 
-/// How careful a deletion is.
+/// When a cluster may be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// Whether a cluster that still carries workloads may be deleted.
+    /// Whether a cluster with workloads may be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Strict")]
     pub validation_mode: Option<DeleteValidationMode>,
 }
 
-/// Whether a cluster that still carries workloads may be deleted.
+/// Whether a cluster with workloads may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum DeleteValidationMode {
-    /// It may.
+    /// It may be deleted.
     Skip,
-    /// It may not.
+    /// It may not be deleted.
     Strict,
 }
 

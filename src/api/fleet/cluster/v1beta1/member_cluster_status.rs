@@ -14,64 +14,64 @@ use crate::resource::schema::mark::MapList;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterStatus {
-    /// Aspects of its membership: `ReadyToJoin`, `Joined`, `NamespaceCollectionSucceeded`.
+    /// Conditions of the membership: `ReadyToJoin`, `Joined`, `NamespaceCollectionSucceeded`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// What the cluster says about itself, by name.
+    /// Properties that the cluster reports, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, PropertyValue>,
-    /// The room in the cluster.
+    /// The resources of the cluster.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub resource_usage: ResourceUsage,
-    /// How the agents are.
+    /// The state of the agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_status: Vec<AgentStatus>,
-    /// The namespaces on the cluster, each with the placement that put it there.
+    /// The namespaces on the cluster, each with the placement that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<BTreeMap<String, String>>,
 }
 
-/// One value that a cluster reports.
+/// A property that a cluster reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropertyValue {
-    /// The value. Comparisons and orders need a quantity.
+    /// The value. It must be a quantity to be compared or sorted.
     pub value: String,
-    /// When it was seen.
+    /// When the value was observed.
     pub observation_time: Time,
 }
 
-/// The room in a cluster, by resource.
+/// The resources of a cluster, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceUsage {
-    /// What its nodes have.
+    /// The capacity of its nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What of that is for workloads.
+    /// The part of the capacity that workloads can use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, Quantity>,
-    /// What of that is free.
+    /// The part of the capacity that is free.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub available: BTreeMap<String, Quantity>,
-    /// When it was seen.
+    /// When the values were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation_time: Option<Time>,
 }
 
-/// How one agent is.
+/// The state of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentStatus {
     /// `MemberAgent`, `MultiClusterServiceAgent` or `ServiceExportImportAgent`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Aspects of its state: `Joined`, `Healthy`.
+    /// Conditions of the agent: `Joined`, `Healthy`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// When it was last heard of.
+    /// When the last heartbeat was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_received_heartbeat: Option<Time>,
 }

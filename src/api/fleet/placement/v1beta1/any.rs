@@ -1,5 +1,6 @@
-//! A placement of either scope and what belongs to it: the two scopes differ in the names of their
-//! kinds and in nothing else. Who works on them does so in this form.
+//! A placement of either scope, and the objects that belong to it.
+//!
+//! The kinds of the two scopes differ only in their names. Workers use this form.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,7 +22,7 @@ pub struct PlacementKinds {
     pub policy_snapshots: GroupResource,
     pub resource_snapshots: GroupResource,
     pub bindings: GroupResource,
-    /// Kind of the placement; the types of its conditions begin with it.
+    /// The kind of the placement. The types of its conditions start with it.
     pub kind: &'static str,
 }
 
@@ -44,7 +45,8 @@ pub static NAMESPACED: PlacementKinds = PlacementKinds {
 pub static SCOPES: [&PlacementKinds; 2] = [&CLUSTER, &NAMESPACED];
 
 impl PlacementKinds {
-    /// None for a kind that belongs to no placement.
+    /// The kinds of the scope that `resource` belongs to. None: the kind does not belong to a
+    /// placement.
     pub fn of(resource: GroupResource) -> Option<&'static PlacementKinds> {
         SCOPES.into_iter().find(|kinds| kinds.all().contains(&resource))
     }
@@ -66,7 +68,7 @@ impl PlacementKinds {
         }
     }
 
-    /// An object as it is written.
+    /// The object as it is written to the API.
     pub fn tree(&self, resource: GroupResource, object: &impl Serialize) -> Map<String, Value> {
         let Ok(Value::Object(mut tree)) = serde_json::to_value(object) else {
             unreachable!("a kind is written as a JSON object")
@@ -77,7 +79,7 @@ impl PlacementKinds {
     }
 }
 
-/// The placement that an object is, or belongs to.
+/// The key of the placement that the object is, or belongs to.
 pub fn placement_of(object: &Object) -> Option<Key> {
     let kinds = PlacementKinds::of(object.key.resource)?;
     if object.key.resource == kinds.placements {

@@ -1,4 +1,4 @@
-//! What both bindings are made of.
+//! The spec and status of both bindings.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,19 +36,19 @@ pub(super) const COLUMNS: &[Column] = &[
     Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
 
-/// Which resources go to which cluster, and how far that is.
+/// The cluster of a binding, its resources, and the state of its rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingSpec {
-    /// How far the binding is.
+    /// The state of the binding.
     #[schema(value_type = String)]
     pub state: BindingState,
-    /// Name of the snapshot with the resources that go there; empty until the rollout begins.
+    /// Name of the resource snapshot for the cluster. Empty until the rollout begins.
     pub resource_snapshot_name: String,
-    /// Snapshots of resource overrides that apply.
+    /// Snapshots of the resource overrides that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_override_snapshots: Vec<NamespacedName>,
-    /// Names of snapshots of cluster-wide overrides that apply.
+    /// Names of the snapshots of the cluster-wide overrides that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_resource_override_snapshots: Vec<String>,
     /// Name of the policy snapshot that picked the cluster.
@@ -57,31 +57,31 @@ pub struct ResourceBindingSpec {
     pub target_cluster: String,
     /// Why the cluster was picked.
     pub cluster_decision: ClusterDecision,
-    /// How the resources are applied there.
+    /// How the resources are applied on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply_strategy: Option<ApplyStrategy>,
 }
 
-/// How far a binding is.
+/// The state of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindingState {
-    /// The cluster is picked; the rollout has not begun.
+    /// The cluster is picked, and the rollout has not begun.
     #[default]
     Scheduled,
     /// The rollout has begun.
     Bound,
-    /// The cluster is no longer picked; the resources wait for their removal.
+    /// The cluster is no longer picked, and the resources wait for their removal.
     Unscheduled,
-    /// What the schema lets through and nobody knows.
+    /// A value that the schema allows and that is not known.
     #[serde(untagged)]
     Other(String),
 }
 
-/// How the resources fare on the cluster.
+/// The state of the resources on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingStatus {
-    /// Aspects of its state: `RolloutStarted`, `Overridden`, `WorkSynchronized`, `Applied`,
+    /// Conditions of the binding: `RolloutStarted`, `Overridden`, `WorkSynchronized`, `Applied`,
     /// `Available`, `DiffReported`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
@@ -94,7 +94,7 @@ pub struct ResourceBindingStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub drifted_placements: Vec<DriftedResource>,
-    /// Resources that differ from what is there.
+    /// Resources that differ from those on the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub diffed_placements: Vec<DiffedResource>,

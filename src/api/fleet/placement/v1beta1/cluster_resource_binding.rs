@@ -1,5 +1,6 @@
-//! ClusterResourceBinding: one cluster of one cluster-scoped placement. Spec and status are shared
-//! with its sibling.
+//! ClusterResourceBinding: one cluster of a cluster-scoped placement.
+//!
+//! It has the same spec and status as ResourceBinding.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,12 +22,12 @@ pub struct ClusterResourceBinding {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterResourceBinding>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Which resources go to which cluster, and how far that is.
+    /// The cluster, its resources, and the state of the rollout.
     pub spec: ResourceBindingSpec,
-    /// How the resources fare there.
+    /// The state of the resources on the cluster.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: ResourceBindingStatus,
 }
@@ -37,8 +38,7 @@ impl Resource for ClusterResourceBinding {
     const KIND: &'static str = "ClusterResourceBinding";
     const PLURAL: &'static str = "clusterresourcebindings";
     const SINGULAR: &'static str = "clusterresourcebinding";
-    // Upstream's short name, `crb`, is Karmada's too; the family with more kinds keeps it
-    // (mission.md, C17).
+    // Upstream's short name, `crb`, is Karmada's too. The larger family keeps it (C17).
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;

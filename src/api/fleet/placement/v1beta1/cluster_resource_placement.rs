@@ -1,4 +1,4 @@
-//! ClusterResourcePlacement: puts resources onto clusters.
+//! ClusterResourcePlacement: places cluster-scoped resources and namespaces on clusters.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Puts resources onto clusters and keeps them there.
+/// Places resources on clusters and keeps them there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResourcePlacement {
@@ -23,12 +23,12 @@ pub struct ClusterResourcePlacement {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterResourcePlacement>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// Which resources go to which clusters, and how.
     pub spec: PlacementSpec,
-    /// How it goes.
+    /// The progress of the placement.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: PlacementStatus,
 }

@@ -1,4 +1,4 @@
-//! ClusterResourceSnapshot: the resources of a placement as they were.
+//! ClusterResourceSnapshot: the resources of a placement at one time.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,8 +11,7 @@ use crate::k8s::FieldErrors;
 use crate::resource::schema::mark::MapList;
 use crate::resource::{Column, Resource, Scope};
 
-/// The resources of a placement as they were at one time, or a part of them if they are too many
-/// for one object.
+/// The resources of a placement at one time, or a part of them if they are too many for one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResourceSnapshot {
@@ -24,12 +23,12 @@ pub struct ClusterResourceSnapshot {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterResourceSnapshot>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The resources as they were.
+    /// The resources.
     pub spec: ResourceSnapshotSpec,
-    /// Whatever is said of them.
+    /// The state of the snapshot.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: ResourceSnapshotStatus,
 }
@@ -52,19 +51,19 @@ impl Resource for ClusterResourceSnapshot {
     }
 }
 
-/// Resources as they were.
+/// Resources at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSnapshotSpec {
-    /// The resources, whole.
+    /// The whole resources.
     pub selected_resources: Vec<FreeForm>,
 }
 
-/// Whatever is said of a resource snapshot.
+/// The state of a resource snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSnapshotStatus {
-    /// Aspects of its state.
+    /// Conditions of the snapshot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,

@@ -1,4 +1,4 @@
-//! ClusterSchedulingPolicySnapshot: the policy of one cluster-scoped placement as the scheduler
+//! ClusterSchedulingPolicySnapshot: the policy of a cluster-scoped placement, as the scheduler
 //! reads it.
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,7 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
-/// The policy of a cluster-scoped placement as it was at one time, and what the scheduler made of
-/// it.
+/// The policy of a cluster-scoped placement at one time, and the decisions of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSchedulingPolicySnapshot {
@@ -24,12 +23,12 @@ pub struct ClusterSchedulingPolicySnapshot {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ClusterSchedulingPolicySnapshot>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The policy as it was.
+    /// The policy.
     pub spec: SchedulingPolicySnapshotSpec,
-    /// What the scheduler made of it.
+    /// The decisions of the scheduler.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: SchedulingPolicySnapshotStatus,
 }

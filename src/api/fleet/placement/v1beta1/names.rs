@@ -1,10 +1,10 @@
-//! Labels, annotations and finalizers by which the objects of a placement find each other.
+//! Labels, annotations, finalizers and names that connect the objects of a placement.
 
 use crate::k8s::GroupResource;
 
-/// On bindings and snapshots: name of the placement they belong to, whatever its scope.
+/// On bindings and snapshots: the name of their placement, whatever its scope.
 pub const PARENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
-/// On snapshots: `true` on the one that is in force.
+/// On snapshots: `true` on the active one.
 pub const IS_LATEST_LABEL: &str = "kubernetes-fleet.io/is-latest-snapshot";
 /// On policy snapshots: counts up from 0.
 pub const POLICY_INDEX_LABEL: &str = "kubernetes-fleet.io/policy-index";
@@ -13,27 +13,28 @@ pub const RESOURCE_INDEX_LABEL: &str = "kubernetes-fleet.io/resource-index";
 
 /// On a policy snapshot: how many clusters its placement wants now.
 pub const NUMBER_OF_CLUSTERS: &str = "kubernetes-fleet.io/number-of-clusters";
-/// On a policy snapshot: the generation of its placement that it stands for.
+/// On a policy snapshot: the generation of the placement that it was made for.
 pub const PLACEMENT_GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
-/// On an Unscheduled binding: the state it had.
+/// On an Unscheduled binding: its state before that.
 pub const PREVIOUS_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
 
-/// On a placement: the scheduler has bindings to clear away.
+/// On a placement: the scheduler has to remove its bindings first.
 pub const SCHEDULER_CLEANUP: &str = "kubernetes-fleet.io/scheduler-cleanup";
-/// On a placement: its controller has snapshots to clear away.
+/// On a placement: its controller has to remove its snapshots first.
 pub const PLACEMENT_CLEANUP: &str = "kubernetes-fleet.io/crp-cleanup";
-/// On a binding: the scheduler wants to see it go.
+/// On a binding: the scheduler has to handle its deletion first.
 pub const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
 
-/// The clusters that placements are for.
+/// The clusters that placements can use.
 pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 
-/// Longest part of a binding's name that comes from its placement, and from its cluster.
+/// The longest part of a binding's name that comes from its placement. The next constant is the
+/// same for its cluster.
 const PLACEMENT_PART_MAX: usize = 26;
 const CLUSTER_PART_MAX: usize = 27;
 
-/// What the names of all bindings of a placement begin with. Other placements' may, too: the label
-/// decides.
+/// The prefix of the names of all bindings of a placement. Bindings of other placements may have it
+/// too, so the label decides.
 pub fn binding_prefix(placement: &str) -> &str {
     part(placement, PLACEMENT_PART_MAX)
 }
@@ -44,7 +45,8 @@ pub fn binding_name(placement: &str, cluster: &str, chance: u64) -> String {
     format!("{}-{}-{suffix:08x}", part(placement, PLACEMENT_PART_MAX), part(cluster, CLUSTER_PART_MAX))
 }
 
-/// Cut off, and never at a dash or a dot: a label of a name must not end with one.
+/// Cuts a name off. The result does not end with a dash or a dot, which the value of a label must
+/// not.
 fn part(name: &str, max: usize) -> &str {
     let end = name.char_indices().map(|(index, _)| index).nth(max).unwrap_or(name.len());
     name[..end].trim_end_matches(['-', '.'])

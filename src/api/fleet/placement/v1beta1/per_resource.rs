@@ -1,4 +1,4 @@
-//! What is said of single resources: which one, and how it failed, drifted or differs.
+//! Reports about single resources: which one, and how it failed, drifted or differs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ pub struct NamespacedName {
 /// Names one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceIdentifier {
-    /// API group; absent is the core group.
+    /// API group. Absent: the core group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// API version.
@@ -27,29 +27,29 @@ pub struct ResourceIdentifier {
     pub kind: String,
     /// Name.
     pub name: String,
-    /// Namespace, for resources that are in one.
+    /// Namespace, for namespaced resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The envelope that the resource came in.
+    /// The envelope that contains the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope: Option<EnvelopeIdentifier>,
 }
 
-/// Names an object that wraps others.
+/// Names an envelope: an object that contains others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnvelopeIdentifier {
     /// Name of the object.
     pub name: String,
-    /// Its namespace, for those that are in one.
+    /// Namespace of the object, for namespaced envelopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// What it is.
+    /// The kind of envelope.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "ConfigMap")]
     pub type_: Option<EnvelopeType>,
 }
 
-/// What wraps others.
+/// The kinds of envelopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum EnvelopeType {
     ConfigMap,
@@ -62,7 +62,7 @@ pub enum EnvelopeType {
 pub struct FailedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// What is wrong.
+    /// The condition that says what is wrong.
     pub condition: Condition,
 }
 
@@ -72,45 +72,45 @@ pub struct FailedResource {
 pub struct DriftedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// When this was last seen.
+    /// When the drift was last observed.
     pub observation_time: Time,
-    /// When it was first seen.
+    /// When the drift was first observed.
     pub first_drifted_observed_time: Time,
     /// Generation of the resource on the cluster.
     pub target_cluster_observed_generation: i64,
-    /// Where it differs.
+    /// The fields that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed_drifts: Vec<PatchDetail>,
 }
 
-/// A resource that differs from what is on the cluster.
+/// A resource that differs from the one on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffedResource {
     #[serde(flatten)]
     pub resource: ResourceIdentifier,
-    /// When this was last seen.
+    /// When the difference was last observed.
     pub observation_time: Time,
-    /// When it was first seen.
+    /// When the difference was first observed.
     pub first_diffed_observed_time: Time,
-    /// Generation of the resource on the cluster; absent if there is none.
+    /// Generation of the resource on the cluster. Absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster_observed_generation: Option<i64>,
-    /// Where it differs.
+    /// The fields that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed_diffs: Vec<PatchDetail>,
 }
 
-/// One difference.
+/// A field that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchDetail {
     /// JSON pointer to the field.
     pub path: String,
-    /// Its value on the cluster.
+    /// The value on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_in_member: Option<String>,
-    /// Its value here.
+    /// The value in the placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_in_hub: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What both placements are made of: which resources, which clusters, how, and how it goes.
+//! The spec and status of both placements.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,20 +13,20 @@ use crate::resource::schema::mark::{Atomic, MapList};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSpec {
-    /// Which resources.
+    /// Selects the resources.
     #[schema(min_items = 1, max_items = 100)]
     pub resource_selectors: Vec<ResourceSelectorTerm>,
-    /// Which clusters; absent is all. It can be changed, not taken away.
+    /// Selects the clusters. Absent: all clusters. It can be changed, but not removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
-    /// How.
+    /// How the placement is carried out.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub strategy: RolloutStrategy,
     /// How many old snapshots are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub revision_history_limit: Option<i32>,
-    /// Who can see the status.
+    /// Who can read the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "ClusterScopeOnly")]
     pub status_reporting_scope: Option<StatusReportingScope>,
@@ -36,13 +36,13 @@ pub struct PlacementSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSelectorTerm {
-    /// API group; empty is the core group.
+    /// API group. Empty: the core group.
     pub group: String,
     /// API version.
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Name. Not together with `labelSelector`; without both all resources of the kind are
+    /// Name. Not together with `labelSelector`. Without both, all resources of the kind are
     /// selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -50,63 +50,63 @@ pub struct ResourceSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
-    /// For a namespace: whether what is in it comes along.
+    /// For a namespace: which of its resources are selected with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "NamespaceWithResources")]
     pub selection_scope: Option<SelectionScope>,
 }
 
-/// Whether what is in a namespace comes along.
+/// Which resources of a namespace are selected with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum SelectionScope {
-    /// It stays.
+    /// None of them.
     NamespaceOnly,
-    /// All of it comes along.
+    /// All of them.
     NamespaceWithResources,
-    /// What the other selectors select comes along.
+    /// Those that the other selectors select.
     NamespaceWithResourceSelectors,
 }
 
-/// Who can see the status.
+/// Who can read the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum StatusReportingScope {
-    /// Those who can see the placement.
+    /// Users who can read the placement.
     ClusterScopeOnly,
-    /// Those who can see the namespace, too.
+    /// Also users who can read the namespace.
     NamespaceAccessible,
 }
 
-/// How a placement goes.
+/// The progress of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// The resources that are selected.
+    /// The selected resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selected_resources: Vec<ResourceIdentifier>,
-    /// Index of the resource snapshot that the conditions speak of.
+    /// Index of the resource snapshot that the conditions belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_resource_index: Option<String>,
-    /// How it goes on each picked cluster; entries without a name stand for clusters that could not
-    /// be found.
+    /// The progress on each picked cluster. Entries without a name stand for clusters that could
+    /// not be found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_statuses: Vec<PerClusterPlacementStatus>,
-    /// Aspects of its state.
+    /// Conditions of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
 }
 
-/// How a placement goes on one cluster.
+/// The progress of a placement on one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PerClusterPlacementStatus {
     /// Name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_name: Option<String>,
-    /// Overrides of resources that apply.
+    /// Resource overrides that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applicable_resource_overrides: Vec<NamespacedName>,
-    /// Names of cluster-wide overrides that apply.
+    /// Names of the cluster-wide overrides that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applicable_cluster_resource_overrides: Vec<String>,
     /// Resources that could not be applied or are not available.
@@ -117,14 +117,14 @@ pub struct PerClusterPlacementStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub drifted_placements: Vec<DriftedResource>,
-    /// Resources that differ from what is there.
+    /// Resources that differ from those on the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub diffed_placements: Vec<DiffedResource>,
-    /// Aspects of its state.
+    /// Conditions on this cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Index of the resource snapshot that is there or on its way.
+    /// Index of the resource snapshot that is applied, or is being applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_resource_index: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! PlacementPolicy: which clusters are picked.
+//! PlacementPolicy: selects the clusters of a placement.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,12 +6,12 @@ use utoipa::ToSchema;
 use crate::api::meta::LabelSelector;
 use crate::resource::schema::mark::Atomic;
 
-/// Which clusters are picked.
+/// Selects the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementPolicy {
-    /// How many clusters are picked: all that fit, some of them, or those that are named. Fixed
-    /// once set.
+    /// Whether all fitting clusters are picked, a number of them, or named ones. It cannot be
+    /// changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "PickAll")]
     pub placement_type: Option<PlacementType>,
@@ -19,55 +19,55 @@ pub struct PlacementPolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub cluster_names: Vec<String>,
-    /// How many clusters, for `PickN`.
+    /// The number of clusters, for `PickN`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub number_of_clusters: Option<i32>,
-    /// What clusters must have, and what is better.
+    /// Requirements on clusters, and preferences among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How evenly the picked clusters are spread, for `PickN`.
+    /// How the picked clusters are spread, for `PickN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
-    /// Taints of clusters that are tolerated. More may be added; those that are there stay.
+    /// Taints of clusters that are tolerated. Tolerations can be added, but not changed or removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub tolerations: Vec<Toleration>,
 }
 
-/// How many clusters are picked.
+/// Which clusters are picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PlacementType {
-    /// All that fit.
+    /// All clusters that fit.
     #[default]
     PickAll,
-    /// The best, up to a number.
+    /// The best clusters, up to a number.
     PickN,
-    /// Those that are named.
+    /// The named clusters.
     PickFixed,
 }
 
-/// What clusters must have, and what is better.
+/// Requirements on clusters, and preferences among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Affinity {
-    /// What is asked of the clusters themselves.
+    /// Requirements on the clusters themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
 }
 
-/// What is asked of clusters when they are picked. What becomes of them later does not matter.
+/// Requirements at the time when a cluster is picked. Later changes of the cluster do not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinity {
-    /// What a cluster must have.
+    /// What a cluster must fulfil.
     #[serde(
         default,
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         skip_serializing_if = "Option::is_none"
     )]
     pub required: Option<ClusterSelector>,
-    /// What makes a cluster better, for `PickN`.
+    /// What makes a cluster preferred, for `PickN`.
     #[serde(
         default,
         rename = "preferredDuringSchedulingIgnoredDuringExecution",
@@ -76,44 +76,44 @@ pub struct ClusterAffinity {
     pub preferred: Vec<PreferredClusterSelector>,
 }
 
-/// Clusters that any of the terms selects.
+/// Selects the clusters that match any of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// One of these must match. None at all asks for nothing.
+    /// A cluster must match one of these terms. Empty: nothing is required.
     #[schema(max_items = 10)]
     pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
 }
 
-/// Selects clusters: those that all parts admit.
+/// Selects the clusters for which all fields hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelectorTerm {
-    /// By their labels.
+    /// Selects by labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
-    /// By their properties; only what a cluster must have can say this.
+    /// Selects by properties. Only for requirements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property_selector: Option<PropertySelector>,
-    /// Orders them by a property; only a preference can say this.
+    /// Sorts by a property. Only for preferences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property_sorter: Option<PropertySorter>,
 }
 
-/// Selects clusters by properties they report.
+/// Selects clusters by the properties that they report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropertySelector {
-    /// Comparisons that must all hold.
+    /// Comparisons. All of them must hold.
     pub match_expressions: Vec<PropertySelectorRequirement>,
 }
 
 /// Compares one property with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertySelectorRequirement {
-    /// Name of the property;
-    /// `resources.kubernetes-fleet.io/{total,allocatable,available}-<resource>` for the room.
+    /// Name of the property. Resources are named
+    /// `resources.kubernetes-fleet.io/{total,allocatable,available}-<resource>`.
     pub name: String,
     /// `Gt`, `Ge`, `Eq`, `Ne`, `Lt` or `Le`.
     pub operator: String,
@@ -122,7 +122,7 @@ pub struct PropertySelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// Orders clusters by a property.
+/// Sorts clusters by a property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PropertySorter {
@@ -142,33 +142,33 @@ pub enum PropertySortOrder {
     Descending,
 }
 
-/// Makes clusters better, or worse.
+/// Prefers some clusters, or avoids them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreferredClusterSelector {
-    /// By how much.
+    /// The weight. Negative weights avoid clusters.
     #[schema(minimum = -100, maximum = 100)]
     pub weight: i32,
-    /// Which clusters.
+    /// Selects the clusters.
     pub preference: ClusterSelectorTerm,
 }
 
-/// Bounds how unevenly the picked clusters lie over the values of a label.
+/// Bounds how unevenly the picked clusters are spread over the values of a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// The largest difference between the fullest and the emptiest value.
+    /// The largest allowed difference between the fullest and the emptiest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, default = 1)]
     pub max_skew: Option<i32>,
     /// Key of the label.
     pub topology_key: String,
-    /// What happens to a cluster that would go beyond it.
+    /// What happens to a cluster that would exceed the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "DoNotSchedule")]
     pub when_unsatisfiable: Option<UnsatisfiableConstraintAction>,
 }
 
-/// What happens to a cluster that would go beyond a bound.
+/// What happens to a cluster that would exceed the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum UnsatisfiableConstraintAction {
     /// It is not picked.
@@ -178,10 +178,10 @@ pub enum UnsatisfiableConstraintAction {
     ScheduleAnyway,
 }
 
-/// Lets a placement go where a matching taint is.
+/// Lets a placement use clusters with a matching taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Toleration {
-    /// Key of the taint; empty matches all keys and needs the operator `Exists`.
+    /// Key of the taint. Empty matches all keys, and requires the operator `Exists`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// `Exists` for any value.
@@ -191,13 +191,13 @@ pub struct Toleration {
     /// Value of the taint, for `Equal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Effect of the taint; absent matches all effects.
+    /// Effect of the taint. Absent matches all effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<TolerationEffect>)]
     pub effect: Option<String>,
 }
 
-/// How a toleration's value is compared.
+/// How the value of a toleration is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum TolerationOperator {
     Equal,

@@ -1,4 +1,4 @@
-//! What both policy snapshots are made of: a policy as it was, and what the scheduler made of it.
+//! The spec and status of both policy snapshots.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,12 +14,12 @@ pub(super) const COLUMNS: &[Column] = &[
     Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
 
-/// A policy as it was. It does not change; another policy is another snapshot.
+/// A policy at one time. It does not change: a new policy is a new snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicySnapshotSpec {
-    /// The policy; absent picks all clusters. Its `numberOfClusters` may be out of date: the
-    /// annotation `kubernetes-fleet.io/number-of-clusters` says how many are wanted now.
+    /// The policy. Absent: all clusters are picked. Its `numberOfClusters` may be out of date. The
+    /// annotation `kubernetes-fleet.io/number-of-clusters` has the current number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// SHA-256 of the policy without its number of clusters, in base64.
@@ -27,47 +27,47 @@ pub struct SchedulingPolicySnapshotSpec {
     pub policy_hash: String,
 }
 
-/// What the scheduler made of a policy.
+/// The decisions of the scheduler about a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicySnapshotStatus {
     /// The generation of the placement that the decisions are for.
     #[serde(rename = "observedCRPGeneration")]
     pub observed_crp_generation: i64,
-    /// Aspects of its state: `Scheduled`.
+    /// Conditions of the snapshot: `Scheduled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
-    /// What was decided about which cluster, selected ones first. Not all that were left out are
+    /// The decision about each cluster. Selected clusters come first. Not all refused clusters are
     /// listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub target_clusters: Vec<ClusterDecision>,
 }
 
-/// What was decided about one cluster.
+/// The decision about one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecision {
     /// Name of the cluster.
     pub cluster_name: String,
-    /// Whether it was picked.
+    /// Whether the cluster was picked.
     pub selected: bool,
-    /// How it scored, where scores were made.
+    /// The score of the cluster, if it was scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_score: Option<ClusterScore>,
-    /// Why.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
-/// How a cluster scored. More is better.
+/// The score of a cluster. More is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScore {
-    /// By the policy's preferences.
+    /// The sum of the policy's preferences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity_score: Option<i32>,
-    /// By how it evens out the spread. The name on the wire is upstream's.
+    /// How much the cluster evens out the spread. The field has upstream's name.
     #[serde(default, rename = "priorityScore", skip_serializing_if = "Option::is_none")]
     pub topology_spread_score: Option<i32>,
 }

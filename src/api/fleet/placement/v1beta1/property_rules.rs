@@ -1,5 +1,5 @@
-//! What upstream's webhook asks of the properties that a placement compares clusters by, in its
-//! words. Pure.
+//! Upstream's webhook rules for the properties that a placement compares, in upstream's words.
+//! Pure.
 
 use super::policy::PropertySelectorRequirement;
 use crate::k8s::names::{qualified_name_faults, subdomain_faults};
@@ -10,7 +10,7 @@ const USAGES: [&str; 3] = ["allocatable", "available", "total"];
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Eq", "Ne", "Lt", "Le"];
 const QUANTITY: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// Requirements that must all hold: each by itself, then those on one property together.
+/// Checks each requirement by itself, and then all requirements on the same property together.
 pub(super) fn requirements(requirements: &[PropertySelectorRequirement], at: &FieldPath, errors: &mut FieldErrors) {
     let mut readable: Vec<(&str, Comparison<'_>)> = Vec::new();
     for (index, requirement) in requirements.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn requirements(requirements: &[PropertySelectorRequirement], at: &Fi
     }
 }
 
-/// What a property is compared with.
+/// The comparison of a property with a value.
 #[derive(Clone, Copy)]
 struct Comparison<'r> {
     operator: &'r str,
@@ -51,7 +51,7 @@ struct Comparison<'r> {
     text: &'r str,
 }
 
-/// Or the field at fault, and why.
+/// The comparison. The error names the faulty field and the reason.
 fn comparison(requirement: &PropertySelectorRequirement) -> Result<Comparison<'_>, (&'static str, String)> {
     let PropertySelectorRequirement { operator, values, .. } = requirement;
     if !OPERATORS.contains(&operator.as_str()) {
@@ -66,7 +66,7 @@ fn comparison(requirement: &PropertySelectorRequirement) -> Result<Comparison<'_
     }
 }
 
-/// Why no value fulfils all of these.
+/// Why no value can fulfil all of these comparisons.
 fn contradiction(comparisons: &[Comparison<'_>]) -> Option<String> {
     let with = |operators: &'static [&str]| comparisons.iter().filter(|each| operators.contains(&each.operator));
     let equal = with(&["Eq"]).next();
@@ -79,7 +79,7 @@ fn contradiction(comparisons: &[Comparison<'_>]) -> Option<String> {
             return Some(format!("conflicting Eq and Ne on same value {text}"));
         }
     }
-    // Of two bounds with one value the strict one asks for more.
+    // Of two bounds with the same value, the strict one counts.
     let lower = with(&["Gt", "Ge"]).max_by_key(|each| (each.value, each.operator == "Gt"));
     let upper = with(&["Lt", "Le"]).min_by_key(|each| (each.value, each.operator == "Le"));
     let is_below = |value: Quantity, lower: &Comparison<'_>| {
@@ -111,7 +111,7 @@ pub(super) fn name(name: &str) -> Result<(), String> {
                 "invalid capacity type in resource property name {name}, supported values are [{}]",
                 USAGES.join(" ")
             )),
-            // Upstream lets it through, and the scheduler cannot read it (vector invalid-a-003).
+            // Upstream accepts it, but its scheduler cannot read it (vector invalid-a-003).
             Some((_, resource)) if resource.contains('-') => {
                 Err("a resource with a dash in its name cannot be compared".to_owned())
             }

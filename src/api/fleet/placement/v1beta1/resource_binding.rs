@@ -1,5 +1,6 @@
-//! ResourceBinding: one cluster of one namespaced placement. Spec and status are shared with its
-//! sibling.
+//! ResourceBinding: one cluster of a namespaced placement.
+//!
+//! It has the same spec and status as ClusterResourceBinding.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,12 +22,12 @@ pub struct ResourceBinding {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ResourceBinding>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Which resources go to which cluster, and how far that is.
+    /// The cluster, its resources, and the state of the rollout.
     pub spec: ResourceBindingSpec,
-    /// How the resources fare there.
+    /// The state of the resources on the cluster.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: ResourceBindingStatus,
 }
@@ -37,8 +38,7 @@ impl Resource for ResourceBinding {
     const KIND: &'static str = "ResourceBinding";
     const PLURAL: &'static str = "resourcebindings";
     const SINGULAR: &'static str = "resourcebinding";
-    // Upstream's short name, `rb`, is Karmada's too; the family with more kinds keeps it
-    // (mission.md, C17).
+    // Upstream's short name, `rb`, is Karmada's too. The larger family keeps it (C17).
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;

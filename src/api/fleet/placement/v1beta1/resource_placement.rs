@@ -1,5 +1,6 @@
-//! ResourcePlacement: puts resources of its namespace onto clusters. Spec and status are shared
-//! with its sibling.
+//! ResourcePlacement: places resources of its namespace on clusters.
+//!
+//! It has the same spec and status as ClusterResourcePlacement.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +13,7 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Puts resources of its namespace onto clusters and keeps them there.
+/// Places resources of its namespace on clusters and keeps them there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcePlacement {
@@ -24,12 +25,12 @@ pub struct ResourcePlacement {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ResourcePlacement>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// Which resources go to which clusters, and how.
     pub spec: PlacementSpec,
-    /// How it goes.
+    /// The progress of the placement.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: PlacementStatus,
 }

@@ -1,5 +1,6 @@
-//! ResourceSnapshot: the resources of a namespaced placement as they were. Spec and status are
-//! shared with its sibling.
+//! ResourceSnapshot: the resources of a namespaced placement at one time.
+//!
+//! It has the same spec and status as ClusterResourceSnapshot.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,8 +12,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Resource, Scope};
 
-/// The resources of a namespaced placement as they were at one time, or a part of them if they are
-/// too many for one object.
+/// The resources of a namespaced placement at one time, or a part of them if they are too many for
+/// one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSnapshot {
@@ -24,12 +25,12 @@ pub struct ResourceSnapshot {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<ResourceSnapshot>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The resources as they were.
+    /// The resources.
     pub spec: ResourceSnapshotSpec,
-    /// Whatever is said of them.
+    /// The state of the snapshot.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: ResourceSnapshotStatus,
 }

@@ -1,7 +1,7 @@
-//! Rules across fields that upstream's CRDs carry (CEL), with their paths and messages. Pure.
+//! Rules across fields, which upstream's CRDs have in CEL, with their paths and messages. Pure.
 //!
-//! Where upstream's wording is not on record, the sentence is ours: the three rules on
-//! `NamespaceWithResourceSelectors`.
+//! The messages of the three rules on `NamespaceWithResourceSelectors` are ours, because upstream's
+//! are not on record.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, StatusReportingScope};
 use super::policy::{PlacementPolicy, PlacementType, Toleration};
@@ -24,7 +24,7 @@ pub(super) fn placement(spec: &PlacementSpec, old: Option<&PlacementSpec>) -> Fi
     errors
 }
 
-/// Upstream says of snapshots that their spec is immutable, and leaves it at that; here it is.
+/// The spec of a snapshot cannot be changed. Upstream documents this, but does not enforce it.
 pub(super) fn unchanged<S: PartialEq>(spec: &S, old: Option<&S>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if old.is_some_and(|old| old != spec) {
@@ -86,7 +86,7 @@ fn has_name(term: &ResourceSelectorTerm) -> bool {
     term.name.as_ref().is_some_and(|name| !name.is_empty())
 }
 
-/// Differs from KubeFleet (D39): an empty list counts as no list.
+/// Differs from KubeFleet: an empty list counts as absent.
 fn policy(policy: &PlacementPolicy, old: Option<&PlacementPolicy>, at: &FieldPath, errors: &mut FieldErrors) {
     let type_ = policy.placement_type.unwrap_or_default();
     let mut refuse = |rule: &str| errors.invalid(at, "object", rule);

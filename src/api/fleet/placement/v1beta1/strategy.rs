@@ -1,4 +1,5 @@
-//! How a decision is carried out: how fast, and how resources are applied, deleted and reported on.
+//! How a decision is carried out: the pace of the rollout, and how resources are applied, deleted
+//! and reported.
 
 use std::borrow::Cow;
 
@@ -14,11 +15,11 @@ use crate::resource::schema::mark::INT_OR_STRING;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// Who carries them out.
+    /// Who carries out the decisions.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "RollingUpdate")]
     pub type_: Option<RolloutStrategyType>,
-    /// How fast, for `RollingUpdate`.
+    /// The pace, for `RollingUpdate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateConfig>,
     /// How resources are applied on clusters.
@@ -27,36 +28,35 @@ pub struct RolloutStrategy {
     /// What happens to resources on clusters when the placement is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_strategy: Option<DeleteStrategy>,
-    /// Whether the status of resources on clusters comes back.
+    /// Whether the status of resources on clusters is reported back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_back_strategy: Option<ReportBackStrategy>,
 }
 
-/// Who carries decisions out.
+/// Who carries out the decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum RolloutStrategyType {
-    /// The rollout, cluster by cluster within bounds.
+    /// The rollout controller, cluster by cluster within bounds.
     #[default]
     RollingUpdate,
-    /// Somebody else. There is no way back.
+    /// An external program. It cannot be changed back.
     External,
 }
 
-/// How fast a rollout goes.
+/// The pace of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateConfig {
-    /// How many clusters may be without the resources at a time: a number, or a percentage rounded
-    /// up.
+    /// How many clusters may lack the resources at a time: a number, or a percentage rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// How many clusters more than wanted may have the resources at a time: a number, or a
+    /// How many clusters above the wanted number may have the resources at a time: a number, or a
     /// percentage rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "25%")]
     pub max_surge: Option<IntOrPercent>,
-    /// Seconds after which resources whose availability cannot be seen count as available.
+    /// Seconds after which resources count as available if their availability cannot be observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>, minimum = 0, default = 60)]
     pub unavailable_period_seconds: Option<i64>,
@@ -90,7 +90,7 @@ impl ToSchema for IntOrPercent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyStrategy {
-    /// How two states of a resource are compared.
+    /// How two versions of a resource are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "PartialComparison")]
     pub comparison_option: Option<ComparisonOption>,
@@ -98,26 +98,26 @@ pub struct ApplyStrategy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Always")]
     pub when_to_apply: Option<WhenToApply>,
-    /// By which means.
+    /// The way of applying.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "ClientSideApply")]
     pub type_: Option<ApplyStrategyType>,
-    /// Whether resources that others own, too, are applied.
+    /// Whether resources are applied that others own too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_co_ownership: Option<bool>,
-    /// For server-side apply.
+    /// Settings for server-side apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply_config: Option<ServerSideApplyConfig>,
-    /// When a resource that is there already is taken over.
+    /// When a present resource is taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Always")]
     pub when_to_take_over: Option<WhenToTakeOver>,
 }
 
-/// How two states of a resource are compared.
+/// How two versions of a resource are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ComparisonOption {
-    /// By the fields that are given.
+    /// By the fields that are set in the placement.
     PartialComparison,
     /// By all fields.
     FullComparison,
@@ -127,32 +127,32 @@ pub enum ComparisonOption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum WhenToApply {
     Always,
-    /// Not if it was changed on the cluster.
+    /// Only if the resource was not changed on the cluster.
     IfNotDrifted,
 }
 
-/// By which means a resource is applied.
+/// The way in which a resource is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ApplyStrategyType {
     ClientSideApply,
     ServerSideApply,
-    /// Not at all: differences are only reported.
+    /// Not applied: differences are only reported.
     ReportDiff,
 }
 
-/// For server-side apply.
+/// Settings for server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServerSideApplyConfig {
-    /// Whether conflicts are won.
+    /// Whether apply overrides conflicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
 
-/// When a resource that is there already is taken over.
+/// When a present resource is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum WhenToTakeOver {
     Always,
-    /// If it looks as it should.
+    /// If it does not differ.
     IfNoDiff,
     Never,
 }
@@ -161,34 +161,34 @@ pub enum WhenToTakeOver {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteStrategy {
-    /// Whether they go with it.
+    /// Whether they are deleted with the placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Delete")]
     pub propagation_policy: Option<DeletePropagationPolicy>,
 }
 
-/// Whether resources on clusters go with their placement.
+/// Whether resources on clusters are deleted with their placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum DeletePropagationPolicy {
-    /// They stay.
+    /// They are kept.
     Abandon,
-    /// They go.
+    /// They are deleted.
     Delete,
 }
 
-/// Whether the status of resources on clusters comes back.
+/// Whether the status of resources on clusters is reported back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportBackStrategy {
-    /// Whether it does.
+    /// The way of reporting.
     #[serde(rename = "type")]
     #[schema(default = "Disabled")]
     pub type_: ReportBackStrategyType,
-    /// Where to, for `Mirror`.
+    /// The destination, for `Mirror`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<ReportBackDestination>,
 }
 
-/// Whether status comes back.
+/// The way of reporting status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ReportBackStrategyType {
     #[default]
@@ -196,12 +196,12 @@ pub enum ReportBackStrategyType {
     Mirror,
 }
 
-/// Where status comes back to.
+/// Where status is reported to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ReportBackDestination {
-    /// The resource it is the status of.
+    /// The resource that it is the status of.
     OriginalResource,
-    /// The Work that carried the resource.
+    /// The Work that contains the resource.
     #[serde(rename = "WorkAPI")]
     WorkApi,
 }

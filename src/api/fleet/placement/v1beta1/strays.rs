@@ -1,8 +1,9 @@
-//! What belongs to a placement by its label, and is not named after it. Pure.
+//! Finds strays: objects that belong to a placement by their label, but are not named after it.
+//! Pure.
 //!
-//! The scheduler and the controllers name all they make after its placement, and so find it without
-//! a walk over the whole kind. Only hands make anything else, which counts as much: a second
-//! binding on a cluster is one under any name.
+//! The scheduler and the controllers name everything after its placement. So they find it without
+//! reading all objects of the kind. Only users create strays, but strays count as much: for
+//! example, a second binding of a cluster counts under any name.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::any::placement_of;
 use super::names::binding_prefix;
 use crate::k8s::{Key, Object};
 
-/// The strays of all placements, kept in step with the events.
+/// The strays of all placements. Events keep it up to date.
 #[derive(Debug, Default)]
 pub struct Strays {
     placements: BTreeMap<Key, Key>,
@@ -22,7 +23,7 @@ impl Strays {
         objects.for_each(|object| self.note(object));
     }
 
-    /// An object that was made or changed.
+    /// Records an object that was created or changed.
     pub fn note(&mut self, object: &Object) {
         let is_stray = |placement: &Key| !object.key.name.starts_with(binding_prefix(&placement.name));
         match placement_of(object).filter(is_stray) {
@@ -31,12 +32,12 @@ impl Strays {
         };
     }
 
-    /// An object that is gone.
+    /// Records that an object was deleted.
     pub fn forget(&mut self, object: &Object) {
         self.placements.remove(&object.key);
     }
 
-    /// There are few of them, if any.
+    /// The strays of a placement. Usually there are none.
     pub fn of(&self, placement: &Key) -> Vec<Key> {
         let strays = self.placements.iter().filter(|(_, of)| *of == placement);
         strays.map(|(stray, _)| stray.clone()).collect()

@@ -1,14 +1,16 @@
-//! "Think again about this placement": an addition of ours, so that a RescheduleTask or a
-//! WorkloadRebalancer may name a placement of this family. Pure.
+//! The trigger for a fresh decision about a placement. Pure.
 //!
-//! A trigger is an annotation on the placement, the time at which it was accepted. It is served by
-//! a policy snapshot that carries the same time: the same policy under another name, so that every
-//! cluster is judged afresh, and what is no longer wanted goes by the rollout strategy. Placements
-//! nobody asked about stay as they are: IgnoreDuringExecution is the rule, and this the exception.
+//! It is an addition of this project: with it, a RescheduleTask or a WorkloadRebalancer can name a
+//! placement of this family. A trigger is an annotation on the placement: the time at which it was
+//! accepted. A policy snapshot with the same time serves it. That snapshot has the same policy
+//! under a new name, so every cluster is judged again, and clusters that no longer fit are dropped
+//! by the rollout strategy. Placements without a trigger stay as they are (IgnoreDuringExecution).
 //!
-//! *Invariants:* a stamp is later than every stamp before it, so each accepted trigger is a write
-//! and a snapshot that is made after it; a stamp stays until a later one comes, whatever a client
-//! writes.
+//! *Invariants:*
+//!
+//! - A stamp is later than every stamp before it. So each accepted trigger is a write, and has a
+//!   snapshot of its own.
+//! - A stamp stays until a later one comes, whatever a client writes.
 
 use super::any::{PlacementKinds, SCOPES};
 use crate::api::meta::ObjectMeta;
@@ -18,17 +20,17 @@ use crate::resource::Given;
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
 
-/// On a placement: when a fresh decision was last asked for. On a policy snapshot: which of these
-/// it answers.
+/// On a placement: when a fresh decision was last asked for. On a policy snapshot: the trigger that
+/// it serves.
 pub const TRIGGERED_AT: &str = "ballast.dev/reschedule-triggered-at";
 
-/// The kinds of the scope whose placement is called so; any version of the group will do.
+/// The kinds of the scope whose placement has this kind. Any version of the group is accepted.
 pub fn kinds_named(api_version: &str, kind: &str) -> Option<&'static PlacementKinds> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     SCOPES.into_iter().find(|kinds| group == GROUP && kinds.kind == kind)
 }
 
-/// The placement that a reference names. None if it is of another kind.
+/// The key of the placement that a reference names. None: the reference is of another kind.
 pub fn placement_named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Key> {
     let kinds = kinds_named(api_version, kind)?;
     Some(Key { resource: kinds.placements, namespace: namespace.into(), name: name.into() })
@@ -40,13 +42,13 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
-/// What stamps a placement.
+/// The edit that stamps a placement.
 pub fn stamp(time: Time) -> Edit {
     Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())
 }
 
-/// A new version of a placement that knows nothing of the last trigger, or of an earlier one only,
-/// does not take it back: who replaces the object by their manifest has never seen the annotation.
+/// Keeps the last trigger when a client replaces the placement. The client's manifest does not have
+/// the annotation, or has an older one.
 pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     let annotation = |tree: &tree::Object| tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT).cloned();
     let read = |annotation: &serde_json::Value| annotation.as_str()?.parse::<Time>().ok();
@@ -59,7 +61,8 @@ pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Whether a policy snapshot was made for the placement's last trigger, or there is none.
+/// Whether a policy snapshot was made for the placement's last trigger. True if there is no
+/// trigger.
 pub fn is_served(placement: &ObjectMeta, snapshot: &ObjectMeta) -> bool {
     let trigger = placement.annotations.get(TRIGGERED_AT);
     trigger.is_none() || snapshot.annotations.get(TRIGGERED_AT) == trigger

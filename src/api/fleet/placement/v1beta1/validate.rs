@@ -1,6 +1,7 @@
-//! What objects of this family must keep to beyond their schemas. As upstream, the rules of the
-//! schema speak first; a webhook is asked only about what they let through.
-//! tests/suite/fleet/messages.rs has them one by one.
+//! Rules for objects of this family that a schema cannot express.
+//!
+//! As upstream, the rules of the schema come first. The webhook's rules apply only to objects that
+//! pass them. tests/suite/fleet/messages.rs has an example of each.
 
 use super::placement::PlacementSpec;
 use super::policy_snapshot::SchedulingPolicySnapshotSpec;
@@ -8,8 +9,8 @@ use super::{schema_rules, webhook_rules};
 use crate::k8s::{FieldErrors, FieldPath};
 
 pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
-    // What was accepted once is not judged again while it stays: workers must be able to let such a
-    // placement go.
+    // A spec that does not change is not checked again. Otherwise workers could not update a
+    // placement that is no longer valid.
     if old == Some(spec) {
         return FieldErrors::default();
     }
@@ -17,8 +18,8 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     if errors.is_empty() { webhook_rules::placement(name, spec, old) } else { errors }
 }
 
-/// A snapshot's policy is that of a placement, which was judged as a whole; what its own schema
-/// asks is asked here, too.
+/// The policy of a snapshot is checked only by its schema's rules. The webhook checked it in the
+/// placement.
 pub(super) fn policy_snapshot(
     spec: &SchedulingPolicySnapshotSpec,
     old: Option<&SchedulingPolicySnapshotSpec>,

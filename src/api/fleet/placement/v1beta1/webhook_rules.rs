@@ -1,10 +1,10 @@
-//! What upstream's webhooks ask of a placement whose schema is satisfied, in their words. Pure.
+//! The rules of upstream's webhooks for placements that pass their schema, in upstream's words.
+//! Pure.
 //!
-//! Upstream denies with one sentence for all faults; here each is told at its field. Objects are
-//! shown as JSON before the sentence, where upstream writes Go structs into it.
+//! Upstream reports all faults in one sentence. Here each fault names its field. Where upstream's
+//! sentence contains a Go struct, this one is preceded by the object as JSON.
 //!
-//! Deliberately absent: whether a selected kind exists and is cluster-scoped, which only a cluster
-//! can say.
+//! Left out: whether a selected kind exists and is cluster-scoped. Only a cluster can tell.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm};
 use super::policy::{Affinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, Toleration};
@@ -15,7 +15,8 @@ use crate::k8s::names::{label_value_faults, qualified_name_faults, subdomain_fau
 use crate::k8s::selector::Selector;
 use crate::k8s::{FieldErrors, FieldPath};
 
-/// Longest name of a placement and of a member cluster: names of namespaces are made from them.
+/// The longest name of a placement or a member cluster, because names of namespaces are made from
+/// them.
 const NAME_MAX: usize = 63;
 
 pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
@@ -36,7 +37,7 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     errors
 }
 
-/// What an update may not change. Of two policies, the schema compares the types.
+/// What an update may not change. The schema compares the types of the two policies.
 fn transition(spec: &PlacementSpec, old: &PlacementSpec, at: &FieldPath, errors: &mut FieldErrors) {
     let type_of = |spec: &PlacementSpec| spec.policy.as_ref().and_then(|policy| policy.placement_type);
     if type_of(spec).unwrap_or_default() != type_of(old).unwrap_or_default() {
@@ -175,12 +176,12 @@ fn strategy(strategy: &RolloutStrategy, at: &FieldPath, errors: &mut FieldErrors
     if let Some(rolling) = &strategy.rolling_update {
         let at = at.child("rollingUpdate");
         if strategy.type_ == Some(RolloutStrategyType::External) {
-            // As upstream spells it.
+            // The spelling is upstream's.
             errors.forbidden(&at, "rollingUpdateConifg is not valid for ExternalRollout strategy type");
         }
         for (name, amount) in [("maxUnavailable", &rolling.max_unavailable), ("maxSurge", &rolling.max_surge)] {
             match amount {
-                // The schema bounds the text; a number it cannot.
+                // The schema bounds text, but not numbers.
                 Some(IntOrPercent::Number(number @ ..0)) => {
                     let detail = format_args!("{name} must be greater than or equal to 0, got `{number}`");
                     errors.invalid(&at.child(name), number, detail);

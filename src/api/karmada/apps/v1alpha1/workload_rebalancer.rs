@@ -1,4 +1,4 @@
-//! WorkloadRebalancer: one object that asks for several workloads to be placed anew (R56-R66).
+//! WorkloadRebalancer: one object that asks for fresh placements of several workloads (R56-R66).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,10 +8,10 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::{FieldErrors, FieldPath, Time};
 use crate::resource::{Resource, Scope};
 
-/// Why a workload could not be rebalanced: nothing is bound under its name (R66).
+/// The reason of a failed workload that has no binding (R66).
 pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
 
-/// Asks once for the listed workloads to be placed anew, regardless of where they run now.
+/// Asks once for a fresh placement of each listed workload, regardless of where it runs now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancer {
@@ -23,12 +23,12 @@ pub struct WorkloadRebalancer {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<WorkloadRebalancer>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Which workloads, and what becomes of the request.
+    /// The workloads, and how long the finished object is kept.
     pub spec: WorkloadRebalancerSpec,
-    /// How far the request got.
+    /// The progress of the request.
     #[serde(default, skip_serializing_if = "crate::api::is_default")]
     pub status: WorkloadRebalancerStatus,
 }
@@ -61,14 +61,14 @@ impl Resource for WorkloadRebalancer {
     }
 }
 
-/// Which workloads, and what becomes of the request.
+/// The workloads to rebalance, and how long the finished object is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancerSpec {
-    /// The workloads to place anew. At least one.
+    /// The workloads to rebalance. At least one.
     #[schema(min_items = 1)]
     pub workloads: Vec<ObjectReference>,
-    /// Seconds after which a finished request is deleted: 0 deletes it at once, absent keeps it.
+    /// Seconds until a finished request is deleted. 0 deletes it at once. Absent: it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
 }
@@ -84,19 +84,19 @@ pub struct ObjectReference {
     pub kind: String,
     /// Name of the workload.
     pub name: String,
-    /// Namespace of the workload; empty for cluster-scoped ones.
+    /// Namespace of the workload. Empty for cluster-scoped workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// How far the request got.
+/// The progress of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRebalancerStatus {
-    /// One entry for each workload seen, sorted by `apiVersion/kind/namespace/name`.
+    /// One entry for each workload that was handled, sorted by `apiVersion/kind/namespace/name`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub observed_workloads: Vec<ObservedWorkload>,
-    /// The generation that this status speaks of.
+    /// The generation that this status belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When the last workload got its result.
@@ -104,29 +104,30 @@ pub struct WorkloadRebalancerStatus {
     pub finish_time: Option<Time>,
 }
 
-/// What became of one workload.
+/// The result of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedWorkload {
     /// The workload.
     pub workload: ObjectReference,
-    /// `Successful` or `Failed`; empty while it is in progress.
+    /// `Successful` or `Failed`. Empty while the workload is in progress.
     #[serde(default, deserialize_with = "result_if_any", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub result: Option<RebalanceResult>,
-    /// Why it failed, as one word.
+    /// The reason of a failure, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The end of one workload's rebalance (R65). Absent means in progress.
+/// The result of one workload (R65). Absent while the workload is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RebalanceResult {
     Failed,
     Successful,
 }
 
-/// An empty result is written by clients whose language has no absent strings.
+/// Reads an empty result as absent. Some clients write it, because their language has no absent
+/// strings.
 fn result_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<RebalanceResult>, D::Error> {
     #[derive(Deserialize)]
     enum Written {

@@ -1,4 +1,4 @@
-//! Cluster: one member of the fleet, what it offers and how it is.
+//! Cluster: a member cluster, with what it offers and its state.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// One member of the fleet: how to reach it, what it offers, how it is.
+/// A member cluster: how to reach it, what it offers, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
@@ -25,13 +25,13 @@ pub struct Cluster {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<Cluster>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// How to reach the cluster and what it offers.
     #[schema(default = json!({}))]
     pub spec: ClusterSpec,
-    /// How the cluster is.
+    /// The state of the cluster, as it was last reported.
     #[serde(default)]
     #[schema(default = json!({}))]
     pub status: ClusterStatus,
@@ -134,7 +134,7 @@ pub struct ClusterSpec {
     /// The secret with the token of the impersonator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impersonator_secret_ref: Option<LocalSecretReference>,
-    /// Talk to the cluster without checking its certificate. Unsafe.
+    /// Whether the cluster's certificate is not verified. This is unsafe.
     #[serde(default, rename = "insecureSkipTLSVerification", skip_serializing_if = "Option::is_none")]
     pub insecure_skip_tls_verification: Option<bool>,
     /// Proxy on the way to the cluster.
@@ -149,16 +149,16 @@ pub struct ClusterSpec {
     /// Region that the cluster is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The zone of a cluster that spans one. `zones` has taken its place.
+    /// The zone of a cluster in one zone. Superseded by `zones`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Zones that the cluster spans.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
-    /// Keep away workloads that do not tolerate them.
+    /// Taints keep away workloads that do not tolerate them.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    /// Classes that nodes are counted in, by the resources they have.
+    /// The classes by which nodes are counted. A class is a range of resources.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resource_models: Vec<ResourceModel>,
 }
@@ -177,23 +177,23 @@ pub struct LocalSecretReference {
 /// A class of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceModel {
-    /// Rank of the class: counts up from 0.
+    /// Rank of the class. Ranks count up from 0.
     #[schema(default = 0)]
     pub grade: i32,
-    /// What a node of the class has, resource by resource.
+    /// The range of each resource in this class.
     pub ranges: Vec<ResourceModelRange>,
 }
 
-/// How much of one resource a node of the class has: from `min`, up to but not including `max`.
+/// The range of one resource in a class: `min` is in the class, `max` is above it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceModelRange {
     /// Name of the resource.
     #[schema(default = "")]
     pub name: String,
-    /// The least amount in the class.
+    /// The smallest amount in the class.
     #[schema(value_type = String)]
     pub min: Quantity,
-    /// The first amount above the class.
+    /// The smallest amount above the class.
     #[schema(value_type = String)]
     pub max: Quantity,
 }

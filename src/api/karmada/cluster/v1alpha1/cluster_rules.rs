@@ -1,8 +1,7 @@
-//! What a schema cannot say about clusters: upstream's defaults and rules.
+//! Defaults and rules for clusters that a schema cannot express. They are upstream's.
 //!
-//! Deliberately absent: upstream's default resource models. They mean something only beside
-//! `status.resourceSummary.allocatableModelings`, which whoever counts nodes fills in by the models
-//! it wants.
+//! Left out are upstream's default resource models. Models have a meaning only together with
+//! `status.resourceSummary.allocatableModelings`. Whoever counts the nodes writes both.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +13,7 @@ use crate::api::tree::{self, Object};
 use crate::k8s::{self, FieldErrors, FieldPath, names};
 use crate::resource::Given;
 
-/// The name becomes part of a namespace's name, whose prefix takes 15 characters.
+/// Upstream puts the name after a prefix of 15 characters to make the name of a namespace.
 const NAME_LENGTH_MAX: usize = 48;
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory", "storage"];
@@ -23,12 +22,12 @@ pub fn prepare(object: &mut Object, given: &Given<'_>) {
     if let Some(spec) = tree::object(object, &["spec"]) {
         for (_, taint) in tree::items(spec, "taints") {
             if tree::text(taint, "effect") == "NoExecute" {
-                // Tolerations in seconds count from it.
+                // `tolerationSeconds` counts from this time.
                 taint.entry("timeAdded").or_insert(json!(given.now));
             }
         }
         if spec.get("zones").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            // `zones` has taken the place of `zone`.
+            // `zone` is superseded by `zones`.
             let zone = spec.remove("zone").filter(|zone| *zone != "");
             spec.extend(zone.map(|zone| ("zones".to_owned(), json!([zone]))));
         }
@@ -42,7 +41,7 @@ pub fn prepare(object: &mut Object, given: &Given<'_>) {
     }
 }
 
-/// The classes go up without a gap: from nothing to as much as there is.
+/// Sorts the classes. The first one starts at zero, and the last one has no upper bound.
 fn prepare_models(spec: &mut Object) {
     for (_, model) in tree::items(spec, "resourceModels") {
         for (_, range) in tree::items(model, "ranges") {
@@ -62,7 +61,7 @@ fn prepare_models(spec: &mut Object) {
     }
 }
 
-/// The schema wants quantities as text; people write numbers.
+/// Writes a number as text. The schema wants text, but people write numbers.
 fn write_as_text(amount: &mut Value) {
     if let Value::Number(number) = amount {
         *amount = json!(number.to_string());

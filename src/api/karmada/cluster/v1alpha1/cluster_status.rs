@@ -1,4 +1,4 @@
-//! What a member cluster reports: the APIs it has, its nodes, the room on them.
+//! What a member cluster reports: its APIs, its nodes and their free resources.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use crate::api::lean::Pairs;
 use crate::api::meta::Condition;
 use crate::k8s::Time;
 
-/// How the cluster is.
+/// The state of a cluster, as it was last reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
@@ -18,17 +18,17 @@ pub struct ClusterStatus {
     /// The APIs that the cluster serves.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub api_enablements: Vec<APIEnablement>,
-    /// Aspects of its state, `Ready` among them.
+    /// Conditions of the cluster. `Ready` is one of them.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<ClusterCondition>)]
     pub conditions: Vec<Condition>,
-    /// Its nodes, counted.
+    /// The number of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_summary: Option<NodeSummary>,
-    /// The room on its nodes, summed up.
+    /// The resources of all nodes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_summary: Option<ResourceSummary>,
-    /// What remedies ask for, for example that traffic stays away.
+    /// Actions that remedies ask for, for example to keep traffic away.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub remedy_actions: Vec<String>,
 }
@@ -40,7 +40,7 @@ pub struct APIEnablement {
     /// `group/version`
     #[schema(default = "")]
     pub group_version: String,
-    /// The kinds in it.
+    /// The kinds in this group and version.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<APIResource>,
 }
@@ -48,7 +48,7 @@ pub struct APIEnablement {
 /// One kind that the cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct APIResource {
-    /// Its plural name.
+    /// Plural name of the kind.
     #[schema(default = "")]
     pub name: String,
     /// The kind.
@@ -56,70 +56,69 @@ pub struct APIResource {
     pub kind: String,
 }
 
-/// The nodes of a cluster, counted.
+/// The number of nodes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
     /// All nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_num: Option<i32>,
-    /// Those that are ready.
+    /// Nodes that are ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_num: Option<i32>,
 }
 
-/// The room in a cluster, summed up over its nodes.
+/// The resources of a cluster: the sums over its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
-    /// What the nodes have for workloads.
+    /// What the nodes can give to workloads.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocatable: Pairs<Quantity>,
-    /// What is asked for by pods that wait for a node.
+    /// What pods request that wait for a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocating: Pairs<Quantity>,
-    /// What is asked for by pods that have a node.
+    /// What pods request that have a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocated: Pairs<Quantity>,
-    /// The nodes that still have room, counted by class.
+    /// The number of nodes with free resources, by class.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub allocatable_modelings: Vec<AllocatableModeling>,
 }
 
-/// How many nodes of one class there are.
+/// The number of nodes in one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AllocatableModeling {
     /// Rank of the class.
     #[schema(default = 0)]
     pub grade: i32,
-    /// Nodes in the class.
+    /// The number of nodes in the class.
     #[schema(default = 0)]
     pub count: i32,
 }
 
-/// The schema of a cluster's condition: upstream serves clusters from Go types, which bound
-/// nothing.
+/// The schema of a condition of a cluster. Upstream derives it from Go types, which have no bounds.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields are read by the schema only")]
 struct ClusterCondition {
-    /// Which aspect.
+    /// The type of the condition.
     #[schema(rename = "type", default = "")]
     type_: String,
     /// `True`, `False` or `Unknown`.
     #[schema(default = "")]
     status: String,
-    /// The generation of the cluster that the condition speaks of.
+    /// The generation of the cluster that the condition belongs to.
     observed_generation: Option<i64>,
     /// When `status` last changed.
     last_transition_time: Time,
-    /// Why, as one word for programs.
+    /// The reason, in one word for programs.
     #[schema(default = "")]
     reason: String,
-    /// Why, in words for people.
+    /// The reason, in a sentence for people.
     #[schema(default = "")]
     message: String,
 }

@@ -1,8 +1,9 @@
-//! How long a workload may stay on a cluster that carries NoExecute taints.
+//! How long a workload may stay on a cluster that has NoExecute taints.
 //!
-//! Each such taint must be tolerated. A toleration with `tolerationSeconds` counts from the taint's
-//! `timeAdded`; of several that fit a taint the first one counts, as in Kubernetes. Who evicts and
-//! who places must agree on this, or the one brings back what the other took away.
+//! Each such taint must be tolerated. The time of a toleration with `tolerationSeconds` starts at
+//! the taint's `timeAdded`. If several tolerations fit a taint, the first one counts, as in
+//! Kubernetes. Eviction and scheduling both use this module. If they disagreed, one would bring
+//! back what the other evicts.
 
 use crate::api::core::{Taint, TaintEffect, Toleration};
 use crate::k8s::{Time, taint};
@@ -22,7 +23,7 @@ impl Stay {
                 return Stay::NoLonger;
             };
             let Some(seconds) = toleration.toleration_seconds else { continue };
-            // Until it is dated (`is_undated`), a taint counts as just added.
+            // A taint without a time counts as added now, until it gets one (see `is_undated`).
             let end = taint.time_added.unwrap_or(now).plus_seconds(seconds.max(0));
             stay = match stay {
                 Stay::Until(other) => Stay::Until(other.min(end)),
@@ -45,8 +46,7 @@ pub fn is_no_execute(taint: &Taint) -> bool {
     taint.effect == TaintEffect::NoExecute
 }
 
-/// A NoExecute taint without the time since when it is there: `tolerationSeconds` cannot be
-/// counted.
+/// Whether a NoExecute taint has no `timeAdded`, so that `tolerationSeconds` has no start.
 pub fn is_undated(taint: &Taint) -> bool {
     is_no_execute(taint) && taint.time_added.is_none()
 }

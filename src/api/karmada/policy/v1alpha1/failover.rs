@@ -1,5 +1,5 @@
-//! What happens when a workload, or a cluster that it runs on, fails. Shared by policies and
-//! bindings.
+//! Failover: what happens when a workload fails, or a cluster that it runs on. Policies and
+//! bindings share these types.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 /// What happens on failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailoverBehavior {
-    /// When the workload fails. Absent: nothing.
+    /// What happens when the workload fails. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationFailoverBehavior>,
-    /// When the cluster fails. Absent: as the server is set up.
+    /// What happens when the cluster fails. Absent: the server's settings apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailoverBehavior>,
 }
@@ -19,16 +19,16 @@ pub struct FailoverBehavior {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationFailoverBehavior {
-    /// When it counts as failed.
+    /// When the workload counts as failed.
     pub decision_conditions: DecisionConditions,
-    /// How it is removed from the cluster where it failed.
+    /// How the workload is removed from the cluster where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Gracefully")]
     pub purge_mode: Option<PurgeMode>,
-    /// Seconds after which it is removed even if nothing has taken its place, for `Gracefully`.
+    /// For `Gracefully`: seconds after which the workload is removed even without a replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// State that goes along to the next cluster.
+    /// State that is passed on to the next cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_preservation: Option<StatePreservation>,
 }
@@ -37,7 +37,7 @@ pub struct ApplicationFailoverBehavior {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionConditions {
-    /// Seconds that it may be unhealthy.
+    /// Seconds that the workload may be unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 300)]
     pub toleration_seconds: Option<i32>,
@@ -47,11 +47,11 @@ pub struct DecisionConditions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFailoverBehavior {
-    /// How the workload is removed from it.
+    /// How the workload is removed from the failed cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Gracefully")]
     pub purge_mode: Option<ClusterPurgeMode>,
-    /// State that goes along to the next cluster.
+    /// State that is passed on to the next cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_preservation: Option<StatePreservation>,
 }
@@ -61,9 +61,9 @@ pub struct ClusterFailoverBehavior {
 pub enum PurgeMode {
     /// At once.
     Directly,
-    /// When it runs elsewhere, or when the grace period is over.
+    /// When the workload runs elsewhere, or when the grace period is over.
     Gracefully,
-    /// Not at all: somebody does it by hand.
+    /// Not at all. Somebody removes it by hand.
     Never,
 }
 
@@ -76,19 +76,19 @@ pub enum ClusterPurgeMode {
     Gracefully,
 }
 
-/// State of a workload that goes along to the next cluster.
+/// State of a workload that is passed on to the next cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatePreservation {
-    /// What is taken along.
+    /// The values to pass on.
     pub rules: Vec<StatePreservationRule>,
 }
 
-/// One value that is taken along.
+/// One value that is passed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatePreservationRule {
-    /// The label under which it goes along.
+    /// The label that carries the value.
     pub alias_label_name: String,
-    /// Where it is found in the workload's status.
+    /// The path of the value in the workload's status.
     pub json_path: String,
 }

@@ -1,7 +1,7 @@
-//! Which policy manages a binding, by the labels and annotations that Karmada puts on bindings.
+//! Which policy manages a binding, by the labels and annotations that Karmada sets.
 //!
-//! Newer Karmada writes a permanent id as label and names as annotations, older wrote names as
-//! labels; people write what they find first. All of it is read.
+//! Current Karmada writes a permanent id as a label, and the policy's name as annotations. Older
+//! versions wrote the name as labels. People write either. All of these are read.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 const NAME: &str = "propagationpolicy.karmada.io/name";
 const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
-/// Ours, on a binding that has lost its policy: which it was. Upstream remembers templates that
-/// wait for the next policy; no templates are kept here.
+/// An annotation of ours on a binding that has lost its policy. It names that policy. Upstream
+/// remembers the templates that wait for a new policy instead, but this server has no templates.
 const RELEASED_BY: &str = "ballast.dev/released-by";
 
-/// The policies that a set of permanent ids names.
+/// Policies by their permanent id.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyIds(BTreeMap<String, Key>);
 
@@ -35,7 +35,7 @@ impl PolicyIds {
         PolicyIds(ids.collect())
     }
 
-    /// The policies that a binding says it is managed by; usually one.
+    /// The policies that a binding names as its managers. There is usually one.
     pub fn managers(&self, binding: &k8s::Object, annotations: &BTreeMap<String, String>) -> Vec<Key> {
         let text = |name: &str| annotations.get(name).map(String::as_str).or(binding.label(name));
         let mut managers = Vec::new();
@@ -55,8 +55,7 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
-    /// Writes on a binding that `policy` manages it, and nobody else. What is said of a release is
-    /// over.
+    /// Marks a binding as managed by `policy` alone. A note of an earlier release is removed.
     pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
         PolicyIds::forget(binding);
         let Some(metadata) = tree::object(binding, &["metadata"]) else { return };
@@ -75,7 +74,7 @@ impl PolicyIds {
         }
     }
 
-    /// Writes on a binding that nobody manages it any more, and that `policy` did.
+    /// Marks a binding as managed by no policy any more, and notes that `policy` managed it.
     pub fn release(policy: &Key, binding: &mut Object) {
         PolicyIds::forget(binding);
         if let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) {
@@ -83,7 +82,7 @@ impl PolicyIds {
         }
     }
 
-    /// Whether a binding that nobody manages waits for the next policy.
+    /// Whether a binding without a manager waits for a new policy.
     pub fn is_released(annotations: &BTreeMap<String, String>) -> bool {
         annotations.contains_key(RELEASED_BY)
     }

@@ -1,5 +1,4 @@
-//! Placement: which clusters may be chosen, how they are spread, and how replicas are divided among
-//! them.
+//! Placement: which clusters may be chosen, how they are spread, and how replicas are divided.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,42 +12,42 @@ use crate::resource::schema::mark::Atomic;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// The clusters that may be chosen. Without it and without `clusterAffinities` all may.
+    /// The clusters that may be chosen. If neither this nor `clusterAffinities` is given, all may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
-    /// Groups of clusters, tried in this order: the first that satisfies the other rules is taken,
-    /// and none of the rest. Not together with `clusterAffinity`.
+    /// Groups of clusters, tried in this order. The first group that satisfies the other rules is
+    /// used alone. Not together with `clusterAffinity`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_affinities: Vec<ClusterAffinityTerm>,
     /// Taints of clusters that are tolerated.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_tolerations: Vec<Toleration>,
-    /// How far the chosen clusters are spread.
+    /// How the chosen clusters are spread.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub spread_constraints: Vec<SpreadConstraint>,
     /// How replicas are divided among the chosen clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_scheduling: Option<ReplicaSchedulingStrategy>,
-    /// Which workloads share a cluster, and which do not.
+    /// Which workloads go to the same clusters, and which to different ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_affinity: Option<WorkloadAffinity>,
 }
 
-/// Selects clusters: those that all four parts admit.
+/// Selects the clusters for which all four fields hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinity {
-    /// By their labels.
+    /// Selects by labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
-    /// By their provider, region and zones.
+    /// Selects by provider, region and zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
-    /// By their names; empty admits all.
+    /// Selects by name. Empty: any name.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub cluster_names: Vec<String>,
-    /// Names of clusters that are left out.
+    /// Names of clusters that are excluded.
     #[serde(
         default,
         rename = "exclude",
@@ -62,12 +61,12 @@ pub struct ClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldSelector {
-    /// Requirements on `provider`, `region` and `zone` that must all hold.
+    /// Requirements on `provider`, `region` and `zone`. All of them must hold.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<NodeSelectorRequirement>,
 }
 
-/// One group of clusters, and the groups that take what does not fit into it.
+/// A group of clusters, with the groups that take its overflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinityTerm {
@@ -76,12 +75,12 @@ pub struct ClusterAffinityTerm {
     pub affinity_name: String,
     #[serde(flatten)]
     pub affinity: ClusterAffinity,
-    /// Groups that take, in this order, the replicas that do not fit into this one.
+    /// Groups that take the replicas that do not fit into this one, in this order.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub overflow_affinities: Vec<OverflowAffinityTerm>,
 }
 
-/// A group of clusters that takes what does not fit elsewhere.
+/// A group of clusters that takes the overflow of another group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OverflowAffinityTerm {
@@ -103,11 +102,11 @@ pub struct SpreadConstraint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_by_label: Option<String>,
     // `isize` in the schema: upstream's Go `int` has no format.
-    /// The most groups. Absent or 0 is as many as there are.
+    /// The largest number of groups. Absent or 0: no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>)]
     pub max_groups: Option<i64>,
-    /// The fewest groups.
+    /// The smallest number of groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>)]
     pub min_groups: Option<i64>,
@@ -123,7 +122,7 @@ pub enum SpreadField {
     Provider,
 }
 
-/// Which workloads share a cluster, and which do not.
+/// Which workloads go to the same clusters, and which to different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAffinity {

@@ -1,7 +1,8 @@
-//! What a schema cannot say about placements: the rules that upstream's webhook holds, and those of
-//! the seed documents (R105, R107, R140-R145).
+//! Rules for placements that a schema cannot express: those of upstream's webhook, and those of the
+//! seed documents (R105, R107, R140-R145).
 //!
-//! Where upstream points at a whole list, these point at the item: the sentences are upstream's.
+//! The sentences are upstream's. Where upstream names a whole list as the faulty field, these rules
+//! name the item.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use super::replica_scheduling::{
 use crate::api::core::Toleration;
 use crate::k8s::{FieldErrors, FieldPath, names};
 
-/// All rules, for policies.
+/// All rules. They apply to policies.
 pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     check_promises(placement, path, errors);
     if let Some(affinity) = &placement.cluster_affinity {
@@ -33,8 +34,8 @@ pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// The rules without which a placement has no meaning: for bindings too, whose placement upstream
-/// copies from a policy without looking at it again.
+/// The rules without which a placement has no clear meaning. They apply to bindings too. Upstream
+/// copies the placement of a binding from a policy and does not check it again.
 pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     if placement.cluster_affinity.is_some() && !placement.cluster_affinities.is_empty() {
         errors.invalid(path, placement, "clusterAffinities cannot co-exist with clusterAffinity");
@@ -100,7 +101,7 @@ fn check_term(
     }
 }
 
-/// Whether replicas go where there is room for them: only then can a group be full.
+/// Whether replicas are divided by room. Only then can a group overflow.
 fn fills_by_room(strategy: &ReplicaSchedulingStrategy) -> bool {
     let weighted_by_room = strategy.weight_preference.as_ref().and_then(|preference| preference.dynamic_weight)
         == Some(DynamicWeightFactor::AvailableReplicas);

@@ -28,7 +28,7 @@ pub struct PropagationSpec {
     /// Selects the objects to place. At least one selector.
     #[schema(min_items = 1)]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Deprecated upstream. It has no effect here.
+    /// Whether related objects are selected too. Deprecated upstream: use `propagateDeps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub association: Option<bool>,
     /// Whether the objects that a workload depends on are placed with it.

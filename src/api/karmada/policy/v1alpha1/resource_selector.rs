@@ -1,7 +1,8 @@
-//! Which objects a policy or a task is about, and how closely it describes them.
+//! Selects objects for a policy or a task, and tells how closely a selector describes an object.
 //!
-//! An object fits by kind and namespace, and then by its name, else by its labels, else as any of
-//! the kind. Whose labels those are is for the caller to say: templates are not kept here.
+//! A selector is about one kind, and optionally one namespace. It selects by name if it has one,
+//! otherwise by labels if it has any, otherwise all objects of the kind. The caller provides the
+//! labels, because this server does not store templates.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ use crate::api::meta::LabelSelector;
 use crate::k8s::selector::{Labels, Selector};
 use crate::resource::schema::mark::Atomic;
 
-/// Selects objects: by name, else by labels, else all of the kind.
+/// Selects objects: by name, otherwise by labels, otherwise all objects of the kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSelector {
@@ -21,16 +22,16 @@ pub struct ResourceSelector {
     /// Namespace of the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name of the object. Empty selects by labels.
+    /// Name of the object. Empty: the labels select.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Labels of the objects. Not looked at if there is a name.
+    /// Labels of the objects. Ignored if there is a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<LabelSelector>>)]
     pub label_selector: Option<LabelSelector>,
 }
 
-/// How a selector found an object. Where policies overlap, the later of these prevails.
+/// How a selector matched an object. If several policies match, the later variant wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closeness {
     Kind,
@@ -38,11 +39,11 @@ pub enum Closeness {
     Name,
 }
 
-/// A selector made ready to be asked about many objects.
+/// A parsed selector, for matching many objects.
 #[derive(Clone, Debug)]
 pub struct LoweredSelector {
     selector: ResourceSelector,
-    /// `None`: no labels can meet it. Admission says so to whoever writes one.
+    /// `None`: no labels can match. Admission refuses such a selector.
     labels: Option<Selector>,
 }
 
@@ -75,8 +76,8 @@ impl LoweredSelector {
         self.selector.api_version == api_version && self.selector.kind == kind
     }
 
-    /// How it finds an object of its kind; `None` where it does not. An empty namespace is every
-    /// namespace, and none.
+    /// How the selector matches an object of its kind. `None`: it does not match. A selector
+    /// without a namespace matches in any namespace, and matches cluster-scoped objects.
     pub fn closeness<L: Labels + ?Sized>(&self, namespace: &str, name: &str, labels: &L) -> Option<Closeness> {
         let ResourceSelector { namespace: wanted_namespace, name: wanted_name, label_selector, .. } = &self.selector;
         if wanted_namespace.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != namespace) {
@@ -89,7 +90,7 @@ impl LoweredSelector {
         }
     }
 
-    /// Whether labels decide what it finds.
+    /// Whether the selector matches by labels.
     pub fn asks_for_labels(&self) -> bool {
         let has_name = self.selector.name.as_deref().is_some_and(|name| !name.is_empty());
         !has_name && self.labels.as_ref().is_some_and(|labels| !labels.is_empty())

@@ -1,4 +1,4 @@
-//! RescheduleTask: a create-only call that asks for everything it selects to be placed anew
+//! RescheduleTask: a create-only object that asks for fresh placements of everything it selects
 //! (R8-R25).
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::{FieldErrors, FieldPath, names};
 use crate::resource::{Lifetime, Resource, Scope};
 
-/// Asks once for what it selects to be placed anew. It acts when it is created and is never stored.
+/// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
+/// never stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RescheduleTask {
@@ -22,10 +23,10 @@ pub struct RescheduleTask {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<RescheduleTask>,
-    /// What every stored object says about itself.
+    /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What to place anew: the union of both lists.
+    /// The workloads to reschedule: the union of both lists.
     pub spec: RescheduleTaskSpec,
 }
 
@@ -45,7 +46,7 @@ impl Resource for RescheduleTask {
         let path = FieldPath::new("spec");
         let spec = &object.spec;
         if spec.target_ref_policy.is_empty() && spec.target_ref_resource.is_empty() {
-            // Empty lists mean nothing here, not everything (C5).
+            // Here, empty lists select nothing, not everything (C5).
             let detail = "name policies in targetRefPolicy or resources in targetRefResource; to reschedule \
                           everything that any policy manages, write targetRefPolicy: [{}]";
             errors.required(&path, detail);
@@ -65,11 +66,11 @@ impl Resource for RescheduleTask {
     }
 }
 
-/// What to place anew: the union of both lists.
+/// The workloads to reschedule: the union of both lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RescheduleTaskSpec {
-    /// Everything that these policies manage.
+    /// All workloads that these policies manage.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub target_ref_policy: Vec<PolicySelector>,
     /// These resources.
@@ -80,15 +81,15 @@ pub struct RescheduleTaskSpec {
 /// Selects policies by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicySelector {
-    /// Namespace of the policies. Empty selects those of all namespaces and the cluster-wide ones.
+    /// Namespace of the policies. Empty: policies of all namespaces, and cluster-wide ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name of the policy. Empty selects all.
+    /// Name of the policy. Empty: all policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// A task acts at once, so a selector that can select nothing is a fault of the request.
+/// A task acts at once, so a selector that can never match is an error.
 fn check_labels(selector: &LabelSelector, path: &FieldPath, errors: &mut FieldErrors) {
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let path = path.child("matchExpressions").index(index);

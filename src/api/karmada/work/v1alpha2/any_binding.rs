@@ -1,5 +1,6 @@
-//! Either of the two binding kinds, for readers that do not care which: they share spec and status.
-//! Read only: what is written back is the object's tree, so that nothing unknown here is lost.
+//! A binding of either kind, for code that reads spec and status, which both kinds share.
+//!
+//! It is read-only. Writers change the object's tree, so that unknown fields are kept.
 
 use serde::Deserialize;
 
@@ -23,7 +24,7 @@ pub struct AnyBinding {
 }
 
 impl AnyBinding {
-    /// What events about the binding of this key are about: itself, and what it binds (R73).
+    /// The objects that events about a binding refer to: the binding, and the workload (R73).
     pub fn subjects(self, key: &Key) -> [core::ObjectReference; 2] {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let kind = match key.resource {
@@ -51,9 +52,8 @@ impl AnyBinding {
     }
 }
 
-/// The key of the binding that a workload has if its policy was applied: `<name>-<kind>` in lower
-/// case, with a dot for each colon (R28). A workload without a namespace has a
-/// ClusterResourceBinding (R69).
+/// The key of the binding of a workload: `<name>-<kind>` in lower case, with a dot for each colon
+/// (R28). A workload without a namespace has a ClusterResourceBinding (R69).
 pub fn key_of_workload(kind: &str, namespace: &str, name: &str) -> Key {
     let binding = format!("{name}-{kind}").replace(':', ".").to_lowercase();
     match namespace {

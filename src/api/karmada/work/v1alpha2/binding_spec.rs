@@ -1,6 +1,7 @@
-//! The spec of both bindings: what is placed, by which rules, and where it is.
+//! The spec of both bindings: what is placed, by which rules, and where.
 //!
-//! Typed bindings are held in memory by the hundred thousand, so what few bindings carry is boxed.
+//! The server holds typed bindings in memory by the hundred thousand. So fields that few bindings
+//! have are boxed.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,63 +20,63 @@ use crate::resource::schema::mark::Atomic;
 pub struct ResourceBindingSpec {
     /// The object that is placed.
     pub resource: ObjectReference,
-    /// Whether the objects that it needs follow it.
+    /// Whether the objects that it depends on are placed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagate_deps: Option<bool>,
-    /// What one replica needs.
+    /// What one replica requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<Box<ReplicaRequirements>>,
-    /// How many replicas the object wants.
+    /// The number of replicas of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The parts of an object that has several pod templates. Each has its own replicas.
+    /// The components of an object that has several pod templates. Each has its own replicas.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
-    /// Where it is placed. Written by the scheduler.
+    /// The clusters that the object is placed on. The scheduler writes this field.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
     /// The rules by which it is placed, copied from its policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
-    /// Clusters that it is leaving, and how.
+    /// Evictions in progress.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
-    /// The bindings that need this one: it follows them.
+    /// The bindings that depend on this one. It is placed wherever they are.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<BindingSnapshot>,
-    /// Who places it. Empty is the default scheduler.
+    /// The scheduler that places the object. Empty: the default scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_name: Option<String>,
-    /// What happens when it, or a cluster it runs on, fails.
+    /// What happens when the object fails, or a cluster that it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Box<FailoverBehavior>>,
-    /// What happens when a cluster already has such an object.
+    /// What happens when a cluster has such an object already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Abort")]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// Asks for a fresh placement: it is pending while this is later than
+    /// Asks for a fresh placement. The request is pending while this time is later than
     /// `status.lastScheduledTime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reschedule_triggered_at: Option<Time>,
-    /// Asks for a fresh placement, whatever the times say. The scheduler takes it away when it has
-    /// placed the object. An addition to upstream's fields, from the RescheduleTask proposal.
+    /// Asks for a fresh placement, whatever the times are. The scheduler removes it after it has
+    /// placed the object. Not a field of upstream: it comes from the RescheduleTask proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_rescheduling: Option<bool>,
     /// What is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Box<BindingSuspension>>,
-    /// Whether the objects on the clusters stay when this binding goes.
+    /// Whether the objects on the clusters are kept when this binding is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     /// How urgent the placement is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<SchedulePriority>,
-    /// The groups that it belongs to, for affinity between workloads.
+    /// The groups that the workload belongs to, for workload affinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_affinity_groups: Option<Box<WorkloadAffinityGroups>>,
 }
 
-/// Names the object that is placed, and the state of it that the binding was made from.
+/// The object that is placed, and the version of it that the binding was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BoundObjectReference)]
@@ -84,7 +85,7 @@ pub struct ObjectReference {
     pub api_version: String,
     /// Kind of the object.
     pub kind: String,
-    /// Namespace of the object; empty for cluster-scoped ones.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Name of the object.
@@ -92,70 +93,70 @@ pub struct ObjectReference {
     /// UID of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Version of the object that the binding was made from.
+    /// Resource version of the object that the binding was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
-/// What one replica needs.
+/// What one replica requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaRequirements {
-    /// What it needs of a node.
+    /// Requirements on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
-    /// The resources it asks for.
+    /// The requested resources.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub resource_request: Pairs<Quantity>,
-    /// Namespace that it runs in, for quotas.
+    /// Namespace of the workload, for quotas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its priority class.
+    /// Priority class of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
 
-/// What a replica needs of a node.
+/// Requirements of a replica on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaim {
-    /// The nodes that it can run on.
+    /// The nodes that can run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Atomic<NodeSelector>>)]
     pub hard_node_affinity: Option<NodeSelector>,
-    /// Labels that its node must have.
+    /// Labels that the node must have.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub node_selector: Pairs<String>,
-    /// Taints of nodes that it tolerates.
+    /// Taints of nodes that are tolerated.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }
 
-/// One part of an object that has several pod templates.
+/// One component of an object that has several pod templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Component {
-    /// Name of the part, unique within the object.
+    /// Name of the component, unique within the object.
     #[schema(max_length = 32)]
     pub name: String,
-    /// How many replicas the part wants.
+    /// The number of replicas of the component.
     pub replicas: i32,
-    /// What one replica of the part needs.
+    /// What one replica of the component requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ComponentReplicaRequirements>,
 }
 
-/// What one replica of a part needs.
+/// What one replica of a component requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentReplicaRequirements {
-    /// What it needs of a node.
+    /// Requirements on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
-    /// The resources it asks for.
+    /// The requested resources.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub resource_request: Pairs<Quantity>,
-    /// Its priority class.
+    /// Priority class of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
@@ -165,66 +166,66 @@ pub struct ComponentReplicaRequirements {
 pub struct TargetCluster {
     /// Name of the cluster.
     pub name: String,
-    /// Replicas there. Absent where replicas are not divided.
+    /// Replicas on the cluster. Absent if replicas are not divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Replicas there of each part.
+    /// Replicas on the cluster, by component.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<TargetComponent>,
 }
 
-/// Replicas of one part on one cluster.
+/// Replicas of one component on one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetComponent {
-    /// Name of the part.
+    /// Name of the component.
     pub name: String,
-    /// Replicas of it.
+    /// Number of replicas.
     pub replicas: i32,
 }
 
-/// One cluster that the object is leaving.
+/// The eviction of the object from one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GracefulEvictionTask {
-    /// The cluster that it leaves.
+    /// The cluster that the object is evicted from.
     pub from_cluster: String,
-    /// How the object there is removed.
+    /// How the object is removed from the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
-    /// Replicas that leave.
+    /// Replicas on the cluster before the eviction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Why it leaves, as one word for programs.
+    /// The reason, in one word for programs.
     #[schema(min_length = 1, max_length = 32, pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
     pub reason: String,
-    /// Why it leaves, in words for people.
+    /// The reason, in a sentence for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub message: Option<String>,
-    /// Who decided that it leaves.
+    /// Who decided the eviction.
     pub producer: String,
-    /// Seconds after which it is removed even if nothing has taken its place.
+    /// Seconds after which the object is removed even without a replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// Whether the object there stays until somebody says otherwise.
+    /// Whether the object stays until a user confirms the removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
-    /// State that goes along to the next cluster, as labels.
+    /// State that is passed on to the next cluster, as labels.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub preserved_label_state: Pairs<String>,
-    /// When it began to leave. Written by the server.
+    /// When the eviction began. The server writes this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// Where it was placed when it failed.
+    /// The clusters that the object was on when it failed.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters_before_failover: Vec<String>,
 }
 
 impl GracefulEvictionTask {
-    /// Of whoever evicts because of taints, in upstream's words.
+    /// The producer of evictions because of taints, in upstream's words.
     const TAINT_MANAGER: &str = "TaintManager";
 
-    /// A task that says that the cluster's taints are the reason.
+    /// An eviction because of the cluster's taints.
     pub fn by_taint() -> GracefulEvictionTask {
         GracefulEvictionTask {
             reason: "TaintUntolerated".to_owned(),
@@ -238,15 +239,15 @@ impl GracefulEvictionTask {
     }
 }
 
-/// A binding that needs this one, and where it is placed.
+/// A binding that depends on this one, and its targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BindingSnapshot {
-    /// Namespace of the binding; empty for cluster-scoped ones.
+    /// Namespace of the binding. Empty for cluster-scoped bindings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Name of the binding.
     pub name: String,
-    /// Where it is placed.
+    /// The clusters that it is placed on.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
 }
@@ -255,34 +256,34 @@ pub struct BindingSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingSuspension {
-    /// Nothing is sent to any cluster.
+    /// Whether nothing is sent to any cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Nothing is sent to these clusters.
+    /// Clusters that nothing is sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
-    /// The scheduler leaves the binding alone.
+    /// Whether the scheduler leaves the binding alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<bool>,
 }
 
-/// How urgent a placement is.
+/// The priority of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchedulePriority {
-    /// The higher, the sooner.
+    /// Bindings of higher priority are placed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 0)]
     pub priority: Option<i32>,
 }
 
-/// The groups that a workload belongs to: `label=value`.
+/// The groups that a workload belongs to, as `label=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAffinityGroups {
-    /// The group that it seeks.
+    /// The group whose clusters it shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity_group: Option<String>,
-    /// The group that it shuns.
+    /// The group whose clusters it avoids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anti_affinity_group: Option<String>,
 }

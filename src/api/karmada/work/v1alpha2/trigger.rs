@@ -1,16 +1,18 @@
-//! When a binding is to be scheduled afresh: one trigger out of two fields (C7), told apart from
-//! passes within the same second (C10; design.md §4).
+//! The trigger for a fresh placement of a binding: two fields, read as one (C7).
 //!
-//! Invariants, which hold for any clock, also one that steps back:
-//! - `stamp` is later than everything the binding carries, so each accepted trigger is a write of
-//!   its own and is pending after it;
-//! - a stamp that is owed a pass stays, or gives way to a later one, whatever a client writes
-//!   (`keep`);
-//! - `served` is no earlier than the trigger and than what was there, so a pass that succeeded
-//!   leaves nothing pending and never makes a served trigger pending again.
+//! Times on the wire have whole seconds, so a trigger and a pass can carry the same second (C10).
+//! These functions tell them apart. The invariants hold for any clock, also for one that steps
+//! back:
 //!
-//! Together with the revision as precondition of both writes, a trigger that comes during a pass
-//! makes the pass's commit fail, and the pass is decided again knowing of it.
+//! - `stamp` is later than every time that the binding carries. So each accepted trigger is a write
+//!   of its own, and is pending afterwards.
+//! - A stamp whose pass is still owed stays, or is replaced by a later one, whatever a client
+//!   writes (`keep`).
+//! - `served` is no earlier than the trigger, and no earlier than the last served time. So a
+//!   successful pass leaves nothing pending, and never makes a served trigger pending again.
+//!
+//! Both writes have the revision as a precondition. So a trigger that comes during a pass makes the
+//! commit of the pass fail, and the pass is repeated with the trigger.
 
 use serde_json::Value;
 
@@ -40,32 +42,33 @@ impl Trigger {
         }
     }
 
-    /// A Fresh pass is owed. A time that equals the last pass's is one that was served (R53, R71).
+    /// Whether a fresh pass is owed. A trigger with the time of the last pass has been served (R53,
+    /// R71).
     pub fn is_pending(self) -> bool {
         self.force || self.triggered_at > self.last_scheduled
     }
 
-    /// Seconds since the stamp, while the pass it asks for is owed.
+    /// Seconds since the trigger, if its pass is still owed.
     pub fn waited_seconds(self, now: Time) -> Option<i64> {
         let stamp = self.triggered_at.filter(|_| self.is_pending())?;
-        // A stamp may lie ahead: it is always later than the one before.
+        // A stamp may lie in the future, because it is always later than the one before.
         Some((now.seconds() - stamp.seconds()).max(0))
     }
 
-    /// What to write to `spec.rescheduleTriggeredAt` for a trigger whose cause happened at `cause`.
+    /// The value of `spec.rescheduleTriggeredAt` for a trigger that was caused at `cause`.
     pub fn stamp(self, cause: Time) -> Time {
         let later = |time: Time| time.plus_seconds(1);
         cause.max(self.last_scheduled.map_or(cause, later)).max(self.triggered_at.map_or(cause, later))
     }
 
-    /// What to write to `status.lastScheduledTime` when a pass succeeded at `now`.
+    /// The value of `status.lastScheduledTime` after a pass that succeeded at `now`.
     pub fn served(self, now: Time) -> Time {
         now.max(self.triggered_at.unwrap_or(now)).max(self.last_scheduled.unwrap_or(now))
     }
 }
 
-/// A new version of a binding does not take back a trigger that is still owed: who replaces the
-/// binding by a manifest has never seen the stamp, and was promised no less than others.
+/// Keeps a trigger that is still owed when a client replaces the binding. The client's manifest
+/// does not have the stamp, but the trigger was accepted.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
         tree.get(part)?.get(name)?.as_str()?.parse().ok()
@@ -122,8 +125,8 @@ mod tests {
 
     #[test]
     fn triggers_and_passes_in_any_order_and_at_any_clock_are_neither_lost_nor_repeated() {
-        // Every clock reading from a few, every order of trigger (true) and pass (false), four
-        // steps long.
+        // Every clock reading from a few, with every order of triggers (true) and passes (false),
+        // in four steps.
         let clocks = [0, 0, 1, -1, 7];
         for pattern in 0..(2 * clocks.len()).pow(4) {
             let mut state = Trigger::default();

@@ -1,4 +1,4 @@
-//! Every field of upstream's kinds is in our schema, with its type and its bounds, and survives a
+//! Compares the schemas with upstream's: every field has the same type and bounds, and survives a
 //! round trip through the typed form. `tests/data/karmada.tsv` was generated from upstream's
 //! definitions.
 
@@ -131,8 +131,8 @@ fn an_object_with_every_field_set_survives_the_typed_form() {
     check_full_objects(&kinds(), typed);
 }
 
-/// An object with every field set needs no pruning and no default, is valid, and is itself again
-/// after `typed` has sent it through the type of its kind.
+/// Checks an object that has every field set: nothing is pruned, no default is missing, it is
+/// valid, and `typed`, which sends it through the type of its kind, does not change it.
 pub fn check_full_objects(kinds: &Kinds, typed: fn(&str, &Value) -> Value) {
     for kind in kinds.rows().iter().filter(|kind| kind.is_stored_version()) {
         let mut full = full_object(kind);
@@ -145,7 +145,7 @@ pub fn check_full_objects(kinds: &Kinds, typed: fn(&str, &Value) -> Value) {
     }
 }
 
-/// Through the typed form and back.
+/// Sends the object through the type of its kind.
 fn typed(kind: &str, object: &Value) -> Value {
     use api::karmada::{apps, cluster, policy, task, work};
     match kind {
@@ -181,7 +181,7 @@ pub fn rows(table: &'static str) -> impl Iterator<Item = Row> {
     })
 }
 
-/// `minLength=1 enum=["a", "b"]`: names with JSON values.
+/// Parses rules such as `minLength=1 enum=["a", "b"]`: names with JSON values.
 fn parse_rules(mut text: &'static str) -> BTreeMap<&'static str, Value> {
     let mut rules = BTreeMap::new();
     while let Some((name, rest)) = text.split_once('=') {
@@ -194,7 +194,7 @@ fn parse_rules(mut text: &'static str) -> BTreeMap<&'static str, Value> {
     rules
 }
 
-/// A node with what the field that holds it says.
+/// A node of a schema, with what its parent says about it.
 pub struct Found {
     pub node: Node,
     required: bool,
@@ -265,7 +265,7 @@ fn type_name(node: &Node) -> String {
     name.to_owned()
 }
 
-/// The bounds of a node under the table's names.
+/// The bounds of a node, under the names of the table.
 fn rules_of(node: &Node) -> BTreeMap<&'static str, Value> {
     let mut rules = BTreeMap::new();
     if !node.one_of.is_empty() {
@@ -340,14 +340,14 @@ fn is_addition(kind: &str, path: &str) -> bool {
     })
 }
 
-/// An object with every field of the kind's schema set.
+/// An object in which every field of the kind's schema is set.
 pub fn full_object(kind: &ResourceKind) -> Map<String, Value> {
     let Value::Object(mut object) = full_value(kind.schema.root()) else { panic!("a kind is an object") };
     object.insert("apiVersion".to_owned(), json!(kind.api_version()));
     object.insert("kind".to_owned(), json!(kind.kind));
     let mut object = Value::Object(object);
     if let Some(result) = object.pointer_mut("/status/observedWorkloads/0/result") {
-        // Text to the schema, as upstream has it; to the type one of two words (R65).
+        // The schema allows any text, as upstream's does. The type knows two words (R65).
         *result = json!("Successful");
     }
     let Value::Object(object) = object else { unreachable!("made above") };

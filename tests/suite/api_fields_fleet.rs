@@ -1,5 +1,5 @@
-//! The Fleet family's kinds against upstream's table: `tests/data/fleet.tsv` was generated from its
-//! definitions.
+//! Compares the schemas of the Fleet family with upstream's. `tests/data/fleet.tsv` was generated
+//! from upstream's definitions.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::api_fields::{check_full_objects, check_names, differences, find, list
 
 const TABLE: &str = include_str!("../data/fleet.tsv");
 
-/// Short names that Karmada's kinds have too, and keep (mission.md, C17).
+/// Short names that Karmada's kinds have too. Karmada's kinds keep them (C17).
 const CEDED_SHORT_NAMES: &[&str] = &["shortNames=crb", "shortNames=cluster"];
 
 fn kinds() -> Kinds {
@@ -25,7 +25,7 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
     let mut seen = 0;
     for mut row in rows(TABLE) {
         seen += 1;
-        // Rules across fields are the `validate` hooks', and have tests of their own.
+        // The `validate` hooks check rules across fields, and have their own tests.
         row.rules.remove("cel");
         let kind = kinds.rows().iter().find(|kind| kind.kind == row.kind).expect(row.kind);
         match find(kind.schema.root(), row.path) {
@@ -44,8 +44,8 @@ fn every_field_of_upstream_is_in_the_schema_as_it_is_there() {
 fn there_is_no_field_that_upstream_has_not() {
     let table: BTreeSet<(&str, &str)> = rows(TABLE).map(|row| (row.kind, row.path)).collect();
     let is_known = |kind: &str, path: &str| {
-        // Namespaced kinds have the fields of their cluster-scoped siblings, which the table is
-        // about.
+        // Namespaced kinds have the fields of their cluster-scoped siblings. The table has only the
+        // latter.
         table.contains(&(kind, path)) || table.contains(&(format!("Cluster{kind}").as_str(), path))
     };
     let mut strangers = Vec::new();

@@ -1,9 +1,9 @@
-//! Every field of every stored kind survives POST, PUT /status and GET, in every version that the
-//! kind is served in.
+//! Every field of every stored kind survives POST, PUT /status and GET, in every version of the
+//! kind.
 //!
-//! The objects are made from the schemas, so a new field is covered by being there. Fields that
-//! exclude one another are set in turn: `variants` holds what makes an object admissible, and a
-//! check that all of them together still set everything.
+//! The objects are made from the schemas, so new fields are covered automatically. Some fields
+//! exclude each other. For these, `variants` makes several valid objects, and a check makes sure
+//! that together they set every field.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
-/// Fields of a shared type that are refused in one of its places.
+/// Fields of a shared type that one of its users refuses.
 const NEVER_SET: [&str; 2] = [
     ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms[].propertySorter.",
     ".preferredDuringSchedulingIgnoredDuringExecution[].preference.propertySelector.",
@@ -43,7 +43,7 @@ async fn an_object_with_every_field_set_survives_the_api() {
                 api.put_status(sent.clone()).await.unwrap();
             }
             let mut stored = api.get(sent).await;
-            // Follows from what the clusters report, and is told with every write.
+            // The server derives this condition from the clusters' reports, with every write.
             if let Some(conditions) = stored.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
                 conditions.retain(|condition| condition["type"] != "FullyApplied");
             }
@@ -66,7 +66,7 @@ async fn an_object_with_every_field_set_survives_the_api() {
     }
 }
 
-/// The object in forms that the kind's rules admit, which set every field between them.
+/// Variants of the object that the kind's rules accept. Together they set every field.
 fn variants(kind: &str, full: &Value) -> Vec<Value> {
     let mut object = full.clone();
     object["metadata"] = json!({"name": "full"});
@@ -91,11 +91,11 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     set(placement, "/replicaScheduling/replicaSchedulingType", json!("Divided"));
     set(placement, "/workloadAffinity/antiAffinity/groupByLabelKey", json!("other"));
     if kind == "PropagationPolicy" {
-        // It is for what is in its own namespace.
+        // A policy selects in its own namespace.
         set(&mut object, "/spec/resourceSelectors/0/namespace", json!(NAMESPACE));
     }
     if kind.ends_with("PropagationPolicy") {
-        // Leaving gracefully is the only way with a grace period.
+        // Only `Gracefully` has a grace period.
         set(&mut object, "/spec/failover/application/purgeMode", json!("Gracefully"));
     }
 
@@ -111,7 +111,7 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     vec![with_groups, with_one_group]
 }
 
-/// Fleet's placements: of some clusters by a number, and of clusters by name.
+/// Fleet's placements: one picks a number of clusters, and one names them.
 fn placement_variants(full: &Value) -> Vec<Value> {
     let mut of_number = full.clone();
     set(&mut of_number, "/spec/strategy/applyStrategy/type", json!("ServerSideApply"));

@@ -1,5 +1,5 @@
-//! What makes no sense, contradicts itself, or is larger than anything: a decision with a reason,
-//! in both profiles, and never a panic or a number that wrapped around.
+//! Input that is nonsense, contradictory or huge gets a decision with a reason, in both profiles.
+//! There is no panic, and no number overflows.
 
 use ballast::cli::simulate::{Case, Malformed, Options, Output, answer};
 use ballast::engine::karmada::Rules;
@@ -218,7 +218,7 @@ fn constraints_that_contradict_themselves_are_failures_that_say_what_is_wrong() 
     ] {
         fails(&fleet(3), &placement, json!({"replicas": 6}), reason, part);
     }
-    // More groups at least than at most: nothing can be chosen.
+    // The minimum is above the maximum, so nothing can be chosen.
     for answer in both(&fleet(3), &spread(json!([by("cluster", 3, 2)])), json!({"replicas": 6})) {
         assert!(replicas(&answer).len() <= 3 && !answer["condition"]["message"].as_str().unwrap().is_empty());
     }

@@ -1,5 +1,4 @@
-//! Whatever people write, the engine answers: recorded cases with random parts replaced by values
-//! that make no sense.
+//! The engine answers any input: recorded cases, with random parts replaced by nonsense.
 
 use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read};
 use ballast::engine::karmada::{Rules, check, decide};
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::vectors::{group, groups};
 
-/// A fixed sequence of chance.
+/// A fixed random sequence.
 struct Chance(u64);
 
 impl Chance {
@@ -45,7 +44,7 @@ fn wild(chance: &mut Chance) -> Value {
     values[chance.below(values.len())].clone()
 }
 
-/// Replaces, drops or doubles something on a random way down.
+/// Replaces, removes or duplicates a random part of the value.
 fn mutate(value: &mut Value, chance: &mut Chance) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -65,7 +64,7 @@ fn mutate(value: &mut Value, chance: &mut Chance) {
                 _ => mutate(&mut items[index], chance),
             }
         }
-        // Of the same kind more often than not, or most of it would never be read.
+        // Mostly by a value of the same type, because other values are refused early.
         Value::Number(_) if chance.below(4) > 0 => {
             let numbers = [0, 1, -1, 7, i64::from(i32::MAX), i64::from(i32::MIN)];
             *value = json!(numbers[chance.below(numbers.len())]);

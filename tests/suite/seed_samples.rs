@@ -1,5 +1,5 @@
-//! The YAML that the seed documents show, as people copy it: accepted as it is, read as it was
-//! meant with a warning, or refused (mission C3, C15, R125).
+//! The YAML samples of the seed documents, as people copy them. Each is accepted as it is, read as
+//! it was meant with a warning, or refused (C3, C15, R125).
 
 use ballast::k8s::{Body, FieldValidation};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ async fn c14_c15_all_ways_to_specify_replicas_come_to_the_same() {
     }
 }
 
-/// The samples of the proposal, and what people make of them.
+/// The flawed samples of the proposal, and variations that people may write.
 fn flawed_samples() -> Vec<Value> {
     let mut samples = vec![
         sample!("specify-replicas-solution-1-clusters"),
@@ -102,7 +102,7 @@ fn flawed_samples() -> Vec<Value> {
     extended["spec"]["placement"]["replicaScheduling"] =
         json!({"replicaSchedulingType": "Divided", "extendReplicaDivisionPreference": "Regions"});
     samples.push(extended);
-    // A total beside numbers that are there already.
+    // A total, although there are numbers already.
     let mut twice = sample!("specify-replicas-solution-2-clusters");
     twice["spec"]["replicas"] = json!(4);
     samples.push(twice);
@@ -163,7 +163,7 @@ fn steps(path: &str) -> Vec<String> {
     steps
 }
 
-/// The place of a path: what lies above it is made where it is missing.
+/// The parent of the field at `path`, and the name of the field. Missing parents are created.
 fn place<'a>(object: &'a mut Value, path: &str) -> (&'a mut Value, String) {
     let mut steps = steps(path);
     let last = steps.pop().unwrap();
@@ -231,7 +231,7 @@ async fn c3_r114_r117_r118_the_samples_name_of_the_observed_group_is_an_unknown_
     let sample = sample!("scheduling-groups-status");
     let api = Api::start().await;
     api.create(sample.clone(), FieldValidation::Ignore).await.unwrap();
-    // What a workload reports is its own: any field, known to nobody here.
+    // Workloads report status with any fields.
     let mut sample = sample;
     sample["status"]["aggregatedStatus"][0]["status"]["phase"] = json!({"deeply": [{"nested": true}]});
     let written = api.put_status(sample.clone()).await.unwrap();
@@ -250,7 +250,7 @@ fn read(yaml: &str) -> Value {
     Value::Object(Body::from_yaml(yaml.as_bytes()).expect("the sample is YAML").value)
 }
 
-/// Everything that `part` says is in `whole`; defaults may be there beside it.
+/// Asserts that `whole` contains everything in `part`. `whole` may have more, such as defaults.
 #[track_caller]
 fn assert_contains(whole: &Value, part: &Value) {
     match (whole, part) {

@@ -1,5 +1,5 @@
-//! Recorded decisions of Karmada's scheduler (tests/vectors/karmada): as they are, with the inputs
-//! in another order, and fed back.
+//! Replays the recorded decisions of Karmada's scheduler (tests/vectors/karmada): as recorded, with
+//! the inputs in another order, and with the result as the new input.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read}
 use ballast::engine::karmada::{Outcome, Rules, check, decide};
 use serde_json::Value;
 
-/// Where we differ on purpose, and why.
+/// Cases that are decided differently on purpose, and why.
 pub const DIFFERENT: &[(&str, &str)] = &[
     ("quirks-001", "upstream sums free room in 32 bits, which wraps around to too little"),
     ("quirks-020", "as quirks-001"),
@@ -43,7 +43,7 @@ fn simulated(case: &Case) -> Value {
     answer(case, &options()).unwrap()
 }
 
-/// What differs, but for the message, which upstream does not fix.
+/// The differences. Messages are not compared, because upstream does not fix them.
 fn differences(expect: &Value, got: &Value) -> Vec<String> {
     let mut differences = Vec::new();
     let fields = [
@@ -135,8 +135,7 @@ fn the_order_of_the_inputs_does_not_matter() {
                 shuffle(apis, seed as u64);
             }
         }
-        // The one order that counts: of equal clusters the first keeps its replicas when Aggregated
-        // scales down.
+        // The only order that matters: Aggregated scales down from the last of equal clusters.
         let preference = &value["binding"]["spec"]["placement"]["replicaScheduling"]["replicaDivisionPreference"];
         if preference != "Aggregated"
             && let Some(Value::Array(targets)) = shuffled.binding.pointer_mut("/spec/clusters")
@@ -148,9 +147,9 @@ fn the_order_of_the_inputs_does_not_matter() {
     });
 }
 
-/// Upstream weighs regions by where the workload is, and Duplicated is decided at every chance: its
-/// own answer, fed back, makes it choose other regions. What was recorded is matched, and so is
-/// this.
+/// Cases whose result, as input, gives another result. Upstream weighs regions by where the
+/// workload runs, and decides Duplicated on every occasion. The recording and this scheduler agree
+/// on that.
 const RESTLESS: &[&str] = &["spread-031", "spread-088"];
 
 #[test]
@@ -177,7 +176,7 @@ fn decisions_fed_back_change_nothing_and_are_free_of_faults() {
     });
 }
 
-/// Fisher and Yates, with chance from a fixed sequence.
+/// A Fisher-Yates shuffle with a fixed random sequence.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     for last in (1..items.len()).rev() {

@@ -1,6 +1,7 @@
-//! The recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`): every case of every
-//! group, through lowering, the engine and `ballast simulate`'s core. Recorded, never rewritten;
-//! none is decided otherwise.
+//! Replays the recorded decisions of KubeFleet's scheduler (`tests/vectors/fleet`).
+//!
+//! Every case of every group runs through lowering, the engine and the core of `ballast simulate`.
+//! All cases are decided as recorded.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn every_recorded_cycle_ends_as_it_did_upstream() {
 fn the_order_of_the_input_does_not_matter() {
     check(|case| {
         for list in ["memberClusters", "bindings"] {
-            // Reversed and cut in two: neither sorted nor the order that they were recorded in.
+            // Reversed and rotated, so that the order is neither sorted nor the recorded one.
             let items = case[list].as_array_mut().unwrap();
             items.reverse();
             let middle = items.len() / 2;
@@ -27,7 +28,7 @@ fn the_order_of_the_input_does_not_matter() {
     });
 }
 
-/// What the cycles led to must not lead to any other.
+/// The result of a cycle, as the input of the next cycle, changes nothing.
 #[test]
 fn a_placement_that_is_settled_stays_as_it_is() {
     use ballast::api::fleet::placement::v1beta1::{ClusterResourceBinding, ClusterSchedulingPolicySnapshot};
@@ -99,7 +100,7 @@ fn groups() -> Vec<(String, String)> {
     groups
 }
 
-/// As `tests/vectors/fleet/README.md` says.
+/// Compares as `tests/vectors/fleet/README.md` describes.
 fn compare(expected: &Value, found: &Value) -> Vec<String> {
     let mut differences = Vec::new();
     let mut same = |field: &str, expected: &Value, found: &Value| {
@@ -120,7 +121,7 @@ fn compare(expected: &Value, found: &Value) -> Vec<String> {
     differences
 }
 
-/// New bindings have no name to be sorted by.
+/// Sorts without names, because new bindings have none.
 fn sorted(list: &Value) -> Value {
     let mut items = list.as_array().cloned().unwrap_or_default();
     items.sort_by_cached_key(Value::to_string);

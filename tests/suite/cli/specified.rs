@@ -1,5 +1,5 @@
 //! Specified replicas (seed 003) through the real server: from the sample that people copy to the
-//! decision, and to the event where the numbers do not add up.
+//! decision, and to the event for numbers that do not add up.
 
 use ballast::cli::certs::Files;
 use ballast::cli::client::Client;
@@ -25,7 +25,7 @@ async fn given_cluster(client: &Client, name: &str, region: &str) {
     client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.unwrap();
 }
 
-/// The binding of nginx, as a detector makes it from the policy.
+/// Creates the binding of nginx, as Karmada's detector does from the policy.
 async fn bind(client: &Client, placement: &Value, replicas: i32) {
     let binding = json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
@@ -50,8 +50,7 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
     given_cluster(&client, "member1", "RegionA").await;
     given_cluster(&client, "member2", "RegionB").await;
 
-    // C15: the sample's flaw comes back as warnings with what to write, and is the reason of the
-    // strict refusal.
+    // C15: the corrections of the sample are warnings, and the reasons of a strict refusal.
     let sample = include_str!("../../data/seeds/specify-replicas-solution-1-clusters.yaml");
     let raw = Raw::admin(server.address, &Files::in_dir(&folder.path().join("certs")));
     let strict = raw.send(Method::POST, &format!("{POLICIES}?fieldValidation=Strict"), &[YAML], sample).await;
@@ -71,13 +70,14 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
     let list = &placement["replicaScheduling"]["specifyPreference"]["staticSpecifyList"];
     assert_eq!(list[0], entry, "what was read is what is stored");
 
-    // R147: two on each.
+    // R147: two replicas on each cluster.
     bind(&client, &placement, 4).await;
     let path = format!("{BINDINGS}?fieldSelector=metadata.name=nginx-deployment");
     let two_each = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
     wait(&client, &path, |binding| is_on(binding, two_each.clone())).await;
 
-    // R139: five are not four. Nothing moves, the condition and the events say why.
+    // R139: five replicas, but the numbers add up to four. Nothing moves, and the condition and the
+    // events say why.
     client.merge_patch(&format!("{BINDINGS}/nginx-deployment"), &json!({"spec": {"replicas": 5}})).await.unwrap();
     let is_refused = |binding: &Value| {
         let conditions = binding["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -94,7 +94,7 @@ async fn r130_r132_r139_r147_the_sample_is_taken_with_its_correction_scheduled_a
         assert!(message.contains("sum up to 4") && message.contains("has 5"), "{message}");
     }
 
-    // Put right, it goes on at once.
+    // After the correction the binding is scheduled at once.
     client.merge_patch(&format!("{BINDINGS}/nginx-deployment"), &json!({"spec": {"replicas": 4}})).await.unwrap();
     let is_scheduled = |binding: &Value| !is_refused(binding) && binding["spec"]["replicas"] == 4;
     wait(&client, &path, is_scheduled).await;

@@ -1,6 +1,5 @@
-//! What policies of both families are refused for, and what they get by default: a row for each
-//! rule of upstream's schemas and webhooks, and of the seeds', with the field that the answer
-//! names.
+//! The rules and the defaults for policies of both families. Each rule of upstream's schemas and
+//! webhooks, and of the seeds, has a row with the field that the answer names.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ const WIDE: &str = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies"
 const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
 const OWN_PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements";
 
-/// A policy of this path's kind whose spec has these members, beside what it cannot do without.
+/// A policy of this path's kind. `spec` is added to the required fields.
 fn object(path: &str, name: &str, spec: &Value) -> Value {
     let (api_version, kind, selector) = match path {
         OWN => ("policy.karmada.io/v1alpha1", "PropagationPolicy", karmada_selector()),
@@ -46,7 +45,7 @@ fn fields(reply: &Reply) -> Vec<String> {
     causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Posts each row's spec to each of the paths: what breaks one rule is refused for one field.
+/// Posts the spec of each row to each path. Each is refused for exactly its field.
 async fn refused_for_their_fields(paths: &[&str], rows: &[(Value, &str)]) {
     let server = TestServer::start().await;
     let connection = server.admin().connect().await;
@@ -72,7 +71,7 @@ fn divided(strategy: Value) -> Value {
     placed(json!({"replicaScheduling": strategy}))
 }
 
-/// One group that overflows into `overflow`, filled by the room there is.
+/// A group that overflows into `overflow`, with a division by room.
 fn overflowing(inline: Value, overflow: Value) -> Value {
     let mut term = json!({"affinityName": "a", "overflowAffinities": overflow});
     term.as_object_mut().unwrap().extend(inline.as_object().unwrap().clone());
@@ -122,7 +121,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
             json!({"schedulePriority": {"priorityClassSource": "KubePriorityClass"}}),
             "spec.schedulePriority.priorityClassName",
         ),
-        // Clusters and groups of them.
+        // Clusters and affinity groups.
         (placed(json!({"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "a"}]})), "spec.placement"),
         (placed(json!({"clusterAffinity": by_field("planet", "In")})), alone_key.as_str()),
         (placed(json!({"clusterAffinity": by_field("zone", "Exists")})), alone_operator.as_str()),
@@ -169,7 +168,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
             placed(json!({"clusterTolerations": [{"key": "a", "operator": "Like"}]})),
             "spec.placement.clusterTolerations[0].operator",
         ),
-        // Spreading.
+        // Spread constraints.
         (
             placed(json!({"spreadConstraints": [{"spreadByField": "cluster", "spreadByLabel": "rack"}]})),
             "spec.placement.spreadConstraints[0]",
@@ -195,7 +194,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
             "spec.placement.spreadConstraints[1].spreadByField",
         ),
         (placed(json!({"spreadConstraints": [{"spreadByField": "region"}]})), "spec.placement.spreadConstraints"),
-        // Replicas.
+        // Replica scheduling.
         (divided(json!({"replicaSchedulingType": "Halved"})), "spec.placement.replicaScheduling.replicaSchedulingType"),
         (
             divided(json!({"replicaDivisionPreference": "Random"})),
@@ -227,7 +226,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
                 "specifyPreference": {"staticSpecifyList": [{"targetCluster": {}, "replicas": 2_147_483_648_i64}]}})),
             "spec.placement.replicaScheduling.specifyPreference.staticSpecifyList[0].replicas",
         ),
-        // Workloads that seek or shun each other.
+        // Workload affinity.
         (
             placed(json!({"workloadAffinity": {"affinity": {"groupByLabelKey": "a b"}}})),
             "spec.placement.workloadAffinity.affinity.groupByLabelKey",
@@ -274,7 +273,7 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
         ),
     ];
     refused_for_their_fields(&[OWN, WIDE], &rows).await;
-    // What is of a namespace selects nothing outside of it.
+    // A namespaced policy selects only in its namespace.
     let elsewhere = json!({"resourceSelectors": [
         {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "office", "name": "web"}]});
     refused_for_their_fields(&[OWN], &[(elsewhere, "spec.resourceSelectors[0].namespace")]).await;
@@ -329,7 +328,7 @@ async fn what_breaks_a_rule_of_fleet_s_placements_is_refused_for_its_field() {
             "spec.resourceSelectors[0].version".into(),
         ),
         (json!({"revisionHistoryLimit": 0}), "spec.revisionHistoryLimit".into()),
-        // Which type takes what.
+        // Which fields go with which placement type.
         (policy(json!({"placementType": "PickSome"})), "spec.policy.placementType".into()),
         (policy(json!({"placementType": "PickFixed"})), "spec.policy.clusterNames".into()),
         (fixed(json!({"clusterNames": ["M_1"]})), "spec.policy.clusterNames[0]".into()),
@@ -540,7 +539,7 @@ async fn what_is_not_said_is_upstream_s_default() {
         let created = created.json();
         assert_eq!(created.pointer(&place).unwrap_or(&Value::Null), &expected, "{path} {spec} {place}");
     }
-    // The label by which bindings name their policy is set once, and stays.
+    // The label with the permanent id cannot be changed.
     for (path, label) in
         [(OWN, "propagationpolicy.karmada.io/permanent-id"), (WIDE, "clusterpropagationpolicy.karmada.io/permanent-id")]
     {

@@ -17,7 +17,8 @@ const PLACEMENT_V1: &str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1
 /// The kinds of this family, in the order of discovery. As upstream, `v1beta1` is stored, and the
 /// cluster-scoped kinds are also served as `v1`.
 ///
-/// Differs from KubeFleet: both versions have all fields. Upstream's `v1` lacks the newest ones.
+/// Differs from KubeFleet (D38): both versions have all fields. Upstream's `v1` lacks the newest
+/// ones.
 pub fn rows() -> Vec<ResourceKind> {
     let beta = vec![
         ResourceKind::of::<cluster::v1beta1::MemberCluster>(),

@@ -35,8 +35,8 @@ impl<'a> Diff<'a> {
         }
         for binding in &bindings.unscheduled {
             let Some(decision) = by_cluster.get(&*binding.cluster) else { continue };
-            // Differs from KubeFleet, which would turn an obsolete and an Unscheduled binding of
-            // one cluster into two live bindings.
+            // Differs from KubeFleet (D36), which would turn an obsolete and an Unscheduled binding
+            // of one cluster into two live bindings.
             if !served.insert(Arc::clone(&binding.cluster)) {
                 continue;
             }

@@ -114,8 +114,8 @@ impl Requeue {
 impl Failed {
     pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
         let requeue = match reason {
-            // Differs from Karmada: a binding that no cluster fits is tried again, not only after a
-            // change (C19).
+            // Differs from Karmada (D3): a binding that no cluster fits is tried again, not only
+            // after a change (C19).
             Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
             Reason::NoClusterFit => Requeue::None,
             Reason::Unschedulable => Requeue::Unschedulable,
@@ -128,7 +128,7 @@ impl Failed {
     /// A failure that lasts until the binding is edited.
     pub(super) fn until_edited(reason: Reason, message: String, profile: &Profile) -> Failed {
         let failed = Failed::new(reason, message, profile);
-        // Differs from Karmada, which tries again every ten seconds although the result cannot
+        // Differs from Karmada (D4), which tries again every ten seconds although the result cannot
         // change (R139).
         if profile.deviates() { Failed { requeue: Requeue::None, ..failed } } else { failed }
     }

@@ -147,7 +147,8 @@ impl<'a> Case<'a> {
 
     /// Whether filters may spare the clusters that the workload runs on.
     ///
-    /// Differs from Karmada: a Fresh pass ignores where the workload runs, so it spares no cluster.
+    /// Differs from Karmada (D1): a Fresh pass ignores where the workload runs, so it spares no
+    /// cluster.
     pub fn remembers_targets(&self) -> bool {
         self.mode == Mode::Steady || !self.profile.deviates()
     }
@@ -200,7 +201,7 @@ fn keep_spreadable(case: &Case<'_>, kept: &mut Bits) {
             By::Provider => kept.intersect_with(&traits.providers.any),
             By::Region => kept.intersect_with(&traits.regions.any),
             By::Zone => kept.intersect_with(&traits.zones.any),
-            // Differs from Karmada, which does not spread by label.
+            // Differs from Karmada (D10), which does not spread by label.
             By::Label(key) if case.profile.deviates() => match traits.labels.get(key) {
                 Some(values) => kept.intersect_with(&values.any),
                 None => kept.clear(),

@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
     /// Keeps the binding as a Steady pass would, until a Fresh pass succeeds. Only a Steady pass
     /// spares the present targets, and a request for a better place must not lose the present one.
     ///
-    /// Differs from Karmada, where Fresh passes spare the same targets as Steady passes.
+    /// Differs from Karmada (D2), where Fresh passes spare the same targets as Steady passes.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
         let trace = self.trace.take();
         let steady = self.place(request, placement, Mode::Steady);
@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
     fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler =
             if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
-        // Differs from Karmada: a binding with a placement is enough, whoever wrote it.
+        // Differs from Karmada (D5): a binding with a placement is enough, whoever wrote it.
         let managed = request.managed || self.profile.deviates();
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
             return Err(Skip::Filtered);
@@ -171,9 +171,9 @@ impl<'a> Pass<'a> {
             return Err(Skip::Deleting);
         }
         let Some(placement) = &request.placement else {
-            // Differs from Karmada, which tries again every ten seconds although only an edit can
-            // change the result. Bindings of dependencies never get a placement, and there may be
-            // many of them.
+            // Differs from Karmada (D4), which tries again every ten seconds although only an edit
+            // can change the result. Bindings of dependencies never get a placement, and there may
+            // be many of them.
             return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
         };
         let asked = request.placement_changed
@@ -409,7 +409,8 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
-    // Differs from Karmada: the set of components that is placed needs no room for a second one.
+    // Differs from Karmada (D12): the set of components that is placed needs no room for a second
+    // one.
     let holds_set = case.profile.deviates() && components::counts_sets(request, placement, case.profile);
     for target in &request.targets {
         let Some(slot) = fleet.slot(&target.name) else { continue };

@@ -148,7 +148,7 @@ impl Request {
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             (Some(triggered), Some(last)) => triggered > last,
-            // Differs from Karmada: a trigger counts even if no pass has succeeded before.
+            // Differs from Karmada (D6): a trigger counts even if no pass has succeeded before.
             (Some(_), None) => profile.deviates(),
             (None, _) => false,
         };

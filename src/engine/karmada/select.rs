@@ -72,7 +72,7 @@ pub(super) fn select(
     let needed = match placement.division {
         Division::Duplicated => None,
         _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
-        // Differs from Karmada: an object that is not divided needs no room for its replicas.
+        // Differs from Karmada (D8): an object that is not divided needs no room for its replicas.
         _ if case.profile.deviates() && !case.request.is_divisible() => None,
         _ => Some(i64::from(case.request.replicas)),
     };
@@ -93,8 +93,8 @@ pub(super) fn select(
 
 /// The constraint with its bounds filled in.
 ///
-/// Differs from Karmada: a constraint without a maximum has no upper bound, and its minimum is at
-/// least one.
+/// Differs from Karmada (D9): a constraint without a maximum has no upper bound, and its minimum is
+/// at least one.
 pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
     if !case.profile.deviates() {
         return constraint.clone();

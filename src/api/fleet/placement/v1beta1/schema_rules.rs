@@ -86,7 +86,7 @@ fn has_name(term: &ResourceSelectorTerm) -> bool {
     term.name.as_ref().is_some_and(|name| !name.is_empty())
 }
 
-/// Differs from KubeFleet: an empty list counts as absent.
+/// Differs from KubeFleet (D39): an empty list counts as absent.
 fn policy(policy: &PlacementPolicy, old: Option<&PlacementPolicy>, at: &FieldPath, errors: &mut FieldErrors) {
     let type_ = policy.placement_type.unwrap_or_default();
     let mut refuse = |rule: &str| errors.invalid(at, "object", rule);

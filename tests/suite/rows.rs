@@ -1,5 +1,7 @@
-//! docs/apiserver.md against the tests: every row that must or should hold is observed by a test
-//! that carries its id, or by another that is named, or there is a reason.
+//! Holds docs/apiserver.md and docs/security.md to the tests.
+//!
+//! Every row of the checklist that must or should hold has a test that carries its id, another test
+//! that docs/apiserver.md names, or a reason why there is none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,8 +21,8 @@ fn every_row_has_its_test_or_its_reason() {
             faults.push(format!("{row}: there is no test {test}"));
         }
     }
-    let listed: Vec<&str> =
-        document.lines().filter_map(|line| line.strip_prefix("- ")).flat_map(str::split_whitespace).collect();
+    let lists = ["## Must hold", "## Should hold"].into_iter().flat_map(|heading| below(&document, heading));
+    let listed: Vec<&str> = lists.filter_map(|line| line.strip_prefix("- ")).flat_map(str::split_whitespace).collect();
     assert!(listed.len() > 300, "the lists of rows are there");
     let has = |table: &[(String, String)], row: &str| table.iter().any(|(known, _)| known == row);
     for row in listed {
@@ -32,7 +34,7 @@ fn every_row_has_its_test_or_its_reason() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// docs/security.md names the test of each claim: `room::its_name`, and `…` where the name is cut.
+/// docs/security.md names the test of each claim as `room::its_name`, with `…` where it cuts a name.
 #[test]
 fn every_claim_of_security_names_a_test_that_there_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -69,12 +71,17 @@ fn rows_of(name: &str) -> Vec<String> {
 
 /// The rows of the table below this heading, up to the next one: id and second column.
 fn table(document: &str, heading: &str) -> Vec<(String, String)> {
-    let below = document.lines().skip_while(|line| *line != heading).skip(1);
-    let cells = below.take_while(|line| !line.starts_with("## ")).filter_map(|line| {
+    let cells = below(document, heading).filter_map(|line| {
         let (row, what) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
         Some((row.to_owned(), what.to_owned()))
     });
     cells.filter(|(row, _)| row != "row").collect()
+}
+
+/// The lines below this heading, up to the next one.
+fn below<'t>(document: &'t str, heading: &str) -> impl Iterator<Item = &'t str> {
+    let below = document.lines().skip_while(move |line| *line != heading).skip(1);
+    below.take_while(|line| !line.starts_with("## "))
 }
 
 /// The names of all test functions, wherever they are.

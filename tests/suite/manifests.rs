@@ -1,7 +1,10 @@
-//! What deploy/ ships is what is served, allowed and measured: read with Kubernetes' own types.
+//! Holds deploy/ to the program: the manifests are valid for Kubernetes' own types, and name groups,
+//! flags, rights and metrics that exist.
 
 mod chart;
+mod image;
 mod others;
+mod schema;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -33,13 +36,14 @@ fn yaml(text: &str) -> Vec<Value> {
 
 fn manifests() -> Vec<Value> {
     let index = &yaml(&read("manifests/kustomization.yaml"))[0];
-    // kustomize would move the binding that is made in kube-system, too.
+    // kustomize would also move the RoleBinding that must be in kube-system.
     assert!(index.get("namespace").is_none(), "each manifest says its own namespace");
     let files = index["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
     files.flat_map(|file| yaml(&read(&format!("manifests/{file}")))).collect()
 }
 
-/// Every member must be one that the type knows: what is written again is what was read.
+/// Fails on a member that the type `K` does not know. Such a member is missing when the object is
+/// written again.
 fn check<K: DeserializeOwned + serde::Serialize>(manifest: &Value) {
     let name = &manifest["metadata"]["name"];
     let read: K = serde_json::from_value(manifest.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -103,11 +107,15 @@ fn every_manifest_is_of_its_kind() {
     assert_eq!(files, 9, "every file is one of those above, or the kustomization");
 }
 
-/// What its flags amount to, as the built binary says.
+/// What its flags and its environment amount to, as the built binary says.
 fn print_config(deployment: &Value) -> String {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_ballast")).args(&args).arg("--print-config").output();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ballast"));
+    for variable in container["env"].as_array().unwrap() {
+        command.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+    }
+    let output = command.args(&args).arg("--print-config").output();
     let output = output.expect("the built binary starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -129,7 +137,7 @@ fn ag4_ag10_r22_there_is_an_apiservice_for_each_group_and_version_that_is_served
         let spec = &service["spec"];
         let (group, version) = (spec["group"].as_str().unwrap(), spec["version"].as_str().unwrap());
         assert_eq!(service["metadata"]["name"], format!("{version}.{group}"));
-        // AG15: what kube-apiserver takes for its own it puts back.
+        // AG15: kube-apiserver changes back an APIService that it takes for its own.
         assert_eq!(service["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "false");
         assert!((1..=20_000).contains(&spec["groupPriorityMinimum"].as_i64().unwrap()));
         assert!((1..=1_000).contains(&spec["versionPriority"].as_i64().unwrap()));
@@ -154,6 +162,50 @@ fn the_deployments_flags_are_flags() {
     let deployment = manifests.iter().find(|it| it["kind"] == "Deployment").unwrap();
     let shown = print_config(deployment);
     assert!(shown.contains("in-cluster: true") && shown.contains("shutdown-delay-duration: 10s"), "{shown}");
+}
+
+/// The overlay for a control plane where Karmada's controllers run.
+#[test]
+fn beside_karmada_the_server_neither_taints_nor_evicts() {
+    let overlay = &yaml(&read("beside-karmada/kustomization.yaml"))[0];
+    assert_eq!(overlay["resources"], json!(["../manifests"]));
+    let patch = &yaml(overlay["patches"][0]["patch"].as_str().unwrap())[0];
+    let mut deployment = manifests().into_iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let shown = print_config(&deployment);
+    assert!(shown.contains("taint-unready-clusters: true"), "{shown}");
+    assert!(shown.contains("enable-no-execute-taint-eviction: true"), "{shown}");
+    for member in ["apiVersion", "kind", "metadata"] {
+        let (patch, deployment) = (&patch[member], &deployment[member]);
+        let is_part = |patch: &Value| match patch {
+            Value::Object(members) => members.iter().all(|(name, value)| deployment[name] == *value),
+            other => other == deployment,
+        };
+        assert!(is_part(patch), "{member}: {patch} names another object");
+    }
+    // As kustomize has it: containers and variables are found by their names.
+    let patched = &patch["spec"]["template"]["spec"]["containers"][0];
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["name"], patched["name"]);
+    for change in patched["env"].as_array().unwrap() {
+        let mut variables = container["env"].as_array_mut().unwrap().iter_mut();
+        let variable = variables.find(|it| it["name"] == change["name"]);
+        *variable.unwrap_or_else(|| panic!("the manifests do not set {}", change["name"])) = change.clone();
+    }
+    let shown = print_config(&deployment);
+    assert!(shown.contains("taint-unready-clusters: false"), "{shown}");
+    assert!(shown.contains("enable-no-execute-taint-eviction: false"), "{shown}");
+}
+
+/// The Secret's `ca.crt` is renewed with the certificate; a file that somebody once copied is not.
+#[test]
+fn prometheus_reads_the_ca_from_the_secret_that_is_renewed() {
+    let monitor = &yaml(&read("manifests/servicemonitor.yaml"))[0];
+    let deployment = manifests().into_iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let mut volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap().iter();
+    let secret = &volumes.find(|it| it["name"] == "tls").unwrap()["secret"]["secretName"];
+    let tls = &monitor["spec"]["endpoints"][0]["tlsConfig"];
+    assert_eq!(tls["ca"], json!({"secret": {"name": secret, "key": "ca.crt"}}));
+    assert_eq!(tls["serverName"], "ballast.ballast-system.svc");
 }
 
 #[test]
@@ -185,7 +237,7 @@ fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     }
 }
 
-/// One replica's trust in the job that renews its certificate: it may do what it does, and no more.
+/// The job that renews the certificate has the rights that it needs and no others.
 #[test]
 fn the_certificates_job_may_change_the_apiservices_and_its_secret_only() {
     let documents = yaml(&read("manifests/certificates.yaml"));

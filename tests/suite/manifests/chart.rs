@@ -1,9 +1,8 @@
-//! The Helm chart, rendered: with cert-manager it says what the manifests say, and with any values
-//! only what Kubernetes and `ballast serve` understand.
+//! Renders the Helm chart and checks the result. With cert-manager the chart says what the manifests
+//! say. With other values it says only what Kubernetes and `ballast serve` understand.
 //!
-//! Helm itself is not at hand where tests run, so `Template` renders the part of its language that
-//! the chart keeps to: if, else, range, end, and a handful of functions. What it does not know
-//! fails the test.
+//! Helm is not installed where tests run. `Template` renders the part of its language that the chart
+//! uses: if, else, range, end, and a few functions. Anything else fails the test.
 
 use std::collections::BTreeMap;
 
@@ -89,6 +88,95 @@ fn the_charts_alerts_are_the_alerts() {
     assert_eq!(rule["spec"], yaml(&read("prometheus/ballast.rules.yaml"))[0]);
 }
 
+#[test]
+fn the_charts_service_monitor_is_that_of_the_manifests() {
+    let rendered = render("ballast-system", json!({"serviceMonitor": {"enabled": true}}));
+    let monitor = rendered.iter().find(|it| it["kind"] == "ServiceMonitor").unwrap();
+    assert_eq!(*monitor, yaml(&read("manifests/servicemonitor.yaml"))[0]);
+}
+
+#[test]
+fn tainting_and_evicting_can_be_left_to_karmadas_controllers() {
+    let off = json!({"failover": {"taintUnreadyClusters": false, "evictFromTaintedClusters": false,
+        "evictionTimeout": "90s", "evictionsPerSecond": 2}});
+    let rendered = render("ballast-system", off);
+    let config = print_config(rendered.iter().find(|it| it["kind"] == "Deployment").unwrap());
+    for shown in [
+        "taint-unready-clusters: false",
+        "enable-no-execute-taint-eviction: false",
+        "failover-eviction-timeout: 90s",
+        "resource-eviction-rate: 2",
+    ] {
+        assert!(config.contains(shown), "{shown:?} is missing in:\n{config}");
+    }
+}
+
+#[test]
+fn the_schema_refuses_values_that_the_chart_cannot_use() {
+    assert_eq!(faults(&json!({})), [""; 0]);
+    let refused = [
+        (json!({"certificates": {"source": "typo"}}), "/certificates/source"),
+        (json!({"certificates": {"sources": "job"}}), "/certificates"),
+        (json!({"certificates": {"validDays": 0}}), "/certificates/validDays"),
+        (json!({"certificates": {"schedule": "daily"}}), "/certificates/schedule"),
+        (json!({"failover": {"evictFromTaintedClusters": "no"}}), "/failover/evictFromTaintedClusters"),
+        (json!({"failover": {"evictionsPerSecond": -1}}), "/failover/evictionsPerSecond"),
+        (json!({"failover": {"evictionTimeout": "5 minutes"}}), "/failover/evictionTimeout"),
+        (json!({"image": {"pullPolicy": "Sometimes"}}), "/image/pullPolicy"),
+        (json!({"storage": {"size": "much"}}), "/storage/size"),
+        (json!({"resources": {"limits": {"memory": "1 GB"}}}), "/resources/limits/memory"),
+        (json!({"extraArgs": "--v=2"}), "/extraArgs"),
+        (json!({"otlp": {"endpoint": "collector:4318"}}), "/otlp/endpoint"),
+        (json!({"apiServices": []}), "/apiServices"),
+        (json!({"apiServices": [{"group": "apps", "version": "v1", "versionPriority": 1}]}), "/apiServices/0/group"),
+        (json!({"audits": {"enabled": false}}), ""),
+    ];
+    for (values, place) in refused {
+        let faults = faults(&values);
+        let is_there = faults.iter().any(|fault| fault.starts_with(&format!("{place}: ")));
+        assert!(is_there, "{values} is not refused at {place:?}: {faults:?}");
+    }
+}
+
+/// A value that the schema does not know would be refused, and one that the chart does not have
+/// would be promised in vain.
+#[test]
+fn the_schema_knows_the_values_and_nothing_else() {
+    let schema: Value = serde_json::from_str(&read("chart/ballast/values.schema.json")).unwrap();
+    let values = merged(&json!({}));
+    let known = schema["properties"].as_object().unwrap().keys().filter(|name| *name != "global");
+    let mut known: Vec<&String> = known.collect();
+    let mut there: Vec<&String> = values.as_object().unwrap().keys().collect();
+    known.sort();
+    there.sort();
+    assert_eq!(known, there);
+}
+
+#[test]
+fn the_notes_say_what_is_missing_and_what_to_wait_for() {
+    let notes = |values: Value| {
+        let text = read("chart/ballast/templates/NOTES.txt");
+        Template::parse(&text).render(&root("placement", &values))
+    };
+    let told = notes(json!({}));
+    for part in
+        ["-n placement rollout", " apiservice/v1alpha1.apps.karmada.io ", "Job ballast-certificates-3", "set failover."]
+    {
+        assert!(told.contains(part), "{part:?} is missing in:\n{told}");
+    }
+    let told = notes(json!({"certificates": {"source": "secret"}, "failover": {"evictFromTaintedClusters": false}}));
+    for part in ["certificates.caBundle is empty", "Ballast does not evict"] {
+        assert!(told.contains(part), "{part:?} is missing in:\n{told}");
+    }
+    assert!(!told.contains("certificates-3"), "{told}");
+}
+
+/// What Helm says of these values over the chart's own: `place: fault`.
+fn faults(values: &Value) -> Vec<String> {
+    let schema: Value = serde_json::from_str(&read("chart/ballast/values.schema.json")).unwrap();
+    super::schema::faults(&schema, &merged(values))
+}
+
 fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
     let name = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap(), it["metadata"]["name"].as_str().unwrap());
     manifests.into_iter().map(|manifest| (name(&manifest), manifest)).collect()
@@ -96,20 +184,31 @@ fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
 
 /// All documents of the chart with these values over its own.
 fn render(namespace: &str, values: Value) -> Vec<Value> {
-    let chart: Value = serde_saphyr::from_str(&read("chart/ballast/Chart.yaml")).unwrap();
-    let mut defaults: Value = serde_saphyr::from_str(&read("chart/ballast/values.yaml")).unwrap();
-    json_patch::merge(&mut defaults, &values);
-    let root = json!({
-        "Values": defaults, "Release": {"Namespace": namespace, "Name": "ballast", "Revision": 3},
-        "Chart": {"AppVersion": chart["appVersion"]},
-    });
+    let root = root(namespace, &values);
+    assert_eq!(faults(&values), [""; 0], "Helm would refuse these values");
     let mut files: Vec<_> = std::fs::read_dir(deploy().join("chart/ballast/templates"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     let texts = files.iter().map(|path| Template::parse(&std::fs::read_to_string(path).unwrap()).render(&root));
     texts.flat_map(|text| yaml(&format!("{text}\n"))).collect()
+}
+
+/// What templates can name: these values over the chart's own, the release and the chart.
+fn root(namespace: &str, values: &Value) -> Value {
+    let chart: Value = serde_saphyr::from_str(&read("chart/ballast/Chart.yaml")).unwrap();
+    json!({
+        "Values": merged(values), "Release": {"Namespace": namespace, "Name": "ballast", "Revision": 3},
+        "Chart": {"AppVersion": chart["appVersion"]},
+    })
+}
+
+fn merged(values: &Value) -> Value {
+    let mut all: Value = serde_saphyr::from_str(&read("chart/ballast/values.yaml")).unwrap();
+    json_patch::merge(&mut all, values);
+    all
 }
 
 enum Piece {

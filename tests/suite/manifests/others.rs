@@ -1,6 +1,6 @@
-//! The kinds of other projects that deploy/ uses, as far as it uses them: a member that is not
-//! named here is a mistake there. After the CRDs of cert-manager (v1) and the Prometheus operator
-//! (v1).
+//! The kinds of cert-manager (v1) and the Prometheus operator (v1), as far as deploy/ uses them.
+//!
+//! The members are those of the CRDs. A member of deploy/ that is not named here fails the test.
 
 use std::collections::BTreeMap;
 
@@ -62,8 +62,7 @@ struct Endpoint {
 #[expect(dead_code, reason = "read to see whether it can be read")]
 struct TlsConfig {
     server_name: String,
-    ca_file: Option<String>,
-    ca: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    ca: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
-//! What the tools of Prometheus and kustomize make of deploy/, where they are installed; elsewhere
-//! it is said that it was skipped.
+//! Runs promtool and kustomize (or kubectl) over deploy/.
+//!
+//! Where a tool is not installed the test says that it was skipped.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -50,7 +51,7 @@ async fn me1_prometheus_finds_no_fault_in_the_metrics_but_upstreams_own() {
     let reply = server.admin().get("/metrics").await;
     if let Some(output) = run("promtool", &["check", "metrics"], reply.text()) {
         let told = String::from_utf8(output.stderr).unwrap();
-        // Named so by kube-apiserver, which dashboards know.
+        // kube-apiserver has this name, and dashboards use it.
         let faults = told.lines().filter(|line| !line.starts_with("authentication_attempts "));
         assert_eq!(faults.collect::<Vec<_>>(), [""; 0]);
     }

@@ -10,6 +10,7 @@ mod fleet;
 mod fuzz;
 mod http;
 mod openapi;
+mod readme;
 mod registry;
 mod requirements;
 mod rows;

@@ -17,7 +17,8 @@ use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::{Column, Given, Resource, Scope};
 
-/// Says which objects of any namespace, or of none, go to which clusters.
+/// Says which objects of any namespace, or of none, go to which clusters. Ballast copies its
+/// placement to the bindings that name it, and creates no bindings for workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPropagationPolicy {

@@ -49,10 +49,10 @@ impl Party {
     }
 
     fn precedes(&self, other: &Party) -> bool {
-        let mine = u128::from(self.votes) * (2 * u128::from(other.seats) + 1);
-        let theirs = u128::from(other.votes) * (2 * u128::from(self.seats) + 1);
-        if mine != theirs {
-            return mine > theirs;
+        let own_product = u128::from(self.votes) * (2 * u128::from(other.seats) + 1);
+        let other_product = u128::from(other.votes) * (2 * u128::from(self.seats) + 1);
+        if own_product != other_product {
+            return own_product > other_product;
         }
         (self.seats, self.order) < (other.seats, other.order)
     }

@@ -8,7 +8,9 @@
 use serde_json::Value;
 
 use super::lower::karmada::APPLIED_PLACEMENT;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_told};
+use crate::api::karmada::work::v1alpha2::{
+    AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
+};
 use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
@@ -89,7 +91,7 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
     let clusters = after(&["spec", "clusters"], written(&spec.clusters));
     let tasks = after(&["spec", "gracefulEvictionTasks"], written(&spec.graceful_eviction_tasks));
     let before = written(conditions.as_ref().unwrap_or(&status.conditions));
-    let told = conditions_told(binding, &clusters, &tasks, before, now);
+    let told = conditions_with_fully_applied(binding, &clusters, &tasks, before, now);
     (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 

@@ -332,7 +332,7 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     let Division::Specified(Some(shares)) = &placement.division else { return None };
     let (specified, wanted) = (specified::total(shares), i64::from(request.replicas.max(0)));
     (request.is_divisible() && specified != wanted).then(|| {
-        format!("the specified replicas sum up to {specified}, the workload has {wanted}: it is not scheduled until they are equal")
+        format!("the specified replicas sum up to {specified}, but the workload has {wanted}: it is scheduled when both are equal")
     })
 }
 

@@ -81,12 +81,12 @@ pub(super) fn select(
 }
 
 fn spreading(by: &By, groups: &[Group<'_>], chosen: &[usize], candidates: &[Candidate]) -> Spreading {
-    let told = groups.iter().enumerate().map(|(position, group)| {
+    let traces = groups.iter().enumerate().map(|(position, group)| {
         let members = candidates[group.start..group.start + group.size].iter().map(Candidate::slot).collect();
         let chosen = chosen.contains(&position);
         (GroupTrace { name: group.name.into(), clusters: group.size, weight: group.weight, chosen }, members)
     });
-    Spreading { by: by.clone(), groups: told.collect() }
+    Spreading { by: by.clone(), groups: traces.collect() }
 }
 
 /// Moves candidates of the same place next to each other. Candidates without a place are dropped.

@@ -481,6 +481,15 @@ fn r139_specified_replicas_that_do_not_add_up_leave_everything_as_it_is() {
 }
 
 #[test]
+fn the_trace_tells_which_clusters_no_entry_selects() {
+    let fleet = ClusterSet::new([ready("c1", "A", 99), ready("c2", "B", 99)]);
+    let request = deployment(specified(&[("A", 3)]), 3, &[]);
+    let (_, trace) = explain(&fleet, &Workloads::default(), &request, &Profile::ours());
+    let out: Vec<_> = trace.attempts[0].clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
+    assert_eq!(out, [None, Some("no entry specifies replicas for it")]);
+}
+
+#[test]
 fn c22_replicas_of_an_entry_without_a_cluster_go_nowhere_else() {
     let failed = decided(&[ready("c1", "A", 99)], &deployment(specified(&[("A", 3), ("B", 4)]), 7, &[])).unwrap_err();
     assert_eq!(failed.message, "failed to assign replicas: no cluster can take the 4 replicas of staticSpecifyList[1]");
@@ -502,7 +511,7 @@ fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
     let expected = [
         None,
-        Some("others of region \"A\" and its like come first"),
+        Some("other clusters of region \"A\" or of another chosen group came first"),
         Some("region \"B\" was not chosen"),
         None,
         Some("cluster(s) did not have region property"),

@@ -165,11 +165,11 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         _ if cluster.deleting => Some("the cluster is being deleted".to_owned()),
         (Some(verdict), _) => verdict.objection.clone(),
         (None, None) => None,
-        (None, Some(_)) if seen.outcome.is_err() => Some("the attempt failed as a whole".to_owned()),
+        (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(case).to_owned()),
         (None, Some(_)) if !is_listed(case, seen, slot) => Some("no entry specifies replicas for it".to_owned()),
-        (None, Some(_)) => Some("others have a better claim to each replica".to_owned()),
+        (None, Some(_)) => Some("other clusters came first for every replica".to_owned()),
     };
     let counted = candidate.filter(|_| seen.counted);
     ClusterTrace {
@@ -197,12 +197,14 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
 fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
     let count = seen.selected.len();
     let Some(spread) = seen.spread else {
-        return format!("the spread constraints allow {count} cluster(s), and others come first");
+        return format!("the spread constraints allow {count} cluster(s), and others came first");
     };
     match spread.group_of(candidate.slot()) {
         None => format!("it has no {}", spread.by),
         Some(group) if !group.chosen => format!("{} {:?} was not chosen", spread.by, &*group.name),
-        Some(group) => format!("others of {} {:?} and its like come first", spread.by, &*group.name),
+        Some(group) => {
+            format!("other clusters of {} {:?} or of another chosen group came first", spread.by, &*group.name)
+        }
     }
 }
 

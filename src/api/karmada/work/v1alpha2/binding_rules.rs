@@ -20,7 +20,7 @@ const FULLY_APPLIED: &str = "FullyApplied";
 ///
 /// It runs with every write, so the condition never describes targets that are gone. If no cluster
 /// reports, the condition is left to others.
-pub fn tell_applied(binding: &mut Object, now: Time) {
+pub fn set_fully_applied(binding: &mut Object, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
     let targets = existing_clusters(spec);
@@ -49,16 +49,22 @@ pub fn tell_applied(binding: &mut Object, now: Time) {
     }
 }
 
-/// The conditions after a pass, with FullyApplied as `tell_applied` sets it for these targets and
+/// The conditions after a pass, with FullyApplied as `set_fully_applied` sets it for these targets and
 /// eviction tasks. `conditions` are those that the pass itself writes.
-pub fn conditions_told(binding: &AnyBinding, clusters: &Value, tasks: &Value, conditions: Value, now: Time) -> Value {
+pub fn conditions_with_fully_applied(
+    binding: &AnyBinding,
+    clusters: &Value,
+    tasks: &Value,
+    conditions: Value,
+    now: Time,
+) -> Value {
     let reports = binding.status.aggregated_status.iter();
     let reports: Vec<Value> =
         reports.map(|report| json!({"clusterName": report.cluster_name, "applied": report.applied})).collect();
     let spec = json!({"clusters": clusters, "gracefulEvictionTasks": tasks, "requiredBy": binding.spec.required_by});
     let status = json!({"aggregatedStatus": reports, "conditions": conditions});
     let mut sketch = Object::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]);
-    tell_applied(&mut sketch, now);
+    set_fully_applied(&mut sketch, now);
     sketch["status"]["conditions"].take()
 }
 

@@ -65,7 +65,7 @@ impl Resource for ClusterResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
         trigger::keep(object, given);
-        binding_rules::tell_applied(object, given.now);
+        binding_rules::set_fully_applied(object, given.now);
     }
 
     fn validate(object: &ClusterResourceBinding, old: Option<&ClusterResourceBinding>) -> FieldErrors {

@@ -65,7 +65,7 @@ impl Resource for ResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given);
         trigger::keep(object, given);
-        binding_rules::tell_applied(object, given.now);
+        binding_rules::set_fully_applied(object, given.now);
     }
 
     fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {

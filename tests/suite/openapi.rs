@@ -79,6 +79,47 @@ fn di18_every_resource_has_its_paths_and_its_schema() {
     }
 }
 
+/// openapi-generator refuses a document that has an operation id twice.
+#[test]
+fn oa13_operation_ids_are_unique_in_swagger_and_in_all_other_documents_together() {
+    let documents: Vec<(String, Value)> = openapi::documents(&api::standalone_kinds())
+        .into_iter()
+        .map(|(name, text)| (name, serde_json::from_slice(&text).unwrap()))
+        .collect();
+    let ids = |document: &Value| -> Vec<String> {
+        let items = document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+        items.filter_map(|operation| operation["operationId"].as_str()).map(str::to_owned).collect()
+    };
+    let (swagger, v3): (Vec<_>, Vec<_>) = documents.iter().partition(|(name, _)| name == "swagger.json");
+    for documents in [swagger, v3] {
+        let mut seen = BTreeSet::new();
+        for (name, document) in documents {
+            for id in ids(document) {
+                assert!(seen.insert(id.clone()), "{name}: {id} is there twice");
+            }
+        }
+        assert!(seen.contains("getClusterKarmadaAPIGroup") && seen.contains("getWorkAPIGroup"), "{seen:?}");
+    }
+}
+
+/// What Kubernetes publishes for a custom resource, so that what is generated from either fits both.
+#[test]
+fn oa8_successful_answers_are_those_that_kubernetes_publishes() {
+    let published = OpenApi::new(&api::standalone_kinds());
+    let swagger: Value = serde_json::from_slice(&published.swagger().body).unwrap();
+    let bindings = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings";
+    let answers = |path: &str, method: &str| -> Vec<String> {
+        let responses = swagger["paths"][path][method]["responses"].as_object().unwrap();
+        responses.keys().filter(|code| code.starts_with('2')).cloned().collect()
+    };
+    let one = format!("{bindings}/{{name}}");
+    assert_eq!(answers(bindings, "post"), ["200", "201", "202"]);
+    assert_eq!(answers(&one, "put"), ["200", "201"]);
+    assert_eq!(answers(&format!("{one}/status"), "put"), ["200", "201"]);
+    assert_eq!(answers(&one, "patch"), ["200", "201"]);
+    assert_eq!(answers(&one, "delete"), ["200", "202"]);
+}
+
 #[test]
 fn oa11_definitions_have_types_and_are_described_and_nothing_is_said_twice() {
     let kinds = api::standalone_kinds();

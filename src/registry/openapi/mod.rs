@@ -88,12 +88,13 @@ fn v3(kinds: &Kinds) -> BTreeMap<String, Value> {
         ("apis".to_owned(), write::v3(&operations::groups(), &[])),
         ("version".to_owned(), write::v3(&operations::version(), &[])),
     ]);
+    let groups: Vec<&str> = kinds.rows().iter().map(|row| row.group).collect();
     for ((group, _), rows) in rows {
         let (Some(root), endpoints) = (rows.first().map(|row| row.root()), operations::version_of_group(&rows)) else {
             continue;
         };
         let above = if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") };
-        documents.entry(above).or_insert_with(|| write::v3(&operations::group(group), &[]));
+        documents.entry(above).or_insert_with(|| write::v3(&operations::group(group, &groups), &[]));
         documents.insert(root, write::v3(&endpoints, &rows));
     }
     documents

@@ -142,14 +142,14 @@ pub fn groups<'a>() -> Vec<Endpoint<'a>> {
     vec![Endpoint { path: "/apis/".to_owned(), parameters: Vec::new(), operations: vec![operation] }]
 }
 
-/// `/apis/{group}/`; `/api/` for the core group.
-pub fn group<'a>(name: &str) -> Vec<Endpoint<'a>> {
+/// `/apis/{group}/`; `/api/` for the core group. `all` are the groups that the server has.
+pub fn group<'a>(name: &str, all: &[&str]) -> Vec<Endpoint<'a>> {
     if name.is_empty() {
         let versions = "The versions of the core group.";
         let operation = discovery("getCoreAPIVersions", "core", versions, Definition::ApiVersions);
         return vec![Endpoint { path: "/api/".to_owned(), parameters: Vec::new(), operations: vec![operation] }];
     }
-    let words = identifier(name);
+    let words = distinct_identifier(name, all);
     let description = format!("The versions of {name}.");
     let operation =
         discovery(&format!("get{}APIGroup", upper_first(&words)), &words, &description, Definition::ApiGroup);
@@ -233,7 +233,12 @@ fn create(row: &ResourceKind) -> Operation<'_> {
         action: Some("post"),
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes: JSON_YAML }),
-        answers: vec![(201, "Created", Definition::Object)],
+        // Ballast answers 201. Kubernetes publishes all three, and clients are generated from either.
+        answers: vec![
+            (200, "OK", Definition::Object),
+            (201, "Created", Definition::Object),
+            (202, "Accepted", Definition::Object),
+        ],
         failures: CREATE_FAILURES,
         ..operation(row, "post", format!("create a {}", row.kind))
     }
@@ -246,6 +251,8 @@ fn delete_collection(row: &ResourceKind) -> Operation<'_> {
         action: Some("deletecollection"),
         parameters: CHOOSE.iter().chain(DELETE).collect(),
         body: Some(Body { definition: Definition::DeleteOptions, required: false, consumes: JSON_YAML }),
+        // Kubernetes publishes a Status here and answers with the list of what it deleted. The
+        // answer is what is published here.
         answers: vec![(200, "OK", Definition::List)],
         failures: DELETE_COLLECTION_FAILURES,
         ..operation(row, "delete", format!("delete objects of kind {}", row.kind))
@@ -268,7 +275,8 @@ fn replace<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         action: Some("put"),
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes: JSON_YAML }),
-        answers: vec![(200, "OK", Definition::Object)],
+        // Ballast never creates by PUT. Kubernetes publishes its 201 also where it does not either.
+        answers: vec![(200, "OK", Definition::Object), (201, "Created", Definition::Object)],
         ..operation(row, "put", format!("replace the specified {}{}", row.kind, of_status(part)))
     }
 }
@@ -357,7 +365,23 @@ fn identifier(group: &str) -> String {
         None | Some("") => "core",
         Some(label) => label,
     };
-    let mut words = label.split('-');
+    camel_case(label)
+}
+
+/// The identifier of a group where no version follows it. Two groups may begin with the same label,
+/// and these get all their labels but the last: `clusterKarmada` of `cluster.karmada.io`. Operation
+/// ids have to be unique in a document (OA13), and generators refuse one where they are not.
+fn distinct_identifier(group: &str, all: &[&str]) -> String {
+    let short = identifier(group);
+    let is_shared = all.iter().any(|other| *other != group && identifier(other) == short);
+    match group.rsplit_once('.').filter(|_| is_shared) {
+        Some((labels, _)) => camel_case(labels),
+        None => short,
+    }
+}
+
+fn camel_case(text: &str) -> String {
+    let mut words = text.split(['-', '.']);
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &upper_first(word))
 }

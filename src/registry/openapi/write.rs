@@ -45,7 +45,7 @@ pub fn v2(kinds: &Kinds) -> Value {
     groups.dedup();
     let mut endpoints = operations::groups();
     endpoints.extend(operations::version());
-    endpoints.extend(groups.into_iter().flat_map(operations::group));
+    endpoints.extend(groups.iter().flat_map(|group| operations::group(group, &groups)));
     endpoints.extend(by_version.values().flat_map(|rows| operations::version_of_group(rows)));
     let mut schemas = definitions(Dialect::V2, &endpoints, &rows);
     let paths: BTreeMap<&str, Value> = endpoints

@@ -146,6 +146,16 @@ pub struct ContinueToken {
     pub revision: Option<Revision>,
     pub namespace: String,
     pub name: String,
+    /// How many objects follow, where the page before could tell. Nobody has to count them again.
+    pub remaining: Option<Remaining>,
+}
+
+/// How many objects of a collection follow a token's place in the state of its revision.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Remaining {
+    /// The collection that was counted. A token that is used with another one counts for nothing.
+    pub of: String,
+    pub count: usize,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -154,6 +164,8 @@ struct Wire {
     v: String,
     rv: i64,
     start: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<Remaining>,
 }
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -166,7 +178,8 @@ impl ContinueToken {
             namespace => format!("/{namespace}/{}\0", self.name),
         };
         let rv = self.revision.map_or(INCONSISTENT, |revision| revision.0);
-        let json = serde_json::to_vec(&Wire { v: TOKEN_VERSION.to_owned(), rv, start });
+        let wire = Wire { v: TOKEN_VERSION.to_owned(), rv, start, remaining: self.remaining.clone() };
+        let json = serde_json::to_vec(&wire);
         URL_SAFE_NO_PAD.encode(json.expect("strings and numbers always serialize"))
     }
 
@@ -200,7 +213,8 @@ impl ContinueToken {
         if suspicious(namespace) || suspicious(name) || name.is_empty() || (namespaced && namespace.is_empty()) {
             return Err(invalid(&wire.start));
         }
-        Ok(ContinueToken { revision, namespace: namespace.to_owned(), name: name.to_owned() })
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Ok(ContinueToken { revision, namespace, name, remaining: wire.remaining })
     }
 }
 
@@ -276,9 +290,11 @@ mod tests {
 
     #[test]
     fn ch3_tokens_round_trip_and_tampering_is_refused() {
-        let token = ContinueToken { revision: Some(Revision(7)), namespace: "shop".into(), name: "web".into() };
+        let remaining = Some(Remaining { of: "pods/shop".into(), count: 9 });
+        let token =
+            ContinueToken { revision: Some(Revision(7)), namespace: "shop".into(), name: "web".into(), remaining };
         assert_eq!(ContinueToken::decode(&token.encode(), true).unwrap(), token);
-        let token = ContinueToken { revision: None, namespace: String::new(), name: "web".into() };
+        let token = ContinueToken { revision: None, namespace: String::new(), name: "web".into(), remaining: None };
         assert_eq!(ContinueToken::decode(&token.encode(), false).unwrap(), token);
 
         let forged = |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json), true).unwrap_err();

@@ -33,7 +33,7 @@ pub use document::Document;
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};
-pub use list_options::{ContinueToken, GetOptions, ListOptions, RevisionMatch};
+pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};
 pub use object::{DecodeError, Object};
 pub use parts::{Edit, Parts};
 pub use patch::Patch;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Core, Locator, Registry};
-use crate::k8s::{Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Revision, RevisionMatch, Status};
+use crate::k8s::{
+    Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Remaining, Revision, RevisionMatch, Status,
+};
 use crate::resource::Lifetime;
 use crate::watch::View;
 
@@ -72,7 +74,7 @@ impl Registry {
         }
         self.core.cache.view_at(revision).map_err(|_| {
             // The rest can still be had, only not of that moment any more (CH5).
-            let rest = ContinueToken { revision: None, ..token.clone() };
+            let rest = ContinueToken { revision: None, remaining: None, ..token.clone() };
             Status::expired(TOKEN_EXPIRED).with_continue(rest.encode())
         })
     }
@@ -146,9 +148,40 @@ pub(super) fn selected<'a>(
 }
 
 fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&ContinueToken>) -> List {
-    let mut rest = selected(view, target, options, after);
-    let revision = view.revision;
-    let Some(limit) = options.limit else {
+    let rest = selected(view, target, options, after);
+    let is_all = options.labels.is_empty() && options.fields.is_empty();
+    let collection = Collection { of: collection_of(target), size: || size(view, target), is_all };
+    cut(rest, view.revision, options.limit, after, &collection)
+}
+
+/// What a page is cut from.
+struct Collection<F> {
+    /// Its name, by which a token is known to be of it.
+    of: String,
+    /// How many objects it has, where nobody has to walk it to know.
+    size: F,
+    /// The page is of all its objects, none is selected out.
+    is_all: bool,
+}
+
+fn collection_of(target: &Locator) -> String {
+    format!("{}/{}", target.row.resource, target.namespace.as_deref().unwrap_or_default())
+}
+
+fn size(view: &View, target: &Locator) -> Option<usize> {
+    target.namespace.is_none().then(|| view.count(target.row.resource, None))
+}
+
+/// The first `limit` objects of `rest`, which follows `after`. The rest is counted at most once in
+/// a chain of pages: each token says how many objects follow it (CH2).
+fn cut<'a>(
+    mut rest: impl Iterator<Item = &'a Arc<Object>>,
+    revision: Revision,
+    limit: Option<usize>,
+    after: Option<&ContinueToken>,
+    collection: &Collection<impl Fn() -> Option<usize>>,
+) -> List {
+    let Some(limit) = limit else {
         let items = rest.cloned().collect();
         return List { revision, items, continue_token: None, remaining: None };
     };
@@ -157,12 +190,92 @@ fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&Con
     let Some(last) = items.last().filter(|_| is_more) else {
         return List { revision, items, continue_token: None, remaining: None };
     };
+    let known = match after {
+        None => (collection.size)(),
+        Some(token) => {
+            let counted = token.remaining.as_ref().filter(|remaining| remaining.of == collection.of);
+            counted.map(|remaining| remaining.count)
+        }
+    };
+    let remaining = collection.is_all.then(|| match known.and_then(|known| known.checked_sub(items.len())) {
+        // There is one at least. A token that says otherwise was not made here.
+        Some(left) if left > 0 => left,
+        _ => 1 + rest.count(),
+    });
     let token = ContinueToken {
         revision: Some(revision),
         namespace: last.key.namespace.to_string(),
         name: last.key.name.to_string(),
+        remaining: remaining.map(|count| Remaining { of: collection.of.clone(), count }),
     };
-    let is_all = options.labels.is_empty() && options.fields.is_empty();
-    let remaining = is_all.then(|| 1 + rest.count());
     List { revision, continue_token: Some(token.encode()), items, remaining }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::k8s::{GroupResource, Key};
+
+    const PLANTS: GroupResource = GroupResource::new("plants.garden.example.com");
+
+    fn plants(count: usize) -> Vec<Arc<Object>> {
+        let plant = |number: usize| {
+            let key = Key::namespaced(PLANTS, "home", format!("p{number:04}").as_str());
+            let json = json!({"metadata": {"name": &*key.name, "namespace": "home"}});
+            Arc::new(Object::decode(key, Revision(1), json.to_string().into()).unwrap())
+        };
+        (0..count).map(plant).collect()
+    }
+
+    /// Reads a collection page by page. Returns what each page says is left, and how many objects
+    /// were looked at for all of them.
+    fn read_in_pages(plants: &[Arc<Object>], limit: usize, size: Option<usize>) -> (Vec<Option<usize>>, usize) {
+        let visited = Cell::new(0);
+        let collection = Collection { of: "plants/home".to_owned(), size: || size, is_all: true };
+        let (mut seen, mut left, mut token) = (0, Vec::new(), None);
+        loop {
+            let rest = plants[seen..].iter().inspect(|_| visited.set(visited.get() + 1));
+            let list = cut(rest, Revision(1), Some(limit), token.as_ref(), &collection);
+            seen += list.items.len();
+            left.push(list.remaining);
+            match list.continue_token {
+                Some(text) => token = Some(ContinueToken::decode(&text, true).unwrap()),
+                None => return (left, visited.get()),
+            }
+        }
+    }
+
+    #[test]
+    fn ch2_a_chain_of_pages_counts_the_rest_once_at_most() {
+        const COUNT: usize = 1_000;
+        const LIMIT: usize = 10;
+        let pages = COUNT / LIMIT;
+        let plants = plants(COUNT);
+        // A page looks at its own objects and at the next one.
+        let needed = COUNT + pages - 1;
+        for (size, visited_max) in [(Some(COUNT), needed), (None, needed + COUNT)] {
+            let (left, visited) = read_in_pages(&plants, LIMIT, size);
+            let counted_down = (1..pages).rev().map(|page| Some(page * LIMIT)).chain([None]);
+            assert_eq!(left, counted_down.collect::<Vec<_>>());
+            assert!(visited <= visited_max, "{visited} objects were looked at for {COUNT}");
+        }
+    }
+
+    #[test]
+    fn ch2_the_count_of_another_collection_is_not_taken_over() {
+        let plants = plants(5);
+        let token = ContinueToken {
+            revision: Some(Revision(1)),
+            namespace: "home".to_owned(),
+            name: "a".to_owned(),
+            remaining: Some(Remaining { of: "plants/away".to_owned(), count: 77 }),
+        };
+        let collection = Collection { of: "plants/home".to_owned(), size: || None, is_all: true };
+        let list = cut(plants.iter(), Revision(1), Some(2), Some(&token), &collection);
+        assert_eq!(list.remaining, Some(3));
+    }
 }

@@ -87,6 +87,29 @@ async fn ch1_ch2_and_ch9_pages_are_of_one_state_and_count_down() {
 }
 
 #[tokio::test]
+async fn ch2_pages_of_a_namespace_count_what_is_left_in_it() {
+    let world = World::new().await;
+    for (namespace, name) in [("a", "1"), ("b", "1"), ("b", "2"), ("b", "3"), ("b", "4"), ("b", "5"), ("c", "1")] {
+        world.create(binding(namespace, name)).await;
+    }
+    let target = world.in_namespace(BINDINGS, "b");
+    let mut left = Vec::new();
+    let mut query = "limit=2".to_owned();
+    loop {
+        let page = world.list(&target, &query).await.unwrap();
+        left.push(page.remaining);
+        let Some(token) = page.continue_token else { break };
+        query = format!("limit=2&continue={token}");
+    }
+    assert_eq!(left, [Some(3), Some(1), None]);
+    // A token of one collection that is used with another does not carry its count over.
+    let page = world.list(&world.all(BINDINGS), "limit=1").await.unwrap();
+    assert_eq!(page.remaining, Some(6));
+    let query = format!("limit=1&continue={}", page.continue_token.unwrap());
+    assert_eq!(world.list(&target, &query).await.unwrap().remaining, Some(4));
+}
+
+#[tokio::test]
 async fn ch2_and_ch7_selected_pages_are_full_and_uncounted() {
     let world = World::new().await;
     for i in 0..20 {

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::apply::Record;
 use super::metadata::{self, Tree};
+use super::ownership::Record;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
 use crate::resource::{Given, Lifetime, ResourceKind};
 

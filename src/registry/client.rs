@@ -6,9 +6,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::admit::{Admission, Author, Read};
-use super::apply::Record;
-use super::update::{self, Plan, Stored};
-use super::{Core, batch, create, delete, edit, metadata};
+use super::core::{Core, Registry};
+use super::ownership::Record;
+use super::part::Part;
+use super::plan::{self, Origin, Plan};
+use super::stored::Stored;
+use super::{commit, create, delete, edit, metadata};
 use crate::k8s::{
     Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
 };
@@ -25,16 +28,6 @@ pub struct Client {
     /// Its name in managed fields: `ballast-scheduler`.
     manager: Arc<str>,
     fence: Option<Fence>,
-}
-
-/// What of the object an update is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Everything but the status.
-    Main,
-    Status,
-    /// Everything in one write: what no request can do.
-    Whole,
 }
 
 /// One change of a batch.
@@ -61,8 +54,15 @@ pub enum Change {
     },
 }
 
+impl Registry {
+    /// A client for a part of Ballast that acts under this name.
+    pub fn client(&self, user: User) -> Client {
+        Client::new(Arc::clone(&self.core), user, self.fence.clone())
+    }
+}
+
 impl Client {
-    pub(super) fn new(core: Arc<Core>, user: User, fence: Option<Fence>) -> Client {
+    fn new(core: Arc<Core>, user: User, fence: Option<Fence>) -> Client {
         let manager = user.name.trim_start_matches("system:").replace(':', "-").into();
         Client { core, user, manager, fence }
     }
@@ -102,7 +102,7 @@ impl Client {
         };
         // The writer asks the fence: a batch that was decided before the lease was lost must not be
         // stored after.
-        commit(&self.core, self.fence.clone(), decided, atomicity).await
+        commit_all(&self.core, self.fence.clone(), decided, atomicity).await
     }
 }
 
@@ -175,9 +175,9 @@ fn decide_update(
     }
     let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(object))?;
     let mut stored = find(view, key)?;
-    update::check_version(&stored, metadata::of(&object))?;
-    let change = update::Change::Update { manager, record: Record::default() };
-    let plan = update::plan(admission, part, &mut stored, object, change, &mut unheard)?;
+    plan::check_version(&stored, metadata::of(&object))?;
+    let origin = Origin::Update { manager, record: Record::default() };
+    let plan = plan::plan(admission, part, &mut stored, object, origin, &mut unheard)?;
     Ok(decided(stored, plan))
 }
 
@@ -218,7 +218,7 @@ fn decide_delete(
     let resource_version = revision.map(|revision| revision.to_string());
     let options = DeleteOptions { resource_version, ..DeleteOptions::default() };
     delete::check_preconditions(row.kind, &stored.object, &options)?;
-    let plan = delete::plan(&stored, None, now);
+    let plan = delete::plan_delete(&stored, None, now);
     Ok(decided(stored, plan))
 }
 
@@ -228,13 +228,13 @@ fn find(view: &View, key: &Key) -> Result<Stored, Status> {
 }
 
 fn decided(stored: Stored, plan: Plan) -> Decided {
-    match update::write(&stored, plan) {
+    match plan::write(&stored, plan) {
         Some(write) => Decided::Write(write),
         None => Decided::Nothing(stored.object),
     }
 }
 
-async fn commit(
+async fn commit_all(
     core: &Core,
     fence: Option<Fence>,
     decisions: Vec<Decision>,
@@ -248,7 +248,7 @@ async fn commit(
     for (key, decided) in decisions {
         let answer = match decided {
             Decided::Refused(status) => Some(Err(status)),
-            _ if is_off => Some(Err(batch::not_tried(&key))),
+            _ if is_off => Some(Err(commit::not_tried(&key))),
             Decided::Nothing(object) => Some(Ok(object)),
             Decided::Write(write) => {
                 writes.push(write);
@@ -259,11 +259,11 @@ async fn commit(
     }
     let mut outcomes = match writes.is_empty() {
         true => Vec::new(),
-        false => core.writer.commit_behind(fence, writes, atomicity).await.map_err(batch::failure)?,
+        false => core.writer.commit_behind(fence, writes, atomicity).await.map_err(commit::failure)?,
     }
     .into_iter();
     let answer_of_writer = |key: &Key, outcome| match outcome {
-        Some(outcome) => Result::map_err(outcome, |rejected| batch::refusal(key, rejected)),
+        Some(outcome) => Result::map_err(outcome, |rejected| commit::refusal(key, rejected)),
         None => Err(Status::internal("the writer gave no answer")),
     };
     let answers = answers.into_iter();

@@ -6,12 +6,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
-use super::apply::Writing;
-use super::gate::{Caller, Operation, Passage, Wish};
+use super::commit;
+use super::core::{Core, Registry, Written};
+use super::gate::{Caller, Operation, Wish};
+use super::locator::Locator;
 use super::metadata::{self, Tree};
-use super::{Core, Locator, Part, Registry, Written, batch, unstored};
+use super::ownership::Writing;
+use super::part::Part;
+use super::passage::Passage;
+use super::stored::unstored;
 use crate::k8s::fields::ManagedFields;
-use crate::k8s::{Body, Details, Document, FieldErrors, FieldPath, Key, Object, Status, WriteOptions};
+use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Status, WriteOptions};
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
@@ -80,14 +85,14 @@ impl Registry {
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
                     let write =
                         Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) };
-                    batch::commit_one(&self.core, write).await?
+                    commit::commit_one(&self.core, write).await?
                 }
             };
             match stored {
                 Ok(object) => return Ok(Written { object, created: true, warnings }),
                 Err(_) if generated && attempt < GENERATED_NAMES_MAX => rename(&self.core, &mut object),
-                Err(Rejected::Exists(there)) => return Err(exists(&there, generated)),
-                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+                Err(Rejected::Exists(there)) => return Err(commit::exists(&there, generated)),
+                Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
         }
         unreachable!("the last attempt returns")
@@ -205,17 +210,4 @@ pub(super) fn key_of(row: &ResourceKind, metadata: &Tree) -> Key {
 
 fn dry(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
     Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
-}
-
-/// ER2, ER3, DE5.
-pub(super) fn exists(there: &Object, generated: bool) -> Status {
-    let Key { resource, name, .. } = &there.key;
-    let mut status = Status::already_exists(*resource, name);
-    if generated {
-        status.message.push_str(", the server was not able to generate a unique name for the object");
-        status = status.with(Details { retry_after_seconds: 1, ..Details::of(*resource, name) });
-    } else if there.deleting {
-        status.message.insert_str(0, "object is being deleted: ");
-    }
-    status
 }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::batch::failure;
-use super::update::Stored;
-use super::{Core, Registry};
+use super::commit::failure;
+use super::core::{Core, Registry};
+use super::stored::Stored;
 use crate::k8s::{Document, Status};
 use crate::watch::{Atomicity, Draft, Expect, Write};
 

@@ -4,10 +4,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::gate::{Caller, Operation, Passage, Wish};
+use super::commit;
+use super::core::Registry;
+use super::gate::{Caller, Operation, Wish};
+use super::list::List;
+use super::locator::Locator;
 use super::metadata::{self, Tree};
-use super::update::{self, Plan, Stored};
-use super::{List, Locator, Registry, batch, unstored};
+use super::passage::Passage;
+use super::plan::{self, Plan};
+use super::stored::{Stored, unstored};
 use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
 use crate::watch::{Atomicity, Rejected, Write};
 
@@ -75,13 +80,13 @@ impl Registry {
             check_preconditions(target.row.kind, object, options)?;
             passage.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
-            writes.extend(update::write(&stored, plan(&stored, options.propagation, now)));
+            writes.extend(plan::write(&stored, plan_delete(&stored, options.propagation, now)));
         }
         if options.dry_run {
             return Ok(());
         }
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
-        let outcomes = self.core.writer.commit(writes, Atomicity::Each).await.map_err(batch::failure)?;
+        let outcomes = self.core.writer.commit(writes, Atomicity::Each).await.map_err(commit::failure)?;
         for (key, outcome) in keys.iter().zip(outcomes) {
             if let Err(Rejected::Changed(_)) = outcome {
                 let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
@@ -103,7 +108,7 @@ async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Re
         check_preconditions(target.row.kind, &stored.object, options)?;
         passage.delete(&stored.object).await?;
         let uid = stored.object.uid.clone();
-        let plan = plan(&stored, options.propagation, core.clock.now());
+        let plan = plan_delete(&stored, options.propagation, core.clock.now());
         let is_gone = matches!(plan, Plan::Remove(_));
         let outcome = match plan {
             Plan::Put(tree) if options.dry_run => {
@@ -111,8 +116,8 @@ async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Re
                 return Ok(Deleted::Pending(shown));
             }
             Plan::Remove(_) if options.dry_run => Ok(stored.object),
-            plan => match update::write(&stored, plan) {
-                Some(write) => batch::commit_one(core, write).await?,
+            plan => match plan::write(&stored, plan) {
+                Some(write) => commit::commit_one(core, write).await?,
                 None => Ok(stored.object),
             },
         };
@@ -120,14 +125,14 @@ async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Re
             Ok(_) if is_gone => return Ok(Deleted::Gone(Status::deleted(key.resource, &key.name, &uid))),
             Ok(object) => return Ok(Deleted::Pending(object)),
             Err(Rejected::Changed(_)) => {}
-            Err(rejected) => return Err(batch::refusal(key, rejected)),
+            Err(rejected) => return Err(commit::refusal(key, rejected)),
         }
     }
     Err(Status::conflict(key.resource, &key.name))
 }
 
 /// What deleting this object comes to.
-pub(super) fn plan(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
+pub(super) fn plan_delete(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
     let mut tree = stored.whole();
     let metadata = metadata::of_mut(&mut tree);
     set_finalizers(metadata, propagation);

@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Part;
 use super::admit::{Admission, Read};
-use super::apply::{Record, Writing};
 use super::metadata::{self, Tree};
-use super::update::{self, Plan, Stored};
+use super::ownership::{Record, Writing};
+use super::part::Part;
+use super::plan::{self, Origin, Plan};
+use super::stored::Stored;
 use crate::k8s::fields::{Malformed, ManagedFields};
 use crate::k8s::{Body, Document, Edit, FieldErrors, Managers, Object, Parts, Status};
 
@@ -98,8 +99,8 @@ fn updated(
     let mut tree = stored.tree.clone();
     edits.iter().for_each(|edit| edit.apply(&mut tree));
     let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(tree))?;
-    let change = update::Change::Update { manager, record: Record::default() };
-    Ok(match update::plan(admission, Part::Whole, &mut stored, object, change, &mut unheard)? {
+    let origin = Origin::Update { manager, record: Record::default() };
+    Ok(match plan::plan(admission, Part::Whole, &mut stored, object, origin, &mut unheard)? {
         Plan::Nothing => None,
         Plan::Put(tree) | Plan::Remove(tree) => Some(tree),
     })

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Core, Locator, Registry};
+use super::core::{Core, Registry};
+use super::locator::Locator;
 use crate::k8s::{
     Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Remaining, Revision, RevisionMatch, Status,
 };

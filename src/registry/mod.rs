@@ -1,21 +1,61 @@
-//! The verbs, once, for every kind, without HTTP: what a request or a worker wants done to trees of
-//! JSON, decided by the row of the kind and committed through the one writer.
+//! The verbs of the API, once for all kinds and without HTTP. A request or a worker says what it
+//! wants done to a tree of JSON, the row of the kind decides, and the one writer commits.
 //!
-//! *Invariants.* What is stored was admitted: pruned, defaulted, judged. Nothing is written that
-//! changes nothing. Every write names the revision that it was decided on, so no write is lost and
-//! none is made from an old state. Errors are `Status`, in Kubernetes' words.
+//! *Promises.* What is stored was admitted: pruned, defaulted and validated. A write that changes
+//! nothing is not made. Each write names the revision that it was decided on, so no write is lost
+//! and none is made from an old state. Errors are `Status`, in the words of Kubernetes.
 //!
-//! Each object is parsed once and serialized once on its way in; on its way out it is bytes
-//! already.
+//! An object is parsed once and serialized once on its way in. On its way out it is bytes already.
 //!
-//! Deliberately absent: kinds by name (rows are handed in), who may do what (`auth`), namespaces as
+//! *Left to others.* Kinds by name (rows are handed in), who may do what (`auth`), namespaces as
 //! objects (any valid namespace will do).
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list; `tests/suite/tidy.rs` checks that.
+//!
+//! Words that all verbs need:
+//! - `metadata`: the rules of `metadata` that hold for every kind
+//! - `part`: which part of an object a write is about
+//! - `locator`: which kind, namespace and name a request is about
+//! - `remarks`: warnings for the caller and annotations for the audit log
+//! - `action`: what a kind does that acts on create and is never stored
+//! - `gate`: who else has a say in what clients write
+//! - `turns`: patches of one object take turns
+//! - `core`: `Registry`, which the verbs below are methods of
+//!
+//! From a body to a write:
+//! - `ownership`: which manager owns which field
+//! - `admit`: read, default, prepare and validate an object
+//! - `stored`: the stored object that a write is decided on
+//! - `plan`: what a new version of a stored object comes to
+//! - `commit`: commit a plan, and say why one was refused
+//! - `passage`: a client's write on its way through the gate
+//!
+//! Verbs:
+//! - `list`: get and list
+//! - `watch`
+//! - `create`
+//! - `update`
+//! - `patch`
+//! - `apply`: server-side apply
+//! - `delete`: delete and deletecollection
+//! - `edit`: an update that changes named members only
+//! - `client`: batches of changes, for workers and actions
+//! - `defaults`: fills in new defaults at start-up
+//!
+//! Documents and forms that follow from the rows:
+//! - `published`: a document that never changes
+//! - `discovery`
+//! - `openapi`
+//! - `table`: objects as rows and columns
 
 mod action;
 mod admit;
 mod apply;
-mod batch;
 mod client;
+mod commit;
+mod core;
 mod create;
 mod defaults;
 mod delete;
@@ -26,127 +66,34 @@ mod list;
 mod locator;
 mod metadata;
 pub mod openapi;
+mod ownership;
+mod part;
+mod passage;
 mod patch;
+mod plan;
 mod published;
 mod remarks;
+mod stored;
 pub mod table;
+mod turns;
 mod update;
 mod watch;
 
 #[cfg(test)]
 mod test_kinds;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
-
-use serde_json::{Map, Value};
-
-use crate::clock::Clock;
-use crate::k8s::{GroupResource, Key, Object, Revision, Status, User};
-use crate::resource::{Kinds, ResourceKind};
-use crate::watch::{Cache, Fence, Writer};
-
+pub use self::core::{Registry, Written};
 pub use crate::watch::Atomicity;
 pub use action::Action;
 pub use apply::MayCreate;
-pub use client::{Change, Client, Part};
+pub use client::{Change, Client};
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use gate::{Asked, Caller, Gate, Operation};
 pub use list::List;
 pub use locator::Locator;
 pub use openapi::OpenApi;
+pub use part::Part;
 pub use published::Published;
 pub use remarks::Remarks;
 pub use watch::{Watch, WatchEvent};
-
-/// The verbs. Cheap to share; hand out an `Arc` of it.
-pub struct Registry {
-    core: Arc<Core>,
-    actions: BTreeMap<GroupResource, Arc<dyn Action>>,
-    turns: patch::Turns,
-    fence: Option<Fence>,
-}
-
-/// What every verb needs, shared with the in-process clients.
-struct Core {
-    kinds: Arc<Kinds>,
-    rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
-    cache: Cache,
-    writer: Writer,
-    clock: Arc<dyn Clock>,
-    /// Who else has a say in what clients write.
-    gate: OnceLock<Arc<dyn Gate>>,
-}
-
-/// What a write came to.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// As stored; after a dry run, as it would have been stored.
-    pub object: Arc<Object>,
-    /// False for a write to an object that was there.
-    pub created: bool,
-    /// Sentences for the caller's eyes: unknown fields and the like.
-    pub warnings: Vec<String>,
-}
-
-impl Registry {
-    pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
-        let stored = kinds.rows().iter().filter(|row| row.is_stored_version());
-        let rows = stored.map(|row| (row.resource, Arc::clone(row))).collect();
-        Registry {
-            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new() }),
-            actions: BTreeMap::new(),
-            turns: patch::Turns::new(),
-            fence: None,
-        }
-    }
-
-    /// Gives a create-only kind what it does.
-    #[must_use]
-    pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
-        self.actions.insert(resource, action);
-        self
-    }
-
-    /// Has every write of a client pass this gate.
-    #[must_use]
-    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Registry {
-        let first = self.core.gate.set(gate);
-        assert!(first.is_ok(), "there is one gate");
-        self
-    }
-
-    /// Has what workers write refused while the fence does not hold: another replica may be at it.
-    /// Clients handed out before are not fenced.
-    #[must_use]
-    pub fn with_fence(mut self, fence: Fence) -> Registry {
-        self.fence = Some(fence);
-        self
-    }
-
-    pub fn kinds(&self) -> &Arc<Kinds> {
-        &self.core.kinds
-    }
-
-    pub fn cache(&self) -> &Cache {
-        &self.core.cache
-    }
-
-    /// For a part of Ballast that acts under this name.
-    pub fn client(&self, user: User) -> Client {
-        Client::new(Arc::clone(&self.core), user, self.fence.clone())
-    }
-}
-
-/// An object that was never stored, or not at this content: what a dry run answers.
-fn unstored(key: Key, revision: Option<Revision>, mut tree: Map<String, Value>) -> Result<Arc<Object>, Status> {
-    let metadata = metadata::of_mut(&mut tree);
-    match revision {
-        Some(revision) => metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string())),
-        None => metadata.remove("resourceVersion"),
-    };
-    let json = serde_json::to_vec(&tree).map_err(Status::internal)?;
-    let object = Object::decode(key, revision.unwrap_or_default(), json.into()).map_err(Status::internal)?;
-    Ok(Arc::new(object))
-}

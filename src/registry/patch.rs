@@ -1,43 +1,20 @@
 //! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A
 //! patch that names no version is applied anew when another write came first.
-//!
-//! Patches of one object take turns: each would otherwise overtake all the others but one, and a
-//! crowd of them would spend its time on being overtaken.
-
-use std::hash::{BuildHasher, RandomState};
-
-use tokio::sync::{Mutex, MutexGuard};
 
 use super::admit::{Admission, Author, Read, strict_sentence};
-use super::apply::Record;
-use super::gate::{Caller, Operation, Passage, Wish};
+use super::commit;
+use super::core::{Registry, Written};
+use super::gate::{Caller, Operation, Wish};
+use super::locator::Locator;
 use super::metadata::{self, Tree};
-use super::update::{self, Stored};
-use super::{Locator, Part, Registry, Written, batch};
+use super::ownership::Record;
+use super::part::Part;
+use super::passage::Passage;
+use super::plan::{self, Origin};
+use super::stored::Stored;
+use super::turns::ATTEMPTS_MAX;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use crate::watch::Rejected;
-
-/// How often a patch is applied before the caller is told that others are quicker (PA4).
-pub(super) const ATTEMPTS_MAX: usize = 8;
-/// Objects whose keys meet in one of these take turns together: a little waiting, and no harm.
-const TURNS: usize = 1024;
-
-/// Who may patch which object now.
-pub(super) struct Turns {
-    locks: Box<[Mutex<()>]>,
-    hasher: RandomState,
-}
-
-impl Turns {
-    pub fn new() -> Turns {
-        Turns { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
-    }
-
-    pub async fn take(&self, key: &Key) -> MutexGuard<'_, ()> {
-        let place = self.hasher.hash_one(key) % TURNS as u64;
-        self.locks[place as usize].lock().await
-    }
-}
 
 impl Registry {
     pub async fn patch(
@@ -63,14 +40,14 @@ impl Registry {
             };
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
             passage.mutate(&mut object, Some(&stored.tree)).await?;
-            let change = update::Change::Update { manager: options.manager(), record };
-            let plan = update::plan(&admission, part, &mut stored, object, change, &mut warnings)?;
+            let origin = Origin::Update { manager: options.manager(), record };
+            let plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
             passage.validate_plan(&plan, &stored).await?;
-            match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+            match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // Had the patch named a version, it would have been refused above by now.
                 Err(Rejected::Changed(_)) => {}
-                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+                Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
         }
         Err(Status::conflict(key.resource, &key.name))
@@ -103,8 +80,8 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
         return Err(of_no_use(&shown, &strict_sentence(&read.strict_faults)));
     }
     let Read { mut object, record, warnings, .. } = read;
-    update::check_place(key, metadata::of_mut(&mut object))?;
-    update::check_version(stored, metadata::of(&object))?;
+    plan::check_place(key, metadata::of_mut(&mut object))?;
+    plan::check_version(stored, metadata::of(&object))?;
     Ok(Patched { object, record, warnings })
 }
 

@@ -12,8 +12,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{Instant, Sleep};
 
+use super::core::Registry;
 use super::list::{await_revision, check_selectors, selected};
-use super::{Locator, Registry};
+use super::locator::Locator;
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
 

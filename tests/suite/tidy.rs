@@ -51,7 +51,7 @@ const PURE: &[&str] = &[
     "src/k8s/",
     "src/engine/",
     "src/resource/",
-    "src/registry/apply/ownership.rs",
+    "src/registry/ownership/",
     "/plan.rs",
     "src/controllers/eviction_task.rs",
     "src/controllers/failover/pace.rs",
@@ -359,4 +359,76 @@ fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
             found.push((path, text));
         }
     }
+}
+
+/// The list in `registry/mod.rs` is a map of the room, so it has to be true: each module uses only
+/// modules above it. A module may name another only by its file, not through what `mod.rs` exports.
+#[test]
+fn modules_of_the_registry_use_only_those_listed_above_them() {
+    let room = root().join("src/registry");
+    let facade = fs::read_to_string(room.join("mod.rs")).expect("the registry has a mod.rs");
+    let order: Vec<&str> =
+        facade.lines().filter_map(|line| line.strip_prefix("//! - `")?.split_once('`').map(|(name, _)| name)).collect();
+    let declared = facade.lines().filter_map(|line| {
+        let name = line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?;
+        (name != "test_kinds").then_some(name)
+    });
+    let mut faults: Vec<String> =
+        declared.filter(|name| !order.contains(name)).map(|name| format!("mod.rs does not list {name}")).collect();
+    for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with(&room)) {
+        let inner = path.strip_prefix(&room).expect("it is in the room").with_extension("");
+        let parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+        let Some(at) = order.iter().position(|name| *name == parts[0]) else { continue };
+        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let code: String = production.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        // In a file of a module's own folder, the room is one step further up.
+        let is_deep = parts.len() > 1 && parts[1] != "mod";
+        let up = if is_deep { "super::super::" } else { "super::" };
+        let used = [up, "crate::registry::"].into_iter().flat_map(|prefix| named_after(&code, prefix));
+        for name in used.filter(|name| *name != "super") {
+            match order.iter().position(|known| *known == name) {
+                Some(below) if below < at => {}
+                Some(below) if below == at && is_deep => {}
+                Some(_) => faults.push(format!("{}: {} must not use {name}", path.display(), parts[0])),
+                None => faults.push(format!("{}: name the module that has {name}", path.display())),
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The names that follow `prefix` in a path: one, or those of a list in braces.
+fn named_after<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let is_inside = code[..at].ends_with("super::");
+        let rest = &code[at + prefix.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            names.extend((!is_inside).then(|| word(rest)));
+            continue;
+        };
+        let mut depth = 0;
+        let mut start = 0;
+        for (place, letter) in list.char_indices() {
+            match letter {
+                '{' => depth += 1,
+                ',' | '}' if depth == 0 => {
+                    let name = word(list[start..place].trim_start());
+                    names.extend((!is_inside && !name.is_empty()).then_some(name));
+                    start = place + 1;
+                    if letter == '}' {
+                        break;
+                    }
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
+    &text[..end]
 }

@@ -3,14 +3,10 @@
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::test_kinds::Garden;
-use super::ownership::Refused;
 use super::*;
-use crate::k8s::Time;
-use crate::k8s::fields::{Manager, Operation};
-use crate::resource::ResourceKind;
+use crate::registry::test_kinds::Garden;
 
 /// A garden and its managers.
 #[derive(Clone, Debug, Default, PartialEq)]

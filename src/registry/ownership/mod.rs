@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::super::Part;
-use super::super::metadata::{self, Tree};
+use super::metadata::{self, Tree};
+use super::part::Part;
 use crate::k8s::fields::{Element, FieldSet, Malformed, ManagedFields, Manager, Operation, Path};
 use crate::k8s::{Cause, Details, Status, Time};
 use crate::resource::{Comparison, ResourceKind};
@@ -22,9 +22,36 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is
+/// stored.
+#[derive(Default)]
+pub(super) struct Record(Option<Value>);
+
+impl Record {
+    pub fn of(managed_fields: Option<Value>) -> Record {
+        Record(managed_fields)
+    }
+
+    /// The record that the body puts in place of the stored one; None where it says nothing, or
+    /// nothing that can be read. `[{}]` starts afresh. An empty list says nothing: clients that
+    /// know nothing of managed fields send it.
+    pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
+        let Some(Value::Array(list)) = self.0 else { return None };
+        if list == stored {
+            return None;
+        }
+        if let [Value::Object(only)] = list.as_slice()
+            && only.is_empty()
+        {
+            return Some(ManagedFields::default());
+        }
+        ManagedFields::decode_strictly(list, &api_version()).ok().filter(|managed| !managed.is_empty())
+    }
+}
+
 /// A write as ownership sees it.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Writing<'a> {
+pub(super) struct Writing<'a> {
     pub row: &'a ResourceKind,
     pub part: Part,
     pub manager: &'a str,
@@ -318,3 +345,6 @@ fn stripped() -> &'static FieldSet {
     });
     &STRIPPED
 }
+
+#[cfg(test)]
+mod tests;

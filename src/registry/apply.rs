@@ -1,59 +1,29 @@
 //! Server-side apply: a configuration, laid over what is there, with every field owned by who set
-//! it (1.11). The room has two parts: `ownership` decides (pure), this file reads, asks and writes.
+//! it (1.11). `ownership` decides, this file reads, asks and writes.
 //!
 //! Order of the work: the body must be a configuration of this kind (`read`), then it is laid over
 //! the object, conflicts are refused, and what comes out goes the way of every update
-//! (`update::plan`), with the record of owners beside it. A configuration that names no version is
+//! (`plan::plan`), with the record of owners beside it. A configuration that names no version is
 //! applied anew when another write came first.
 //!
 //! A null in a configuration is absence, as everywhere else: it owns nothing and removes nothing.
 
-mod ownership;
-
-#[cfg(test)]
-mod tests;
-
-use serde_json::Value;
-
-use super::admit::{Admission, Author};
-use super::gate::{Caller, Operation, Passage, Wish};
+use super::admit::{Admission, Author, strict_sentence};
+use super::core::{Registry, Written};
+use super::gate::{Caller, Operation, Wish};
+use super::locator::Locator;
 use super::metadata::{self, Tree};
-use super::update::{self, Change, Stored};
-use super::{Locator, Part, Registry, Written, batch, create, patch};
+use super::ownership::{Refused, Writing, refusal};
+use super::part::Part;
+use super::passage::Passage;
+use super::plan::{self, Origin};
+use super::stored::Stored;
+use super::turns::ATTEMPTS_MAX;
+use super::{commit, create};
 use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
 use crate::resource::ResourceKind;
 use crate::watch::Rejected;
-
-pub(super) use ownership::Writing;
-use ownership::{Refused, refusal};
-
-/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is
-/// stored.
-#[derive(Default)]
-pub(super) struct Record(Option<Value>);
-
-impl Record {
-    pub fn of(managed_fields: Option<Value>) -> Record {
-        Record(managed_fields)
-    }
-
-    /// The record that the body puts in place of the stored one; None where it says nothing, or
-    /// nothing that can be read. `[{}]` starts afresh. An empty list says nothing: clients that
-    /// know nothing of managed fields send it.
-    pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
-        let Some(Value::Array(list)) = self.0 else { return None };
-        if list == stored {
-            return None;
-        }
-        if let [Value::Object(only)] = list.as_slice()
-            && only.is_empty()
-        {
-            return Some(ManagedFields::default());
-        }
-        ManagedFields::decode_strictly(list, &api_version()).ok().filter(|managed| !managed.is_empty())
-    }
-}
 
 /// Whether the caller may create what it applies: to be asked when there is nothing to apply to
 /// (PA14).
@@ -88,7 +58,7 @@ impl Registry {
         let _turn = self.turns.take(&key).await;
         let is_there = self.core.cache.view().get(&key).is_some();
         let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), (&key, is_there), body)?;
-        for _ in 0..patch::ATTEMPTS_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             let admission = admission(self.core.clock.now());
             let writing = Writing { row, part, manager: options.manager(), now: admission.now };
             let mut warnings = mended.clone();
@@ -110,7 +80,7 @@ impl Registry {
             };
             let mut stored = Stored::parse(object.clone())?;
             if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
-                update::check_version(&stored, metadata::of(&config))?;
+                plan::check_version(&stored, metadata::of(&config))?;
             }
             check_same_uid(row, &stored, metadata::of(&config))?;
             let mut managed =
@@ -122,12 +92,12 @@ impl Registry {
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
             updating.mutate(&mut applied, Some(&stored.tree)).await?;
-            let plan = update::plan(&admission, part, &mut stored, applied, Change::Apply(managed), &mut warnings)?;
+            let plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
             updating.validate_plan(&plan, &stored).await?;
-            match update::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+            match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
-                Err(rejected) => return Err(batch::refusal(&key, rejected)),
+                Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
         }
         Err(Status::conflict(key.resource, &key.name))
@@ -189,14 +159,14 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
         metadata.insert("name".to_owned(), (&*key.name).into());
     }
     let names_its_namespace = metadata.contains_key("namespace");
-    update::check_place(key, metadata)?;
+    plan::check_place(key, metadata)?;
     if !names_its_namespace {
         // What was applied last is kept as it came.
         metadata.remove("namespace");
     }
     let mended = (row.mend)(&mut config);
     if admission.field_validation == FieldValidation::Strict && !mended.is_empty() {
-        return Err(admission.undecodable(&super::admit::strict_sentence(&mended)));
+        return Err(admission.undecodable(&strict_sentence(&mended)));
     }
     let faults = row.schema.check_config(&config);
     if !faults.is_empty() {

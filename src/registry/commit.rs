@@ -1,0 +1,94 @@
+//! Committing what verbs decided on, and what a refused or failed write means to whoever asked.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::metadata::Tree;
+use super::plan::{self, Plan};
+use super::stored::{Stored, unstored};
+use crate::k8s::{Details, Key, Object, Status};
+use crate::watch::{Atomicity, Draft, Rejected, Write, WriteError};
+
+/// What an object may grow to by the requests of clients: a body is bounded, but patches and the
+/// parts that workers write add up (MD13).
+const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// Refuses what a client has made too large to be handed around.
+fn check_size(write: &Write) -> Result<(), Status> {
+    match &write.draft {
+        Draft::Put(document) if document.len() > OBJECT_BYTES_MAX => Err(Status::too_large(OBJECT_BYTES_MAX)),
+        Draft::Put(_) | Draft::Delete(_) => Ok(()),
+    }
+}
+
+/// Commits a plan, or only says what would come of it. The inner error is a write that was
+/// overtaken.
+pub(super) async fn carry_out(
+    core: &Core,
+    stored: &Stored,
+    plan: Plan,
+    dry_run: bool,
+) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    let Object { key, revision, .. } = &*stored.object;
+    let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
+    match plan {
+        Plan::Nothing => Ok(Ok(Arc::clone(&stored.object))),
+        Plan::Put(tree) | Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
+        // The answer shows the version that the caller acted on, not that of the deletion (DE4).
+        Plan::Remove(tree) => {
+            let answer = shown(tree.clone())?;
+            store(core, stored, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
+        }
+        put => store(core, stored, put).await,
+    }
+}
+
+async fn store(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    match plan::write(stored, plan) {
+        Some(write) => {
+            check_size(&write)?;
+            commit_one(core, write).await
+        }
+        None => Ok(Ok(Arc::clone(&stored.object))),
+    }
+}
+
+/// Commits one write. The inner error says what stood in its way.
+pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    let outcomes = core.writer.commit(vec![write], Atomicity::Each).await.map_err(failure)?;
+    outcomes.into_iter().next().ok_or_else(|| Status::internal("the writer gave no answer"))
+}
+
+pub(super) fn refusal(key: &Key, rejected: Rejected) -> Status {
+    match rejected {
+        Rejected::Exists(there) => exists(&there, false),
+        Rejected::Missing => Status::not_found(key.resource, &key.name),
+        Rejected::Changed(_) => Status::conflict(key.resource, &key.name),
+        Rejected::NotTried => not_tried(key),
+    }
+}
+
+/// Another change of the same batch was refused, and the batch was all or nothing.
+pub(super) fn not_tried(key: &Key) -> Status {
+    Status::conflict_because(key.resource, &key.name, "another change of the same batch was refused")
+}
+
+pub(super) fn failure(error: WriteError) -> Status {
+    match error {
+        WriteError::Busy => Status::too_many_requests(1),
+        WriteError::Unavailable(_) | WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
+    }
+}
+
+/// ER2, ER3, DE5.
+pub(super) fn exists(there: &Object, generated: bool) -> Status {
+    let Key { resource, name, .. } = &there.key;
+    let mut status = Status::already_exists(*resource, name);
+    if generated {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status = status.with(Details { retry_after_seconds: 1, ..Details::of(*resource, name) });
+    } else if there.deleting {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
+}

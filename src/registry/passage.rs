@@ -1,0 +1,107 @@
+//! A client's write on its way through the gate: when the gate is asked, and about what.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::core::Core;
+use super::gate::{Asked, Caller, Gate, Operation, Wish};
+use super::locator::Locator;
+use super::metadata::{self, Tree};
+use super::plan::Plan;
+use super::stored::Stored;
+use crate::k8s::{Object, Status};
+
+/// A client's write on its way through the gate, if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Passage<'a> {
+    pub core: &'a Core,
+    pub caller: Caller<'a>,
+    pub target: &'a Locator,
+    pub operation: Operation,
+    pub wish: Wish<'a>,
+}
+
+impl Passage<'_> {
+    pub fn dry_run(&self) -> bool {
+        self.wish.dry_run()
+    }
+
+    fn asked<'s>(&'s self, name: &'s str) -> Asked<'s> {
+        Asked {
+            caller: self.caller,
+            row: &self.target.row,
+            kinds: &self.core.kinds,
+            operation: self.operation,
+            namespace: self.target.namespace.as_deref().unwrap_or_default(),
+            name: self.target.name.as_deref().unwrap_or(name),
+            subresource: if self.target.status { "status" } else { "" },
+            wish: self.wish,
+        }
+    }
+
+    fn gate(&self) -> Option<&dyn Gate> {
+        self.core.gate.get().map(|gate| &**gate)
+    }
+
+    /// Before the object is defaulted and judged.
+    pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let Some(gate) = self.gate() else { return Ok(()) };
+        let name = metadata::text(metadata::of(object), "name").to_owned();
+        let asked = self.asked(&name);
+        if self.operation == Operation::Create {
+            gate.enter(&asked).await?;
+        }
+        if !gate.cares(&asked) {
+            return Ok(());
+        }
+        let before = object.clone();
+        gate.mutate(&asked, object, old).await?;
+        check_identity(&before, object)?;
+        // Owners are tracked by whoever writes, and what no schema knows is dropped, as from any
+        // client.
+        metadata::of_mut(object).remove("managedFields");
+        let _nobody_to_tell = self.target.row.schema.prune(object);
+        Ok(())
+    }
+
+    /// What would be stored.
+    pub async fn validate(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let name = metadata::text(metadata::of(object), "name");
+        let asked = self.asked(name);
+        match self.gate().filter(|gate| gate.cares(&asked)) {
+            Some(gate) => gate.validate(&asked, Some(object), old).await,
+            None => Ok(()),
+        }
+    }
+
+    pub async fn validate_plan(&self, plan: &Plan, stored: &Stored) -> Result<(), Status> {
+        match plan {
+            // As upstream: who guards an object is asked about what changes nothing, too.
+            Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
+            Plan::Put(tree) | Plan::Remove(tree) => self.validate(tree, Some(&stored.tree)).await,
+        }
+    }
+
+    /// An object that is to go. Nothing to change about it, but mutating webhooks may refuse too.
+    pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
+        let asked = self.asked(&object.key.name);
+        let Some(gate) = self.gate().filter(|gate| gate.cares(&asked)) else { return Ok(()) };
+        let stored = Stored::parse(Arc::clone(object))?;
+        gate.mutate(&asked, &mut stored.tree.clone(), Some(&stored.tree)).await?;
+        gate.validate(&asked, None, Some(&stored.tree)).await
+    }
+}
+
+/// What a webhook did to an object must leave it the object that it was.
+fn check_identity(before: &Tree, after: &Tree) -> Result<(), Status> {
+    let parts = |object: &Tree| {
+        let metadata = metadata::of(object);
+        ["name", "namespace", "uid"].map(|part| metadata.get(part).cloned().unwrap_or(Value::Null))
+    };
+    let is_same = ["kind", "apiVersion"].iter().all(|part| before.get(*part) == after.get(*part));
+    match is_same && parts(before) == parts(after) {
+        true => Ok(()),
+        false => Err(Status::internal("a mutating webhook made another object of it")),
+    }
+}

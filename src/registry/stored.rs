@@ -1,0 +1,56 @@
+//! The stored object that a write is decided on, and the object that a dry run shows.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::core::Core;
+use super::metadata::{self, Tree};
+use crate::k8s::{Key, Managers, Object, Revision, Status};
+
+/// The object as it is stored, parsed.
+pub(super) struct Stored {
+    pub object: Arc<Object>,
+    /// Without its managed fields.
+    pub tree: Tree,
+    /// `metadata.managedFields`, as it is written.
+    pub managed: Vec<Value>,
+}
+
+impl Stored {
+    pub fn find(core: &Core, key: &Key) -> Result<Stored, Status> {
+        let view = core.cache.view();
+        let object = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
+        Stored::parse(Arc::clone(object))
+    }
+
+    pub fn parse(object: Arc<Object>) -> Result<Stored, Status> {
+        let mut tree = object.value().map_err(Status::internal)?;
+        let managed = match metadata::of_mut(&mut tree).remove("managedFields") {
+            Some(Value::Array(list)) => list,
+            _ => object.text.managers().map(Managers::values).unwrap_or_default(),
+        };
+        Ok(Stored { object, tree, managed })
+    }
+
+    /// The tree with its managed fields in it.
+    pub fn whole(&self) -> Tree {
+        let mut tree = self.tree.clone();
+        if !self.managed.is_empty() {
+            metadata::of_mut(&mut tree).insert("managedFields".to_owned(), Value::from(self.managed.clone()));
+        }
+        tree
+    }
+}
+
+/// An object that was never stored, or not at this content: what a dry run answers.
+pub(super) fn unstored(key: Key, revision: Option<Revision>, mut tree: Tree) -> Result<Arc<Object>, Status> {
+    let metadata = metadata::of_mut(&mut tree);
+    match revision {
+        Some(revision) => metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string())),
+        None => metadata.remove("resourceVersion"),
+    };
+    let json = serde_json::to_vec(&tree).map_err(Status::internal)?;
+    let object = Object::decode(key, revision.unwrap_or_default(), json.into()).map_err(Status::internal)?;
+    Ok(Arc::new(object))
+}

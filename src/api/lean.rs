@@ -1,15 +1,12 @@
 //! Compact collections for typed objects, which are kept by the hundred thousand.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::__dev::ComposeSchema;
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, Schema};
-use utoipa::openapi::{Ref, RefOr};
+
+use crate::resource::schema::mark::{generic_schema, map_to};
 
 /// Reads a list into a vector without spare capacity.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
@@ -162,26 +159,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-impl<V: ToSchema> ComposeSchema for Pairs<V> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        let values = match V::schema() {
-            RefOr::T(Schema::Object(object)) if object.properties.is_empty() => RefOr::T(Schema::Object(object)),
-            _ => RefOr::Ref(Ref::from_schema_name(V::name())),
-        };
-        ObjectBuilder::new().additional_properties(Some(values)).into()
-    }
-}
-
-impl<V: ToSchema> ToSchema for Pairs<V> {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("Pairs")
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((V::name().into_owned(), V::schema()));
-        V::schemas(schemas);
-    }
-}
+generic_schema!(Pairs<V> => map_to::<V>());
 
 #[cfg(test)]
 mod tests {

@@ -16,16 +16,13 @@
 //! `#[serde(default)]`. utoipa ignores `min_items` and `max_items` beside these types, so none
 //! takes them.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde_json::{Value, json};
-use utoipa::ToSchema;
-// The derive macro's own door for generic types: there is no public one.
-use utoipa::__dev::ComposeSchema;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, Ref, RefOr, SchemaFormat};
+use utoipa::{PartialSchema, ToSchema};
 
 pub const LIST_TYPE: &str = "x-kubernetes-list-type";
 pub const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
@@ -76,91 +73,80 @@ const QUANTITY: &str = concat!(
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 );
 
-impl<T: ToSchema> ComposeSchema for AtomicList<T> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        list::<T>(extensions([(LIST_TYPE, json!("atomic"))]))
-    }
-}
+/// Gives a generic type its schema. The rest of the tree has no other way to utoipa's hidden
+/// `ComposeSchema`: its derive macro expands a field whose type has arguments to that trait, and
+/// offers no public one (decision 0004).
+macro_rules! generic_schema {
+    ($mark:ident<$t:ident $(: $bound:ident)?> => $schema:expr) => {
+        impl<$t: utoipa::ToSchema $(+ $bound)?> utoipa::__dev::ComposeSchema for $mark<$t> {
+            fn compose(
+                _: Vec<utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>>,
+            ) -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                $schema
+            }
+        }
 
-impl<T: ToSchema> ComposeSchema for SetList<T> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        list::<T>(extensions([(LIST_TYPE, json!("set"))]))
-    }
-}
+        impl<$t: utoipa::ToSchema $(+ $bound)?> utoipa::ToSchema for $mark<$t> {
+            fn name() -> std::borrow::Cow<'static, str> {
+                stringify!($mark).into()
+            }
 
-impl<T: ToSchema + Keyed> ComposeSchema for MapList<T> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        list::<T>(extensions([(LIST_TYPE, json!("map")), (LIST_MAP_KEYS, json!(T::KEYS))]))
-    }
+            fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>)>) {
+                schemas.push(($t::name().into_owned(), <$t as utoipa::PartialSchema>::schema()));
+                $t::schemas(schemas);
+            }
+        }
+    };
 }
+pub(crate) use generic_schema;
 
-impl<T: ToSchema> ComposeSchema for Atomic<T> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        let marks = extensions([(MAP_TYPE, json!("atomic"))]);
-        AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
-    }
-}
+generic_schema!(AtomicList<T> => list::<T>(extensions([(LIST_TYPE, json!("atomic"))])));
+generic_schema!(SetList<T> => list::<T>(extensions([(LIST_TYPE, json!("set"))])));
+generic_schema!(
+    MapList<T: Keyed> => list::<T>(extensions([(LIST_TYPE, json!("map")), (LIST_MAP_KEYS, json!(T::KEYS))]))
+);
+generic_schema!(Atomic<T> => marked::<T>(extensions([(MAP_TYPE, json!("atomic"))])));
+generic_schema!(Nullable<T> => marked::<T>(extensions([(NULLABLE, json!(true))])));
 
-impl<T: ToSchema> ComposeSchema for Nullable<T> {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        let marks = extensions([(NULLABLE, json!(true))]);
-        AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
-    }
-}
-
-impl ComposeSchema for Opaque {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+impl PartialSchema for Opaque {
+    fn schema() -> RefOr<Schema> {
         ObjectBuilder::new().extensions(Some(extensions([(PRESERVE_UNKNOWN, json!(true))]))).into()
     }
 }
 
-impl ComposeSchema for Embedded {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+impl PartialSchema for Embedded {
+    fn schema() -> RefOr<Schema> {
         let marks = extensions([(EMBEDDED, json!(true)), (PRESERVE_UNKNOWN, json!(true))]);
         ObjectBuilder::new().extensions(Some(marks)).into()
     }
 }
 
-impl ComposeSchema for DateTime {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+impl PartialSchema for DateTime {
+    fn schema() -> RefOr<Schema> {
         let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
         ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
     }
 }
 
-impl ComposeSchema for IntOrString {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+impl PartialSchema for IntOrString {
+    fn schema() -> RefOr<Schema> {
         let marks = extensions([(INT_OR_STRING, json!(true))]);
         ObjectBuilder::new().schema_type(SchemaType::AnyValue).extensions(Some(marks)).into()
     }
 }
 
-impl ComposeSchema for Quantity {
-    fn compose(_: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+impl PartialSchema for Quantity {
+    fn schema() -> RefOr<Schema> {
         let marks = extensions([(INT_OR_STRING, json!(true))]);
         ObjectBuilder::new().schema_type(SchemaType::AnyValue).pattern(Some(QUANTITY)).extensions(Some(marks)).into()
     }
 }
 
-macro_rules! named {
-    ($($mark:ident $(<$t:ident $(: $bound:ident)?>)?),* $(,)?) => {$(
-        impl $(<$t: ToSchema $(+ $bound)?>)? ToSchema for $mark $(<$t>)? {
-            fn name() -> Cow<'static, str> {
-                Cow::Borrowed(stringify!($mark))
-            }
-
-            fn schemas(_schemas: &mut Vec<(String, RefOr<Schema>)>) {
-                $(
-                    _schemas.push(($t::name().into_owned(), $t::schema()));
-                    $t::schemas(_schemas);
-                )?
-            }
-        }
-    )*};
-}
-
-named!(AtomicList<T>, SetList<T>, MapList<T: Keyed>, Atomic<T>, Nullable<T>);
-named!(Opaque, Embedded, DateTime, IntOrString, Quantity);
+impl ToSchema for Opaque {}
+impl ToSchema for Embedded {}
+impl ToSchema for DateTime {}
+impl ToSchema for IntOrString {}
+impl ToSchema for Quantity {}
 
 fn extensions<const N: usize>(marks: [(&str, Value); N]) -> Extensions {
     marks.into_iter().collect()
@@ -168,6 +154,15 @@ fn extensions<const N: usize>(marks: [(&str, Value); N]) -> Extensions {
 
 fn list<T: ToSchema>(marks: Extensions) -> RefOr<Schema> {
     ArrayBuilder::new().items(by_name::<T>()).extensions(Some(marks)).into()
+}
+
+fn marked<T: ToSchema>(marks: Extensions) -> RefOr<Schema> {
+    AllOfBuilder::new().item(by_name::<T>()).extensions(Some(marks)).into()
+}
+
+/// The schema of a map from text to `V`.
+pub fn map_to<V: ToSchema>() -> RefOr<Schema> {
+    ObjectBuilder::new().additional_properties(Some(by_name::<V>())).into()
 }
 
 /// A reference where the type is an object of its own, so that it is published under its name.

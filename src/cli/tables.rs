@@ -1,10 +1,10 @@
 //! How each kind reads in SQL: `select name, triggered_at, clusters from resource_bindings`.
 //!
-//! Every kind has a table named after it; what people ask about most is a column. A kind without a
-//! line here has the common columns alone.
+//! Every kind has a table that is named after it. The kind's row says which of its fields are
+//! columns beside those that all tables have.
 
 use crate::resource::{Kinds, Lifetime, ResourceKind};
-use crate::store::{Column, Table};
+use crate::store::Table;
 
 /// What the groups of the Fleet family end with.
 const FLEET: &str = ".kubernetes-fleet.io";
@@ -18,60 +18,10 @@ pub fn tables(kinds: &Kinds) -> Vec<Table> {
         let name = table_name(row);
         let is_shared = kinds.rows().iter().any(|other| other.kind == row.kind && other.group != row.group);
         let name = if is_fleet && is_shared { format!("fleet_{name}") } else { name };
-        let columns = if is_fleet { fleet_columns(row.kind) } else { karmada_columns(row.kind) };
+        let columns = row.sql_columns.iter().map(|column| (column.name, column.value)).collect();
         tables.push(Table { name, resource: row.resource, columns });
     }
     tables
-}
-
-fn karmada_columns(kind: &str) -> Vec<(&'static str, Column)> {
-    let clusters = Column::Named { list: "$.spec.clusters", name: "$.name", count: "$.replicas" };
-    match kind {
-        "ResourceBinding" | "ClusterResourceBinding" => vec![
-            ("triggered_at", Column::Field("$.spec.rescheduleTriggeredAt")),
-            ("last_scheduled_at", Column::Field("$.status.lastScheduledTime")),
-            ("replicas", Column::Field("$.spec.replicas")),
-            ("clusters", clusters),
-            ("scheduled", Column::Condition("Scheduled")),
-        ],
-        "Cluster" => vec![("ready", Column::Condition("Ready"))],
-        "WorkloadRebalancer" => vec![("finished_at", Column::Field("$.status.finishTime"))],
-        _ => Vec::new(),
-    }
-}
-
-fn fleet_columns(kind: &str) -> Vec<(&'static str, Column)> {
-    let placement = Column::Field(r#"$.metadata.labels."kubernetes-fleet.io/parent-CRP""#);
-    match kind {
-        "ResourceBinding" | "ClusterResourceBinding" => vec![
-            ("placement", placement),
-            ("cluster", Column::Field("$.spec.targetCluster")),
-            ("state", Column::Field("$.spec.state")),
-            ("policy_snapshot", Column::Field("$.spec.schedulingPolicySnapshotName")),
-            ("available", Column::Condition("Available")),
-        ],
-        "ResourcePlacement" | "ClusterResourcePlacement" => vec![
-            ("policy", Column::Field("$.spec.policy.placementType")),
-            ("wanted", Column::Field("$.spec.policy.numberOfClusters")),
-            (
-                "scheduled",
-                Column::Condition(if kind == "ResourcePlacement" {
-                    "ResourcePlacementScheduled"
-                } else {
-                    "ClusterResourcePlacementScheduled"
-                }),
-            ),
-        ],
-        "SchedulingPolicySnapshot" | "ClusterSchedulingPolicySnapshot" => {
-            vec![("placement", placement), ("scheduled", Column::Condition("Scheduled"))]
-        }
-        "ResourceSnapshot" | "ClusterResourceSnapshot" => vec![("placement", placement)],
-        "MemberCluster" => vec![
-            ("joined", Column::Condition("Joined")),
-            ("heard_at", Column::Field("$.status.agentStatus[0].lastReceivedHeartbeat")),
-        ],
-        _ => Vec::new(),
-    }
 }
 
 /// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind tells
@@ -91,6 +41,7 @@ fn table_name(row: &ResourceKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::k8s::Extract;
 
     #[test]
     fn tables_are_named_after_their_kinds() {
@@ -102,5 +53,31 @@ mod tests {
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
         assert!(names.iter().any(|name| name == "fleet_cluster_resource_bindings"), "{names:?}");
+    }
+
+    /// A column with a misspelled path would be empty for ever.
+    #[test]
+    fn columns_are_fields_that_the_kind_has() {
+        let kinds = crate::api::kinds();
+        let mut columns = 0;
+        for row in kinds.rows() {
+            for column in row.sql_columns {
+                columns += 1;
+                let paths: Vec<Vec<&str>> = match column.value {
+                    // Labels are not in the schema one by one.
+                    Extract::Field(["metadata", "labels", _]) => Vec::new(),
+                    Extract::Field(path) => vec![path.to_vec()],
+                    Extract::OfFirst { list, member } => vec![[list, &[member]].concat()],
+                    Extract::Named { list, name, count } => vec![[list, &[name]].concat(), [list, &[count]].concat()],
+                    Extract::Condition(_) => vec![vec!["status", "conditions", "status"]],
+                };
+                for path in paths {
+                    assert!(row.schema.node(&path).is_some(), "{} {}: no field {path:?}", row.kind, column.name);
+                }
+                let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+                assert!(column.name.bytes().all(is_plain), "{}", column.name);
+            }
+        }
+        assert!(columns > 10, "{columns}");
     }
 }

@@ -3,6 +3,7 @@
 mod body;
 mod document;
 pub mod duration;
+mod extract;
 mod field_errors;
 pub mod field_query;
 pub mod fields;
@@ -30,6 +31,7 @@ pub mod write_options;
 
 pub use body::{Body, Duplicate, Malformed, type_of};
 pub use document::Document;
+pub use extract::{Extract, Members};
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::k8s::protobuf::Message;
-use crate::k8s::{FieldErrors, GroupResource, Object, Time};
+use crate::k8s::{Extract, FieldErrors, GroupResource, Members, Object, Time};
 
 pub mod schema;
 mod typed;
@@ -38,6 +38,25 @@ pub struct Column {
     pub description: &'static str,
 }
 
+/// A column of the table that shows the kind in SQL. Every table has the namespace, the name, the
+/// revision, the times and the whole object anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqlColumn {
+    /// A plain SQL name: lower-case letters, digits and underscores.
+    pub name: &'static str,
+    pub value: Extract,
+}
+
+impl SqlColumn {
+    pub const fn field(name: &'static str, path: Members) -> SqlColumn {
+        SqlColumn { name, value: Extract::Field(path) }
+    }
+
+    pub const fn condition(name: &'static str, kind: &'static str) -> SqlColumn {
+        SqlColumn { name, value: Extract::Condition(kind) }
+    }
+}
+
 /// What becomes of an object of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
@@ -60,6 +79,8 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// Whether `/status` is a subresource of its own (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
     const COLUMNS: &'static [Column] = &[];
+    /// What people ask about most, as columns of the kind's SQL table.
+    const SQL_COLUMNS: &'static [SqlColumn] = &[];
     /// Whether Tables show the name first; otherwise only with `-o wide`, for names that say
     /// nothing.
     const NAME_IS_SHOWN: bool = true;
@@ -127,6 +148,7 @@ pub struct ResourceKind {
     pub lifetime: Lifetime,
     pub status_subresource: bool,
     pub columns: &'static [Column],
+    pub sql_columns: &'static [SqlColumn],
     pub name_is_shown: bool,
     pub selectable_fields: &'static [&'static str],
     pub openapi_package: &'static str,
@@ -156,6 +178,7 @@ impl ResourceKind {
             lifetime: T::LIFETIME,
             status_subresource: T::STATUS_SUBRESOURCE,
             columns: T::COLUMNS,
+            sql_columns: T::SQL_COLUMNS,
             name_is_shown: T::NAME_IS_SHOWN,
             selectable_fields: T::SELECTABLE_FIELDS,
             openapi_package: T::OPENAPI_PACKAGE,

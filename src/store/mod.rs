@@ -16,7 +16,7 @@ mod table;
 
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteStore, backup};
-pub use table::{Column, Table};
+pub use table::Table;
 
 /// What a change did to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 
-use crate::store::{Column, Table};
+use crate::k8s::Extract;
+use crate::store::Table;
 
 /// Makes the views exactly those of `tables`. One transaction, and none where nothing has changed.
 pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
@@ -44,20 +45,37 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
     )
 }
 
-fn expression(column: &Column) -> String {
-    match column {
-        Column::Field(path) => format!("object ->> {}", quote(path, '\'')),
-        Column::Named { list, name, count } => format!(
+/// The value in the column `object` or, with `Named` and `Condition`, in its items.
+fn expression(value: &Extract) -> String {
+    match value {
+        Extract::Field(members) => format!("object ->> {}", path(members)),
+        Extract::OfFirst { list, member } => {
+            format!("(object -> {} -> 0) ->> {}", path(list), path(&[member]))
+        }
+        Extract::Named { list, name, count } => format!(
             "(SELECT group_concat((value ->> {name}) || coalesce(':' || (value ->> {count}), ''), ',') FROM json_each(object, {list}))",
-            list = quote(list, '\''),
-            name = quote(name, '\''),
-            count = quote(count, '\''),
+            list = path(list),
+            name = path(&[name]),
+            count = path(&[count]),
         ),
-        Column::Condition(kind) => format!(
+        Extract::Condition(kind) => format!(
             "(SELECT value ->> '$.status' FROM json_each(object, '$.status.conditions') WHERE value ->> '$.type' = {})",
             quote(kind, '\''),
         ),
     }
+}
+
+/// A path in SQLite's dialect, as a text of SQL: `'$.metadata.labels."a.b/c"'`.
+fn path(members: &[&str]) -> String {
+    let mut path = String::from("$");
+    for member in members {
+        path.push('.');
+        match member.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            true => path.push_str(member),
+            false => path.push_str(&quote(member, '"')),
+        }
+    }
+    quote(&path, '\'')
 }
 
 fn quote(text: &str, mark: char) -> String {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ballast::k8s::Revision;
-use ballast::store::{self, Column, Error, Table};
+use ballast::k8s::{Extract, Revision};
+use ballast::store::{self, Error, Table};
 use ballast::watch::Limits;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
@@ -51,9 +51,11 @@ async fn a_second_process_is_told_who_has_the_file() {
 async fn people_read_the_live_objects_as_tables_while_the_server_runs() {
     let home = tempfile::tempdir().unwrap();
     let columns = vec![
-        ("triggered_at", Column::Field("$.spec.rescheduleTriggeredAt")),
-        ("clusters", Column::Named { list: "$.spec.clusters", name: "$.name", count: "$.replicas" }),
-        ("scheduled", Column::Condition("Scheduled")),
+        ("triggered_at", Extract::Field(&["spec", "rescheduleTriggeredAt"])),
+        ("clusters", Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
+        ("scheduled", Extract::Condition("Scheduled")),
+        ("heard_at", Extract::OfFirst { list: &["status", "agents"], member: "heard" }),
+        ("placement", Extract::Field(&["metadata", "labels", "example.com/parent"])),
     ];
     let bindings = Table { name: "resource_bindings".into(), resource: BINDINGS, columns };
     let clusters = Table { name: "clusters".into(), resource: CLUSTERS, columns: Vec::new() };
@@ -61,22 +63,30 @@ async fn people_read_the_live_objects_as_tables_while_the_server_runs() {
         Room::open(store::open(&url(&home), &[bindings, clusters.clone()]).await.unwrap(), Limits::default()).await;
     let mut web = object(&binding("web"), 1);
     web["metadata"]["creationTimestamp"] = "2024-04-17T15:04:05Z".into();
+    web["metadata"]["labels"] = serde_json::json!({"example.com/parent": "spread"});
     web["spec"] = serde_json::json!({
         "rescheduleTriggeredAt": "2024-04-17T15:04:06Z",
         "clusters": [{"name": "member2", "replicas": 2}, {"name": "member1"}],
     });
-    web.insert("status".into(), serde_json::json!({"conditions": [{"type": "Scheduled", "status": "True"}]}));
+    let status = serde_json::json!({
+        "conditions": [{"type": "Other", "status": "False"}, {"type": "Scheduled", "status": "True"}],
+        "agents": [{"heard": "noon"}, {"heard": "one"}],
+    });
+    web.insert("status".into(), status);
     let made = room.put(put(&binding("web"), web)).await;
     let api = room.put(create(&binding("api"), 1)).await;
     room.put(delete(&binding("api"), api.revision)).await;
     let mut reader = sql(&home).await;
-    let rows: Vec<(String, String, i64, String, String, String, String)> = sqlx::query_as(
-        "SELECT namespace, name, revision, created, triggered_at, clusters, scheduled FROM resource_bindings",
+    type Row = (String, String, i64, String, String, String, String, String, String);
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT namespace, name, revision, created, triggered_at, clusters, scheduled, heard_at, placement \
+         FROM resource_bindings",
     )
     .fetch_all(&mut reader)
     .await
     .unwrap();
     let expected = ["shop", "web", "2024-04-17T15:04:05Z", "2024-04-17T15:04:06Z", "member2:2,member1", "True"];
+    assert_eq!((&*rows[0].7, &*rows[0].8), ("noon", "spread"));
     let [row] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!([&row.0, &row.1, &row.3, &row.4, &row.5, &row.6], expected);
     assert_eq!(Revision(row.2), made.revision);

@@ -7,9 +7,9 @@ use super::member_cluster_status::MemberClusterStatus;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::names::{label_value_faults, qualified_name_faults};
-use crate::k8s::{FieldErrors, FieldPath};
+use crate::k8s::{Extract, FieldErrors, FieldPath};
 use crate::resource::schema::mark::Atomic;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// A member cluster: the account of its agents, its taints, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -94,6 +94,13 @@ impl Resource for MemberCluster {
             path: ".status.resourceUsage.allocatable.memory",
             priority: 1,
             description: "",
+        },
+    ];
+    const SQL_COLUMNS: &'static [SqlColumn] = &[
+        SqlColumn::condition("joined", "Joined"),
+        SqlColumn {
+            name: "heard_at",
+            value: Extract::OfFirst { list: &["status", "agentStatus"], member: "lastReceivedHeartbeat" },
         },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1beta1";

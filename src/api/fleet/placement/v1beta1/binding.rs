@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::names::PLACEMENT_COLUMN;
 use super::per_resource::{DiffedResource, DriftedResource, FailedResource, NamespacedName};
 use super::policy_snapshot::ClusterDecision;
 use super::strategy::ApplyStrategy;
 use crate::api::meta::Condition;
-use crate::resource::Column;
 use crate::resource::schema::mark::MapList;
+use crate::resource::{Column, SqlColumn};
 
 /// The printer columns of both bindings.
 pub(super) const COLUMNS: &[Column] = &[
@@ -34,6 +35,14 @@ pub(super) const COLUMNS: &[Column] = &[
         description: "",
     },
     Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+];
+
+pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
+    PLACEMENT_COLUMN,
+    SqlColumn::field("cluster", &["spec", "targetCluster"]),
+    SqlColumn::field("state", &["spec", "state"]),
+    SqlColumn::field("policy_snapshot", &["spec", "schedulingPolicySnapshotName"]),
+    SqlColumn::condition("available", "Available"),
 ];
 
 /// The cluster of a binding, its resources, and the state of its rollout.

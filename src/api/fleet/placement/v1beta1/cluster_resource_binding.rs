@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::binding::{COLUMNS, ResourceBindingSpec, ResourceBindingStatus};
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// Binds the resources of a cluster-scoped placement to one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -43,5 +43,6 @@ impl Resource for ClusterResourceBinding {
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = super::binding::SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 }

@@ -9,7 +9,7 @@ use super::{trigger, validate};
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Given, Resource, Scope};
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// Places resources on clusters and keeps them there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -95,6 +95,11 @@ impl Resource for ClusterResourcePlacement {
             description: "",
         },
         Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+    ];
+    const SQL_COLUMNS: &'static [SqlColumn] = &[
+        SqlColumn::field("policy", &["spec", "policy", "placementType"]),
+        SqlColumn::field("wanted", &["spec", "policy", "numberOfClusters"]),
+        SqlColumn::condition("scheduled", "ClusterResourcePlacementScheduled"),
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 

@@ -9,7 +9,7 @@ use crate::api::meta::{Condition, ObjectMeta};
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
 use crate::resource::schema::mark::MapList;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// The resources of a placement at one time, or a part of them if they are too many for one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -44,6 +44,7 @@ impl Resource for ClusterResourceSnapshot {
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[super::names::PLACEMENT_COLUMN];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
     fn validate(object: &ClusterResourceSnapshot, old: Option<&ClusterResourceSnapshot>) -> FieldErrors {

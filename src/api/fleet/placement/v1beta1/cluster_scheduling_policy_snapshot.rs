@@ -9,7 +9,7 @@ use super::validate;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// The policy of a cluster-scoped placement at one time, and the decisions of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -44,6 +44,7 @@ impl Resource for ClusterSchedulingPolicySnapshot {
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = super::policy_snapshot::SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
     fn validate(

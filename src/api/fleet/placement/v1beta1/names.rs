@@ -1,9 +1,12 @@
 //! Labels, annotations, finalizers and names that connect the objects of a placement.
 
 use crate::k8s::GroupResource;
+use crate::resource::SqlColumn;
 
 /// On bindings and snapshots: the name of their placement, whatever its scope.
 pub const PARENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
+/// Shows the placement of a binding or snapshot in SQL.
+pub(super) const PLACEMENT_COLUMN: SqlColumn = SqlColumn::field("placement", &["metadata", "labels", PARENT_LABEL]);
 /// On snapshots: `true` on the active one.
 pub const IS_LATEST_LABEL: &str = "kubernetes-fleet.io/is-latest-snapshot";
 /// On policy snapshots: counts up from 0.

@@ -3,16 +3,19 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::names::PLACEMENT_COLUMN;
 use super::policy::PlacementPolicy;
 use crate::api::meta::Condition;
-use crate::resource::Column;
 use crate::resource::schema::mark::MapList;
+use crate::resource::{Column, SqlColumn};
 
 /// The printer columns of both snapshots.
 pub(super) const COLUMNS: &[Column] = &[
     Column { name: "Gen", kind: "string", path: ".metadata.generation", priority: 0, description: "" },
     Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];
+
+pub(super) const SQL_COLUMNS: &[SqlColumn] = &[PLACEMENT_COLUMN, SqlColumn::condition("scheduled", "Scheduled")];
 
 /// A policy at one time. It does not change: a new policy is a new snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

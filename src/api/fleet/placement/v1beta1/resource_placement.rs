@@ -11,7 +11,7 @@ use super::{trigger, validate};
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Given, Resource, Scope};
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// Places resources of its namespace on clusters and keeps them there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -97,6 +97,11 @@ impl Resource for ResourcePlacement {
             description: "",
         },
         Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+    ];
+    const SQL_COLUMNS: &'static [SqlColumn] = &[
+        SqlColumn::field("policy", &["spec", "policy", "placementType"]),
+        SqlColumn::field("wanted", &["spec", "policy", "numberOfClusters"]),
+        SqlColumn::condition("scheduled", "ResourcePlacementScheduled"),
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 

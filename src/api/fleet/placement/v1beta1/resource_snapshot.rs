@@ -10,7 +10,7 @@ use super::schema_rules;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// The resources of a namespaced placement at one time, or a part of them if they are too many for
 /// one object.
@@ -46,6 +46,7 @@ impl Resource for ResourceSnapshot {
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[super::names::PLACEMENT_COLUMN];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
     fn validate(object: &ResourceSnapshot, old: Option<&ResourceSnapshot>) -> FieldErrors {

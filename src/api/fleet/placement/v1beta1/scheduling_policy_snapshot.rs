@@ -8,7 +8,7 @@ use super::validate;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Resource, Scope};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// The policy of a namespaced placement at one time, and the decisions of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -43,6 +43,7 @@ impl Resource for SchedulingPolicySnapshot {
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = super::policy_snapshot::SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
     fn validate(object: &SchedulingPolicySnapshot, old: Option<&SchedulingPolicySnapshot>) -> FieldErrors {

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::{FieldErrors, FieldPath, Time};
-use crate::resource::{Resource, Scope};
+use crate::resource::{Resource, Scope, SqlColumn};
 
 /// The reason of a failed workload that has no binding (R66).
 pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
@@ -41,6 +41,7 @@ impl Resource for WorkloadRebalancer {
     const SINGULAR: &'static str = "workloadrebalancer";
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[SqlColumn::field("finished_at", &["status", "finishTime"])];
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.apps.v1alpha1";
 
     fn validate(object: &WorkloadRebalancer, _old: Option<&WorkloadRebalancer>) -> FieldErrors {

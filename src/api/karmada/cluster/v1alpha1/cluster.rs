@@ -11,7 +11,7 @@ use crate::api::lean::Pairs;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Given, Resource, Scope};
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// A member cluster: how to reach it, what it offers, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -104,6 +104,7 @@ impl Resource for Cluster {
             description: "Proxy on the way to the member cluster.",
         },
     ];
+    const SQL_COLUMNS: &'static [SqlColumn] = &[SqlColumn::condition("ready", "Ready")];
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.cluster.v1alpha1";
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use crate::api::FreeForm;
 use crate::api::meta::Condition;
-use crate::k8s::Time;
-use crate::resource::Column;
+use crate::k8s::{Extract, Time};
+use crate::resource::{Column, SqlColumn};
 
 /// The printer columns of both bindings, in upstream's capitals.
 pub(super) const COLUMNS: &[Column] = &[
@@ -25,6 +25,17 @@ pub(super) const COLUMNS: &[Column] = &[
         description: "",
     },
     Column { name: "AGE", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
+];
+
+pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
+    SqlColumn::field("triggered_at", &["spec", "rescheduleTriggeredAt"]),
+    SqlColumn::field("last_scheduled_at", &["status", "lastScheduledTime"]),
+    SqlColumn::field("replicas", &["spec", "replicas"]),
+    SqlColumn {
+        name: "clusters",
+        value: Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" },
+    },
+    SqlColumn::condition("scheduled", "Scheduled"),
 ];
 
 /// What the scheduler and the member clusters last reported.

@@ -8,14 +8,14 @@ use utoipa::ToSchema;
 
 use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
-use super::binding_status::{COLUMNS, ResourceBindingStatus};
+use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
 use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
 use crate::api::meta::ObjectMeta;
 use crate::api::permanent_id;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::FieldErrors;
-use crate::resource::{Column, Given, Resource, Scope};
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// Binds one namespaced object to clusters: its request, its placement and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -55,6 +55,7 @@ impl Resource for ResourceBinding {
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;
     const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
 
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {

@@ -1,14 +1,15 @@
-//! Kinds that act when they are created and are never stored.
+//! Kinds that act when they are created and are never stored (C1, VB24).
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use crate::k8s::{Status, User};
 
-/// What creating an object of such a kind does. The object was admitted like any other.
+/// The work that is done when an object of such a kind is created. The object was admitted like any
+/// other.
 #[async_trait]
 pub trait Action: Send + Sync + 'static {
-    /// The object is the answer to the caller, with what the action fills in, or the error is. A
-    /// dry run must leave no trace.
+    /// Does the work. On success the object, with the fields that the action sets, is the answer to
+    /// the caller. A dry run must change nothing.
     async fn create(&self, caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status>;
 }

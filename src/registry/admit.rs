@@ -1,5 +1,7 @@
-//! From a body to an object that may be stored: read it (unknown and duplicate fields), then
-//! default, prepare and judge it (AD1, AD4, AD5, AD8). Pure but for the time it is given.
+//! Admission: turns a body into an object that may be stored. It reads the body, reports unknown
+//! and duplicate fields, and then defaults, prepares and validates the object (AD1, AD4, AD5, AD8).
+//!
+//! The current time is an argument, so everything here is pure.
 
 use serde_json::Value;
 
@@ -8,16 +10,16 @@ use super::ownership::Record;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
 use crate::resource::{Given, Lifetime, ResourceKind};
 
-/// Whose object it is.
+/// Who wrote the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
-    /// A client of the API: known mistakes are mended.
+    /// A client of the API. Known mistakes in its objects are corrected.
     Client,
-    /// A part of Ballast.
+    /// A part of Ballast, whose objects are taken as they are.
     Ourselves,
 }
 
-/// Everything that decides how one object is admitted.
+/// The rules by which one object is admitted.
 #[derive(Clone, Copy)]
 pub(super) struct Admission<'a> {
     pub row: &'a ResourceKind,
@@ -26,18 +28,19 @@ pub(super) struct Admission<'a> {
     pub now: Time,
 }
 
-/// A body that was read: what is left of it, and what is to be said about the rest.
+/// A body that was read.
 pub(super) struct Read {
     pub object: Tree,
-    /// What the body says about who manages the object.
+    /// The `managedFields` of the body.
     pub record: Record,
     pub warnings: Vec<String>,
-    /// Under strict validation, why the object must be refused.
+    /// The faults for which strict field validation refuses the object. Empty otherwise.
     pub strict_faults: Vec<String>,
 }
 
 impl Admission<'_> {
-    /// Checks what the object says it is, and drops what the schema does not know (FV2-FV5).
+    /// Checks the kind and version that the object names, and removes the fields that the schema
+    /// does not know (FV2-FV5).
     pub fn read(&self, body: Body) -> Result<Read, Status> {
         let duplicates = match self.field_validation {
             FieldValidation::Strict => body.strict_faults(),
@@ -67,7 +70,7 @@ impl Admission<'_> {
         })
     }
 
-    /// As `read`, where strict faults are the caller's to answer for at once (FV2).
+    /// Like `read`, but strict faults are an error at once (FV2).
     pub fn read_strictly(&self, body: Body) -> Result<Read, Status> {
         let read = self.read(body)?;
         match read.strict_faults.is_empty() {
@@ -76,8 +79,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Checks the types of the metadata, and takes the managed fields out of it: admission knows
-    /// nothing of them, and what changes only them changes no object.
+    /// Checks the types of the metadata, and takes the managed fields out of it. Admission does not
+    /// look at managed fields, and a write that changes nothing else changes no object.
     pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
         if object.get("metadata").is_some_and(Value::is_null) {
             object.remove("metadata");
@@ -114,16 +117,16 @@ impl Admission<'_> {
         if kind != self.row.kind {
             let mut errors = FieldErrors::default();
             errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", self.row.kind));
-            // It is refused as what it says it is.
+            // The refusal names the kind that the body claims to be.
             let name = metadata::text(metadata::of(object), "name");
             return Err(Status::invalid(self.row.group, kind, name, &errors));
         }
         Ok(())
     }
 
-    /// Defaults, prepares and judges an object whose metadata is in place. On an update, a fault
-    /// that the stored object has as well does not stop it (AD6, ST7): it could otherwise never be
-    /// changed again.
+    /// Defaults, prepares and validates an object whose metadata is complete. On an update, a fault
+    /// that the stored object has too is allowed (AD6, ST7). Otherwise such an object could never
+    /// be changed again.
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
         row.schema.default(object);
@@ -133,14 +136,15 @@ impl Admission<'_> {
         }
         let faults = self.faults(object, old);
         if !faults.is_empty() {
-            // Rare, so the stored object is judged only now.
+            // Faults are rare, so the stored object is validated only when there is one.
             let known = old.map(|old| self.faults(old, Some(old))).unwrap_or_default();
             errors.append(without(faults, &known));
         }
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
     }
 
-    /// The schema speaks first: the kind's own rules need an object of the right shape.
+    /// The faults that the schema finds. Only where it finds none the kind's own rules are asked,
+    /// because they need an object of the right shape.
     fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
         let faults = self.row.schema.validate(object);
         if faults.is_empty() { (self.row.validate)(object, old) } else { faults }

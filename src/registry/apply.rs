@@ -1,12 +1,13 @@
-//! Server-side apply: a configuration, laid over what is there, with every field owned by who set
-//! it (1.11). `ownership` decides, this file reads, asks and writes.
+//! Server-side apply: merges a configuration into the object, where each field has the managers
+//! that set it (AP1-AP23). `ownership` decides; this file reads, asks and writes.
 //!
-//! Order of the work: the body must be a configuration of this kind (`read`), then it is laid over
-//! the object, conflicts are refused, and what comes out goes the way of every update
-//! (`plan::plan`), with the record of owners beside it. A configuration that names no version is
-//! applied anew when another write came first.
+//! The order of the work: `read` checks that the body is a configuration of this kind. The
+//! configuration is merged, and conflicts are refused. The result goes the way of every update
+//! (`plan::plan`), with the new managed fields. A configuration that names no version is applied
+//! again when another write came first.
 //!
-//! A null in a configuration is absence, as everywhere else: it owns nothing and removes nothing.
+//! A null in a configuration means absence, as everywhere else: it owns nothing and removes
+//! nothing.
 
 use super::admit::{Admission, Author, strict_sentence};
 use super::core::{Registry, Written};
@@ -25,8 +26,8 @@ use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, Wri
 use crate::resource::ResourceKind;
 use crate::watch::Rejected;
 
-/// Whether the caller may create what it applies: to be asked when there is nothing to apply to
-/// (PA14).
+/// Whether the caller is known to be allowed to create objects. It matters only when the object
+/// does not exist (PA14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayCreate {
     Yes,
@@ -34,8 +35,8 @@ pub enum MayCreate {
 }
 
 impl Registry {
-    /// `None`: there is no such object, and the caller has not been found to be allowed to create
-    /// it.
+    /// Applies the configuration in `body`. Returns `None` if the object does not exist and
+    /// `may_create` is `Unknown`; nothing was written then.
     pub async fn apply(
         &self,
         caller: Caller<'_>,
@@ -73,7 +74,8 @@ impl Registry {
                 }
                 refuse_duplicates(&admission, &duplicates, &mut warnings)?;
                 match self.create_applied(&creating, &admission, &writing, &config, &mut warnings).await {
-                    // Somebody else was quicker, and then there is something to apply to.
+                    // Another write created the object meanwhile, so there is something to apply
+                    // to.
                     Err(status) if status.reason == "AlreadyExists" => continue,
                     outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
                 }
@@ -128,11 +130,11 @@ impl Registry {
     }
 }
 
-/// A body that can be applied.
+/// A body that was found to be a configuration of this kind.
 struct Config {
     config: Tree,
     mended: Vec<String>,
-    /// Keys that the text has twice: told after conflicts, as upstream does (AP18).
+    /// Keys that the text has twice. They are reported after conflicts, as upstream does (AP18).
     duplicates: Vec<String>,
 }
 
@@ -146,7 +148,7 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     let mut config = body.value;
     let (api_version, kind) = (metadata::text(&config, "apiVersion"), metadata::text(&config, "kind"));
     if (api_version, kind) != (&row.api_version(), row.kind) {
-        // A version without a slash is one of the core group.
+        // A version of the core group has no slash. Upstream shows one.
         let slash = if api_version.contains('/') { "" } else { "/" };
         return Err(Status::bad_request(format!("invalid object type: {slash}{api_version}, Kind={kind}")));
     }
@@ -155,13 +157,13 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     }
     let metadata = metadata::of_mut(&mut config);
     if is_there && metadata::text(metadata, "name").is_empty() {
-        // What is there has its name already.
+        // An existing object has its name already.
         metadata.insert("name".to_owned(), (&*key.name).into());
     }
     let names_its_namespace = metadata.contains_key("namespace");
     plan::check_place(key, metadata)?;
     if !names_its_namespace {
-        // What was applied last is kept as it came.
+        // The configuration is recorded as it came.
         metadata.remove("namespace");
     }
     let mended = (row.mend)(&mut config);
@@ -184,15 +186,14 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
             row.kind
         )));
     }
-    // All fields are known, so this only brings values into the form in which they are stored.
+    // All fields are known here, so `prune` only brings values into their stored form.
     row.schema.prune(&mut config);
-    // Versions differ in their name alone, so owners are recorded under that of the stored one,
-    // whoever asks.
+    // Versions differ in their name alone, so managers are recorded under the stored version.
     config.insert("apiVersion".to_owned(), row.stored_api_version().into());
     Ok(Config { config, mended, duplicates })
 }
 
-/// FV9.
+/// Refuses or warns of duplicate keys, as the field validation asks (FV9).
 fn refuse_duplicates(
     admission: &Admission<'_>,
     duplicates: &[String],
@@ -211,7 +212,7 @@ fn refuse_duplicates(
     }
 }
 
-/// Who names another uid wants what no write can do.
+/// Refuses a configuration that names the uid of another object.
 fn check_same_uid(row: &ResourceKind, stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let uid = metadata::text(metadata, "uid");
     if uid.is_empty() || uid == metadata::text(metadata::of(&stored.tree), "uid") {
@@ -222,7 +223,7 @@ fn check_same_uid(row: &ResourceKind, stored: &Stored, metadata: &Tree) -> Resul
     Err(Status::invalid(row.group, row.kind, &stored.object.key.name, &errors))
 }
 
-/// Who names a uid means an object that is there (AP16).
+/// Refuses a configuration that names a uid, where no object exists (AP16).
 fn check_no_uid(key: &Key, config: &Tree) -> Result<(), Status> {
     match metadata::text(metadata::of(config), "uid") {
         "" => Ok(()),

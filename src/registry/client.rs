@@ -1,5 +1,5 @@
-//! The client of workers and actions: batches of changes in one transaction, admitted like those of
-//! users.
+//! The in-process client of workers and actions: batches of changes in one transaction, admitted
+//! like the writes of users.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::k8s::{
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write};
 
-/// Batches above this are admitted off the threads that serve.
+/// Larger batches are admitted on a thread of their own.
 const ADMITTED_INLINE_MAX: usize = 16;
 
 #[derive(Clone)]
 pub struct Client {
     core: Arc<Core>,
     user: User,
-    /// Its name in managed fields: `ballast-scheduler`.
+    /// The user's name as it is in managed fields, for example `ballast-scheduler`.
     manager: Arc<str>,
     fence: Option<Fence>,
 }
@@ -34,20 +34,19 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub enum Change {
     Create(Map<String, Value>),
-    /// The whole object, of which one part counts. Its `metadata.resourceVersion` must be the
-    /// stored one.
+    /// A new version of the whole object, of which one part counts. Its `metadata.resourceVersion`
+    /// must be the stored one.
     Update {
         part: Part,
         object: Map<String, Value>,
     },
-    /// Members of the stored object, of which `base` must be the newest version. What is edited
-    /// must be nothing that the kind's own rules look at: it is held to the schema, and the rest to
-    /// nothing.
+    /// Changes of members of the stored object. `base` must be its newest version. The edited
+    /// members are validated by the schema only, so the kind's own rules must not depend on them.
     Edit {
         base: Arc<Object>,
         edits: Vec<Edit>,
     },
-    /// Of this revision, or of whatever is there when the batch is decided.
+    /// Deletes the object at this revision, or at any if there is none.
     Delete {
         key: Key,
         revision: Option<Revision>,
@@ -55,7 +54,7 @@ pub enum Change {
 }
 
 impl Registry {
-    /// A client for a part of Ballast that acts under this name.
+    /// A client for a part of Ballast that acts as this user.
     pub fn client(&self, user: User) -> Client {
         Client::new(Arc::clone(&self.core), user, self.fence.clone())
     }
@@ -67,7 +66,7 @@ impl Client {
         Client { core, user, manager, fence }
     }
 
-    /// In whose name this writes.
+    /// The user that this client writes as.
     pub fn user(&self) -> &User {
         &self.user
     }
@@ -80,10 +79,14 @@ impl Client {
         &self.core.cache
     }
 
-    /// Admits all changes against one view and commits them in one transaction; outcomes in their
-    /// order. An update that changes nothing succeeds and writes nothing, and so does a delete of
-    /// what waits for its finalizers. The outcome of a delete is the object's last state. With
-    /// `Atomicity::All`, one refused change refuses all.
+    /// Admits all changes against one view and commits them in one transaction. The results are in
+    /// the order of the changes.
+    ///
+    /// An update that changes nothing succeeds and writes nothing. The same holds for a delete of
+    /// an object that waits for its finalizers. The result of a delete is the object's last state.
+    /// With `Atomicity::All`, one refused change refuses all.
+    ///
+    /// # Errors The outer error says that nothing could be written at all.
     pub async fn batch(
         &self,
         changes: Vec<(GroupResource, Change)>,
@@ -100,8 +103,8 @@ impl Client {
             let work = tokio::task::spawn_blocking(move || decide_all(&core, &view, &manager, changes));
             work.await.map_err(|_| Status::internal("failed to admit a batch"))?
         };
-        // The writer asks the fence: a batch that was decided before the lease was lost must not be
-        // stored after.
+        // The writer checks the fence, because a batch that was decided before the lease was lost
+        // must not be stored after it.
         commit_all(&self.core, self.fence.clone(), decided, atomicity).await
     }
 }
@@ -113,10 +116,10 @@ enum Decided {
     Refused(Status),
 }
 
-/// What a change came to, for whoever asked for it.
+/// The result of one change.
 pub type Changed = Result<Arc<Object>, Status>;
 
-/// With the key, for the words of a change that was not tried.
+/// The key names a change that was not tried in its refusal.
 type Decision = (Key, Decided);
 
 fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
@@ -144,7 +147,7 @@ fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupRes
         }
     };
     match decided {
-        // The name may have been generated just now.
+        // The key of the write is the right one, because the name may have been generated just now.
         Ok(Decided::Write(write)) => (write.key.clone(), Decided::Write(write)),
         Ok(decided) => (key, decided),
         Err(status) => (key, Decided::Refused(status)),
@@ -243,7 +246,7 @@ async fn commit_all(
     let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
     let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
     let mut writes = Vec::with_capacity(decisions.len());
-    // None: the writer's to say.
+    // `None` where the writer gives the answer.
     let mut answers: Vec<(Key, Option<Changed>)> = Vec::with_capacity(decisions.len());
     for (key, decided) in decisions {
         let answer = match decided {

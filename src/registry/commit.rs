@@ -1,4 +1,5 @@
-//! Committing what verbs decided on, and what a refused or failed write means to whoever asked.
+//! Commits what a verb decided on, and turns a refused or failed write into the `Status` for the
+//! caller.
 
 use std::sync::Arc;
 
@@ -9,11 +10,11 @@ use super::stored::{Stored, unstored};
 use crate::k8s::{Details, Key, Object, Status};
 use crate::watch::{Atomicity, Draft, Rejected, Write, WriteError};
 
-/// What an object may grow to by the requests of clients: a body is bounded, but patches and the
-/// parts that workers write add up (MD13).
+/// The size to which clients may let an object grow. The body of one request is bounded, but
+/// patches and the fields that workers write add up (MD13).
 const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
 
-/// Refuses what a client has made too large to be handed around.
+/// Refuses an object that a client made too large.
 fn check_size(write: &Write) -> Result<(), Status> {
     match &write.draft {
         Draft::Put(document) if document.len() > OBJECT_BYTES_MAX => Err(Status::too_large(OBJECT_BYTES_MAX)),
@@ -21,8 +22,8 @@ fn check_size(write: &Write) -> Result<(), Status> {
     }
 }
 
-/// Commits a plan, or only says what would come of it. The inner error is a write that was
-/// overtaken.
+/// Commits a plan. A dry run only returns what the object would be. The inner error is a write that
+/// another write overtook.
 pub(super) async fn carry_out(
     core: &Core,
     stored: &Stored,
@@ -34,7 +35,7 @@ pub(super) async fn carry_out(
     match plan {
         Plan::Nothing => Ok(Ok(Arc::clone(&stored.object))),
         Plan::Put(tree) | Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
-        // The answer shows the version that the caller acted on, not that of the deletion (DE4).
+        // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
         Plan::Remove(tree) => {
             let answer = shown(tree.clone())?;
             store(core, stored, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
@@ -53,7 +54,7 @@ async fn store(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Ob
     }
 }
 
-/// Commits one write. The inner error says what stood in its way.
+/// Commits one write. The inner error says why the writer rejected it.
 pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
     let outcomes = core.writer.commit(vec![write], Atomicity::Each).await.map_err(failure)?;
     outcomes.into_iter().next().ok_or_else(|| Status::internal("the writer gave no answer"))
@@ -68,7 +69,7 @@ pub(super) fn refusal(key: &Key, rejected: Rejected) -> Status {
     }
 }
 
-/// Another change of the same batch was refused, and the batch was all or nothing.
+/// The answer for a change of an all-or-nothing batch in which another change was refused.
 pub(super) fn not_tried(key: &Key) -> Status {
     Status::conflict_because(key.resource, &key.name, "another change of the same batch was refused")
 }
@@ -80,7 +81,8 @@ pub(super) fn failure(error: WriteError) -> Status {
     }
 }
 
-/// ER2, ER3, DE5.
+/// The answer to a create of an object that exists (ER2, ER3, DE5). `generated`: the server made
+/// the name, and found no free one.
 pub(super) fn exists(there: &Object, generated: bool) -> Status {
     let Key { resource, name, .. } = &there.key;
     let mut status = Status::already_exists(*resource, name);

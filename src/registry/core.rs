@@ -1,4 +1,4 @@
-//! The registry itself: what all verbs share. The verbs are in files of their own.
+//! The registry itself: the state that all verbs share. Each verb is in a file of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use crate::k8s::{GroupResource, Object};
 use crate::resource::{Kinds, ResourceKind};
 use crate::watch::{Cache, Fence, Writer};
 
-/// The verbs. Cheap to share; hand out an `Arc` of it.
+/// All verbs, as methods. Share it by an `Arc`.
 pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
@@ -19,25 +19,25 @@ pub struct Registry {
     pub(super) fence: Option<Fence>,
 }
 
-/// What every verb needs, shared with the in-process clients.
+/// The state that every verb needs. The in-process clients share it.
 pub(super) struct Core {
     pub kinds: Arc<Kinds>,
     pub rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
     pub cache: Cache,
     pub writer: Writer,
     pub clock: Arc<dyn Clock>,
-    /// Who else has a say in what clients write.
+    /// Others that may change or refuse what clients write. At most one gate is set.
     pub gate: OnceLock<Arc<dyn Gate>>,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// As stored; after a dry run, as it would have been stored.
+    /// The stored object. After a dry run, the object as it would have been stored.
     pub object: Arc<Object>,
-    /// False for a write to an object that was there.
+    /// False if the object existed before.
     pub created: bool,
-    /// Sentences for the caller's eyes: unknown fields and the like.
+    /// Warnings for the caller, such as unknown fields.
     pub warnings: Vec<String>,
 }
 
@@ -53,14 +53,16 @@ impl Registry {
         }
     }
 
-    /// Gives a create-only kind what it does.
+    /// Sets the action of a create-only kind.
     #[must_use]
     pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
         self.actions.insert(resource, action);
         self
     }
 
-    /// Has every write of a client pass this gate.
+    /// Makes every write of a client pass this gate.
+    ///
+    /// # Panics If there is a gate already.
     #[must_use]
     pub fn with_gate(self, gate: Arc<dyn Gate>) -> Registry {
         let first = self.core.gate.set(gate);
@@ -68,8 +70,8 @@ impl Registry {
         self
     }
 
-    /// Has what workers write refused while the fence does not hold: another replica may be at it.
-    /// Clients handed out before are not fenced.
+    /// Refuses the writes of workers while the fence does not hold, because another replica may be
+    /// writing. Clients that were made before are not fenced.
     #[must_use]
     pub fn with_fence(mut self, fence: Fence) -> Registry {
         self.fence = Some(fence);

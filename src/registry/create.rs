@@ -1,5 +1,5 @@
-//! Create: names, identity, admission, and the one write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). For
-//! kinds that act and are not stored, the act instead of the write (VB24).
+//! Create: names, identity, admission and the write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). A kind
+//! that acts and is not stored acts instead (VB24).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Status, WriteOptio
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
-/// How many generated names are tried before giving up (GN1).
+/// How many generated names are tried (GN1).
 const GENERATED_NAMES_MAX: usize = 8;
 
 impl Registry {
@@ -40,7 +40,8 @@ impl Registry {
         written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
     }
 
-    /// What was said of the body is in its warnings, and counts even if the object is refused.
+    /// The warnings about the body are in `read`. The caller gets them also if the object is
+    /// refused.
     async fn create_read(
         &self,
         caller: Caller<'_>,
@@ -66,7 +67,7 @@ impl Registry {
         self.insert(row, object, generated, warnings, options.dry_run).await
     }
 
-    /// Writes an object that is ready, under another generated name if need be.
+    /// Writes an object that is ready. If its name was generated and is taken, others are tried.
     pub(super) async fn insert(
         &self,
         row: &ResourceKind,
@@ -81,7 +82,7 @@ impl Registry {
                 Some(there) => Err(Rejected::Exists(Arc::clone(there))),
                 None if dry_run => return dry(key, object, warnings),
                 None => {
-                    // Only a generated name may need the tree again.
+                    // The tree is needed again only to try another generated name.
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
                     let write =
                         Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) };
@@ -98,7 +99,7 @@ impl Registry {
         unreachable!("the last attempt returns")
     }
 
-    /// Creating such an object is all there is to it: it is answered without identity or version
+    /// Creates an object of a kind that is not stored. The answer has no uid and no resourceVersion
     /// (RV20).
     async fn act(
         &self,
@@ -126,7 +127,7 @@ pub(super) fn set_managed(object: &mut Tree, managed: ManagedFields) {
     }
 }
 
-/// Makes a new object ready to be stored. True if its name was generated.
+/// Makes a new object ready to be stored. Returns true if its name was generated.
 pub(super) fn prepare(
     core: &Core,
     admission: &Admission<'_>,
@@ -159,7 +160,8 @@ pub(super) fn prepare(
     Ok(is_generated)
 }
 
-/// Puts the object where the URL says, unless it says otherwise itself (VB17, MD15).
+/// Takes the namespace and name of the URL over into the object, and refuses an object that names
+/// others (VB17, MD15).
 fn locate(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     let metadata = metadata::of_mut(object);
     match (&target.namespace, target.row.is_namespaced()) {

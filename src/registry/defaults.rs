@@ -1,8 +1,7 @@
-//! Defaults of today for objects of yesterday: what was stored before a field had its default gets
-//! it when the server starts, as a write like any other, so that every reader and watcher sees it
-//! (AD4).
+//! Fills in defaults at start-up. An object that was stored before one of its fields had a default
+//! gets it by a write, so that every reader and watcher sees it (AD4).
 //!
-//! The generation stays: nobody asked for anything else than before.
+//! The generation stays, because nobody asked for a change.
 
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use super::stored::Stored;
 use crate::k8s::{Document, Status};
 use crate::watch::{Atomicity, Draft, Expect, Write};
 
-/// Objects filled in in one transaction.
+/// How many objects are filled in by one transaction.
 const WRITES_PER_COMMIT_MAX: usize = 1_000;
 
 impl Registry {
-    /// Returns how many objects lacked something.
+    /// Returns the number of objects that lacked a default.
     pub async fn fill_defaults(&self) -> Result<usize, Status> {
         let core = Arc::clone(&self.core);
         let lacking = tokio::task::spawn_blocking(move || lacking(&core));
@@ -36,7 +35,7 @@ fn lacking(core: &Core) -> Vec<Write> {
     let mut writes = Vec::new();
     for row in core.rows.values() {
         for object in view.list(row.resource, None) {
-            // What cannot be read is not made better by being written.
+            // A write would not repair an object that cannot be read.
             if !row.schema.lacks_defaults(object.text.content()).unwrap_or(false) {
                 continue;
             }

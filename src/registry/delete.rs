@@ -1,4 +1,5 @@
-//! Delete: preconditions, finalizers, and what is left for others to finish (DE1-DE3, DE6-DE11).
+//! Delete: preconditions and finalizers (DE1-DE3, DE6-DE11). An object with finalizers is only
+//! marked; whoever owns them finishes the delete.
 
 use std::sync::Arc;
 
@@ -16,20 +17,20 @@ use super::stored::{Stored, unstored};
 use crate::k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
 use crate::watch::{Atomicity, Rejected, Write};
 
-/// How often a delete without preconditions is decided anew because others wrote first.
+/// How often a delete without preconditions is tried again because others wrote first.
 const ATTEMPTS_MAX: usize = 5;
-/// Objects that a deletecollection takes in one transaction.
+/// How many objects a deletecollection deletes in one transaction.
 const COLLECTION_CHUNK: usize = 500;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// What a delete came to.
+/// The result of a delete.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// The object is no more; the status names it (VB5).
+    /// The object is gone. The status names it (VB5).
     Gone(Status),
-    /// It is marked, and goes when its finalizers are done.
+    /// The object is marked, and goes when its finalizers are removed.
     Pending(Arc<Object>),
 }
 
@@ -47,8 +48,9 @@ impl Registry {
         delete(&passage, &key, options).await
     }
 
-    /// Deletes what the options select, as many as the limit allows, and returns it as it was
-    /// (DE11). Not atomic: what others delete meanwhile is passed over.
+    /// Deletes the objects that the options select, at most as many as the limit allows, and
+    /// returns them as they were (DE11). Not atomic: objects that others delete meanwhile are
+    /// skipped.
     pub async fn delete_collection(
         &self,
         caller: Caller<'_>,
@@ -131,7 +133,7 @@ async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Re
     Err(Status::conflict(key.resource, &key.name))
 }
 
-/// What deleting this object comes to.
+/// Decides what a delete of this object comes to.
 pub(super) fn plan_delete(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
     let mut tree = stored.whole();
     let metadata = metadata::of_mut(&mut tree);
@@ -147,7 +149,8 @@ pub(super) fn plan_delete(stored: &Stored, propagation: Option<Propagation>, now
     if tree == stored.whole() { Plan::Nothing } else { Plan::Put(tree) }
 }
 
-/// The garbage collector's finalizers are what the caller wants, or what they were (DE6).
+/// Sets the finalizers of the garbage collector as the caller wishes. Without a wish they stay
+/// (DE6).
 fn set_finalizers(metadata: &mut Tree, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else { return };
     let wanted = match propagation {
@@ -165,7 +168,8 @@ fn set_finalizers(metadata: &mut Tree, propagation: Option<Propagation>) {
     }
 }
 
-/// ER5: these conflicts name the Kind, not the resource.
+/// Checks the uid and resourceVersion that the caller requires. The conflicts name the kind, not
+/// the resource (ER5).
 pub(super) fn check_preconditions(kind: &str, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
     let Key { resource, name, .. } = &object.key;
     let conflict = |why: String| {

@@ -1,9 +1,9 @@
-//! What is served, told to clients: the legacy documents, the aggregated one, and `/version`
-//! (apiserver.md 1.2, VE1).
+//! Discovery: the documents that tell clients what is served. The legacy ones, the aggregated one,
+//! and `/version` (VE1).
 //!
-//! Invariants: everything follows from the rows; the documents are made once and need no store
-//! (DI17); an action claims no verb but `create`, so that garbage collection and quota leave it
-//! alone (DI6).
+//! *Invariants.* Everything follows from the rows. The documents are made once and need no store
+//! (DI17). An action has no verb but `create`, so that garbage collection and quota leave it alone
+//! (DI6).
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use sha2::{Digest, Sha256};
 use super::published::Published;
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 
-/// Custom resources list their verbs in this order.
+/// The verbs in the order in which Kubernetes lists them for custom resources.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 const ACTION_VERBS: &[&str] = &["create"];
 
-/// Paths of `/` that do not follow from the rows.
+/// The paths that `/` lists and that do not follow from the rows.
 const PATHS: &[&str] = &[
     "/api",
     "/apis",
@@ -293,8 +293,8 @@ fn paths(core: &[Group<'_>], groups: &[Group<'_>]) -> Vec<String> {
     paths
 }
 
-/// Which version goes before which (DI14): stability, then major, then minor; names of another form
-/// last, in the order of the alphabet.
+/// The order of versions (DI14): by stability, then by major and minor number. Names of another
+/// form come last, in alphabetical order.
 fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     let parsed = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;
@@ -313,8 +313,9 @@ fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     (stability, major, minor, std::cmp::Reverse(version))
 }
 
-/// VE1. Clients compare the numbers with their own and warn when they are far apart, so they are
-/// those of the API server whose behaviour this one follows; the rest is ours.
+/// The document of `/version` (VE1). Clients compare major and minor with their own and warn when
+/// they are far apart. So these are the numbers of the API server whose behaviour this one follows;
+/// the rest is Ballast's own.
 fn version() -> Value {
     let os = std::env::consts::OS;
     let arch = match std::env::consts::ARCH {

@@ -1,13 +1,13 @@
-//! Edits: an update by a part of Ballast that names the members it changes. The rest of the object
-//! was admitted when it was stored, so it is neither parsed nor judged again: its text is copied.
+//! Edits: updates by parts of Ballast that name the members they change. The rest of the object was
+//! admitted when it was stored, so it is neither parsed nor validated again; its text is copied.
 //!
-//! *Invariant:* an edit comes to what an update of the whole object would come to. Debug builds,
-//! and with them all tests, do both and compare.
+//! *Invariant:* an edit has the result of an update of the whole object. Debug builds, and with
+//! them all tests, do both and compare.
 //!
-//! Where the object's managers are recorded, so is the edit. Who owns what changes only where
-//! something changed, so comparing the edited members before and after says all.
+//! Where the object has managers, the edit is recorded among them. Managers change only where
+//! fields change, so it is enough to compare the edited members before and after.
 //!
-//! Deliberately absent: deleting and finalizers. What takes the last finalizer away is an update.
+//! Left out: deletes and finalizers. A write that removes the last finalizer has to be an update.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use super::stored::Stored;
 use crate::k8s::fields::{Malformed, ManagedFields};
 use crate::k8s::{Body, Document, Edit, FieldErrors, Managers, Object, Parts, Status};
 
-/// Longer objects are admitted as a whole when their metadata is edited: all annotations together
-/// are bounded, which shorter objects cannot exceed.
+/// Objects longer than this are admitted as a whole when their metadata is edited, because all
+/// annotations together have a bound. Shorter objects cannot exceed it.
 const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
 
-/// The stored object with its edits; `None` if they change nothing.
+/// The stored object with its edits. `None` if they change nothing.
 pub(super) fn document(
     admission: &Admission<'_>,
     manager: &str,
@@ -80,7 +80,7 @@ fn record(
     Ok(managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list)))
 }
 
-/// Whether the generation counts it (MD2, ST8).
+/// Whether the edit raises the generation (MD2, ST8).
 fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
     match edit.member.first() {
         Some(&"status") => !admission.row.status_subresource,
@@ -88,7 +88,7 @@ fn counts(admission: &Admission<'_>, edit: &Edit) -> bool {
     }
 }
 
-/// The same by an update of everything.
+/// The result of the same edits by an update of the whole object.
 fn updated(
     admission: &Admission<'_>,
     manager: &str,
@@ -106,8 +106,8 @@ fn updated(
     })
 }
 
-/// Whether an update comes to the same. Where it changes more than the edits do, it must be for the
-/// object's own sake: one that an older Ballast stored may lack a default of today.
+/// Whether an update of the whole object has the same result. Where an update changes more than the
+/// edits do, the edits are not to blame: an object that an older Ballast stored may lack a default.
 pub(super) fn is_what_an_update_does(
     admission: &Admission<'_>,
     manager: &str,

@@ -1,8 +1,8 @@
-//! Who else has a say in what clients write: namespaces that must be there, webhooks that change or
-//! refuse.
+//! The gate: others that may change or refuse what clients write, such as admission webhooks and
+//! the check that a namespace exists.
 //!
-//! A server on its own has no gate. What parts of Ballast write in-process passes none: it follows
-//! from what clients were allowed to write, and many such writes are one transaction, which nobody
+//! A server on its own has no gate. Writes of Ballast's own workers do not pass it: they follow
+//! from what clients were allowed to write, and many of them are one transaction, which nobody
 //! could refuse in part.
 
 use async_trait::async_trait;
@@ -30,25 +30,25 @@ impl Operation {
     }
 }
 
-/// Whose request a write is, and where to leave what is said about it.
+/// The user who asks for a write, and where warnings about it are collected.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     pub user: &'a User,
     pub remarks: &'a Remarks,
 }
 
-/// One write that somebody wants.
+/// A write that a client asked for, as the gate sees it.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub caller: Caller<'a>,
-    /// In the version that was asked for; objects that are shown to the gate are in the stored one.
+    /// The row of the requested version. Objects are shown to the gate in the stored version.
     pub row: &'a ResourceKind,
     pub kinds: &'a Kinds,
     pub operation: Operation,
     pub namespace: &'a str,
-    /// Empty where it will be generated.
+    /// Empty if the name will be generated.
     pub name: &'a str,
-    /// `status`, or nothing.
+    /// `status`, or empty.
     pub subresource: &'a str,
     pub wish: Wish<'a>,
 }
@@ -66,7 +66,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What was asked for beside the object.
+/// The options of the request.
 #[derive(Clone, Copy)]
 pub enum Wish<'a> {
     Write(&'a WriteOptions),
@@ -81,8 +81,8 @@ impl Wish<'_> {
         }
     }
 
-    /// As `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind. A patch is an
-    /// update here.
+    /// The options as `CreateOptions`, `UpdateOptions` or `DeleteOptions`, without `kind` and
+    /// `apiVersion`. A patch counts as an update.
     pub fn told(&self) -> Map<String, Value> {
         let mut told = Map::new();
         let mut tell = |name: &str, value: Option<Value>| drop(value.map(|value| told.insert(name.to_owned(), value)));
@@ -102,20 +102,20 @@ impl Wish<'_> {
     }
 }
 
-/// Decides on writes of clients. Waits for others, so it is asked before anything is written; a
-/// patch keeps its turn at the object meanwhile. What it has to say beside yes and no it leaves
-/// with the caller's remarks.
+/// Changes or refuses writes of clients. It may wait for others, so it is asked before anything is
+/// written; a patch keeps its turn at the object meanwhile. Warnings and audit annotations go to
+/// the caller's remarks.
 #[async_trait]
 pub trait Gate: Send + Sync + 'static {
-    /// Whether an object may be created in this place at all.
+    /// Checks that an object may be created here at all, for example that its namespace exists.
     async fn enter(&self, asked: &Asked<'_>) -> Result<(), Status>;
 
-    /// Whether `mutate` or `validate` has anything to say about this; if not, neither is called.
+    /// Whether this write concerns the gate. If not, neither `mutate` nor `validate` is called.
     fn cares(&self, asked: &Asked<'_>) -> bool;
 
-    /// May change the object before it is judged.
+    /// May change the object before it is validated.
     async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status>;
 
-    /// Judges what would be stored; `object` is none for a delete.
+    /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
     async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status>;
 }

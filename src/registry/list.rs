@@ -1,5 +1,5 @@
-//! Get and list: which state answers, what of it is selected, and how it is cut into pages
-//! (RV1-RV9, RV16, CH1-CH10).
+//! Get and list: the state that answers, the objects that are selected, and the pages they are cut
+//! into (RV1-RV9, RV16, CH1-CH10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +12,27 @@ use crate::k8s::{
 use crate::resource::Lifetime;
 use crate::watch::View;
 
-/// How long a read waits for a revision that is still to come (RV3).
+/// How long a read waits for a revision that is not there yet (RV3).
 const REVISION_WAIT: Duration = Duration::from_secs(3);
 
-/// One page, or all there is.
+/// One page of a list, or the whole list.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Of the state that the items are from (RV16).
+    /// The revision of the state that the items are from (RV16).
     pub revision: Revision,
     pub items: Vec<Arc<Object>>,
-    /// There is more; this says where.
+    /// The token of the next page. `None` if this is the last page.
     pub continue_token: Option<String>,
-    /// How much more, where that is known without looking at each object (CH2).
+    /// The number of objects after this page. `None` on the last page, and where a selector would
+    /// have to look at each object (CH2).
     pub remaining: Option<usize>,
 }
 
 impl Registry {
     pub async fn get(&self, target: &Locator, options: &GetOptions) -> Result<Arc<Object>, Status> {
         if target.row.lifetime == Lifetime::Action {
-            // Nothing of this kind is ever there. kubectl apply looks, and then creates (C1).
+            // Objects of this kind are never stored. kubectl apply looks for one, and then creates
+            // it (C1).
             let name = target.name.as_deref().unwrap_or_default();
             return Err(Status::not_found(target.row.resource, name));
         }
@@ -43,7 +45,7 @@ impl Registry {
         view.get(&key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))
     }
 
-    /// Bytes of the object that the target names; zero if there is none.
+    /// The size in bytes of the object that the target names; zero if it does not exist.
     pub fn stored_bytes(&self, target: &Locator) -> usize {
         let Ok(key) = target.key() else { return 0 };
         self.core.cache.view().get(&key).map_or(0, |object| object.text.len())
@@ -74,7 +76,7 @@ impl Registry {
             ));
         }
         self.core.cache.view_at(revision).map_err(|_| {
-            // The rest can still be had, only not of that moment any more (CH5).
+            // The rest can still be listed, but in its newest state (CH5).
             let rest = ContinueToken { revision: None, remaining: None, ..token.clone() };
             Status::expired(TOKEN_EXPIRED).with_continue(rest.encode())
         })
@@ -103,7 +105,8 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
      remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
      created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Only namespaced kinds have a namespace to select by, and only the fields that the row names.
+/// Refuses selectors that the kind does not support. Only namespaced kinds have a namespace to
+/// select by, and only the fields that the row names can be selected.
 pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result<(), Status> {
     if let Some(refusal) = options.fields.unsupported(target.row.selectable_fields) {
         return Err(Status::bad_request(refusal));
@@ -117,7 +120,7 @@ pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result
     }
 }
 
-/// Waits a little for a revision that others may have seen already (RV3).
+/// Waits a short time for a revision that the caller may have seen elsewhere (RV3).
 pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<(), Status> {
     let current = core.cache.view().revision;
     if current >= revision || tokio::time::timeout(REVISION_WAIT, core.cache.reached(revision)).await.is_ok() {
@@ -133,7 +136,7 @@ pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<()
     Err(status.with(Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() }))
 }
 
-/// What the options select, in key order.
+/// The objects that the options select, in key order.
 pub(super) fn selected<'a>(
     view: &'a View,
     target: &'a Locator,
@@ -141,7 +144,7 @@ pub(super) fn selected<'a>(
     after: Option<&ContinueToken>,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
     let resource = target.row.resource;
-    // A field selector may narrow the walk to one namespace; the selector itself still has to hold.
+    // A field selector can narrow the walk to one namespace. It is still checked for each object.
     let namespace = target.namespace.as_deref().or_else(|| options.fields.namespace());
     let start = after.map_or(("", ""), |token| (token.namespace.as_str(), token.name.as_str()));
     view.list_after(resource, namespace, start)
@@ -155,13 +158,13 @@ fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&Con
     cut(rest, view.revision, options.limit, after, &collection)
 }
 
-/// What a page is cut from.
+/// The collection that a page is cut from.
 struct Collection<F> {
-    /// Its name, by which a token is known to be of it.
+    /// Its name. A token carries it, so that its count is used for no other collection.
     of: String,
-    /// How many objects it has, where nobody has to walk it to know.
+    /// The number of its objects, if that is known without a walk.
     size: F,
-    /// The page is of all its objects, none is selected out.
+    /// True if no selector leaves objects out.
     is_all: bool,
 }
 
@@ -199,7 +202,7 @@ fn cut<'a>(
         }
     };
     let remaining = collection.is_all.then(|| match known.and_then(|known| known.checked_sub(items.len())) {
-        // There is one at least. A token that says otherwise was not made here.
+        // One object at least follows. A token that says otherwise was not made here.
         Some(left) if left > 0 => left,
         _ => 1 + rest.count(),
     });

@@ -1,17 +1,18 @@
-//! What a request is about: a kind, and where in it. Refuses what the kind does not do at all.
+//! The kind, namespace and name that a request is about. Verbs that the kind does not have are
+//! refused here.
 
 use std::sync::Arc;
 
 use crate::k8s::{Details, Key, Status};
 use crate::resource::{Lifetime, ResourceKind};
 
-/// A URL, understood.
+/// A resource URL, parsed.
 #[derive(Clone)]
 pub struct Locator {
     pub row: Arc<ResourceKind>,
-    /// None: the collection of all namespaces, or a cluster-scoped kind.
+    /// `None` for the collection of all namespaces, or for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// None: the collection.
+    /// `None` for a collection.
     pub name: Option<String>,
     /// The `/status` subresource.
     pub status: bool,
@@ -31,7 +32,7 @@ impl Locator {
         }
     }
 
-    /// Refuses a verb that this kind does not have, or not on `/status` (VB8, ST8, ST10).
+    /// Refuses a verb that the kind, or its `/status`, does not have (VB8, ST8, ST10).
     pub(super) fn allow(&self, verb: &str) -> Result<(), Status> {
         let resource = self.row.resource;
         if self.row.lifetime == Lifetime::Action && verb != "create" {

@@ -1,7 +1,8 @@
-//! The rules of `metadata` that hold for every kind: what the server sets, what may never change,
-//! and how names, labels, annotations, finalizers and owners must look (MD1-MD9, GN1-GN4).
+//! The rules of `metadata` that hold for every kind: the fields that the server sets, the fields
+//! that never change, and the form of names, labels, annotations, finalizers and owners (MD1-MD9,
+//! GN1-GN4).
 //!
-//! Every function here expects the types of `ObjectMeta`, which `check_types` makes sure of first.
+//! All functions here expect the types of `ObjectMeta`. `check_types` checks them first.
 
 use std::sync::LazyLock;
 
@@ -13,9 +14,9 @@ use crate::k8s::{FieldErrors, FieldPath, Time, type_of};
 pub(super) type Tree = Map<String, Value>;
 
 const ANNOTATIONS_BYTES_MAX: usize = 262_144;
-/// Finalizers of Kubernetes itself, which may do without a domain.
+/// Finalizers of Kubernetes itself, which need no domain.
 const WELL_KNOWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "orphan", "kubernetes"];
-/// What only the server sets, or nobody any more.
+/// Fields that only the server sets, or that nobody sets any more.
 const SERVER_FIELDS: [&str; 7] = [
     "uid",
     "creationTimestamp",
@@ -25,13 +26,14 @@ const SERVER_FIELDS: [&str; 7] = [
     "resourceVersion",
     "selfLink",
 ];
-/// What an update that leaves it out means to keep (MD7).
+/// Fields that an update keeps when it leaves them out (MD7).
 const KEPT_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
-/// What no update may change (MD6). The name and the namespace were compared with the URL before.
+/// Fields that no update may change (MD6). The name and the namespace were compared with the URL
+/// before.
 const IMMUTABLE_FIELDS: [&str; 4] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// The member, or nothing where it is absent.
+/// The text of a member. Empty if it is absent or no text.
 pub(super) fn text<'a>(metadata: &'a Tree, name: &str) -> &'a str {
     metadata.get(name).and_then(Value::as_str).unwrap_or_default()
 }
@@ -41,7 +43,7 @@ pub(super) fn of(object: &Tree) -> &Tree {
     object.get("metadata").and_then(Value::as_object).unwrap_or(&NONE)
 }
 
-/// Makes `metadata` an object if it is missing.
+/// The metadata of an object. If there is none, an empty one is added.
 pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Tree::new()));
     if !metadata.is_object() {
@@ -50,7 +52,7 @@ pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
     metadata.as_object_mut().expect("just made sure of it")
 }
 
-/// `metadata` itself; the error says what it is instead.
+/// `metadata` as an object. The error says what it is instead.
 pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
     let found = type_of(metadata);
     metadata
@@ -58,8 +60,8 @@ pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
         .ok_or_else(|| format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"))
 }
 
-/// Whether each known member has its type; the error says which does not (MD12). Nulls are removed,
-/// and so are maps and lists with nothing in them: Go's `ObjectMeta` does not keep the difference.
+/// Checks the type of each known member (MD12). Removes nulls, and maps and lists that are empty,
+/// because Go's `ObjectMeta` does not tell these from absent ones.
 pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
     check_all_types(metadata)?;
     metadata.retain(|_, value| match value {
@@ -140,14 +142,14 @@ fn mismatch(value: &Value, expected: &str, path: &str) -> String {
     format!("json: cannot unmarshal {} into Go struct field {path} of type {expected}", type_of(value))
 }
 
-/// Drops what only the server sets.
+/// Removes the fields that only the server sets.
 pub(super) fn wipe(metadata: &mut Tree) {
     for field in SERVER_FIELDS {
         metadata.remove(field);
     }
 }
 
-/// What a new object gets (MD1).
+/// Sets the fields of a new object (MD1).
 pub(super) fn begin(metadata: &mut Tree, uid: String, now: Time) {
     wipe(metadata);
     metadata.insert("uid".to_owned(), Value::from(uid));
@@ -155,11 +157,11 @@ pub(super) fn begin(metadata: &mut Tree, uid: String, now: Time) {
     metadata.insert("generation".to_owned(), Value::from(1));
 }
 
-/// A name for an object that gave only the start of one (GN1).
+/// A name that begins with `base` (GN1).
 pub(super) fn generate_name(base: &str, random: u64) -> String {
     const NAME_LENGTH_MAX: usize = 63;
     const SUFFIX_LENGTH: usize = 5;
-    /// Without vowels, so that no words come out, and without what looks alike.
+    /// Without vowels, so that no words come out, and without letters that look alike.
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end = base.floor_char_boundary(NAME_LENGTH_MAX - SUFFIX_LENGTH);
     let mut name = base[..end].to_owned();
@@ -172,9 +174,8 @@ pub(super) fn generate_name(base: &str, random: u64) -> String {
     name
 }
 
-/// Takes over from the stored object what the caller left out or may not change freely (MD7), and
-/// names what the caller tried to change in vain (MD6, MD8). The generation is the caller's to
-/// compute.
+/// Takes over from the stored object what the update leaves out or may not change (MD7), and
+/// reports changes that are not allowed (MD6, MD8). The caller computes the generation.
 pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors) {
     metadata.remove("selfLink");
     for field in KEPT_FIELDS {
@@ -205,8 +206,8 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
     }
 }
 
-/// A time that is only written otherwise, as languages do that read and write times, is the same
-/// time.
+/// Keeps the stored spelling of a time that is only written differently. Clients that parse and
+/// print times change it.
 fn keep_spelling(metadata: &mut Tree, old: &Tree, field: &str) {
     let time = |tree: &Tree| text(tree, field).parse::<Time>().ok();
     if let (Some(given), Some(kept)) = (time(metadata), time(old))
@@ -220,7 +221,7 @@ pub(super) fn finalizers(metadata: &Tree) -> impl Iterator<Item = &str> {
     metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Whether names, labels, annotations, finalizers and owners look as they must.
+/// Checks the form of names, labels, annotations, finalizers and owners.
 pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErrors) {
     let path = |field: &str| FieldPath::new("metadata").child(field);
     let mut refuse = |field: &str, value: &str, faults: Vec<String>| {
@@ -230,7 +231,7 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
     };
     let base = text(metadata, "generateName");
     if !base.is_empty() {
-        // What follows the base makes a last dash or dot an inner one.
+        // A suffix follows the base, so a dash or dot at its end is inside the name.
         refuse("generateName", base, subdomain_faults(&format!("{base}a")));
     }
     let name = text(metadata, "name");
@@ -248,7 +249,7 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
     let mut annotation_bytes = 0;
     for (key, value) in entries(metadata, "annotations") {
         annotation_bytes += key.len() + value.len();
-        // Upper case is allowed in the prefix of an annotation, unlike in that of a label.
+        // Unlike a label, an annotation may have upper case in its prefix.
         let faults = match key.bytes().any(|byte| byte.is_ascii_uppercase()) {
             true => qualified_name_faults(&key.to_lowercase()),
             false => qualified_name_faults(key),
@@ -274,7 +275,7 @@ pub(super) fn validate(metadata: &Tree, namespaced: bool, errors: &mut FieldErro
 fn validate_owners(metadata: &Tree, errors: &mut FieldErrors) {
     let path = || FieldPath::new("metadata.ownerReferences");
     let mut controllers: Vec<String> = Vec::new();
-    // Upstream names no index here.
+    // Upstream names no index in these paths.
     for owner in owners(metadata) {
         let api_version = text(owner, "apiVersion");
         if api_version.is_empty() || api_version.matches('/').count() > 1 {
@@ -297,7 +298,7 @@ fn validate_owners(metadata: &Tree, errors: &mut FieldErrors) {
     }
 }
 
-/// Removes repeated owners (MD9). What is said about it is pushed to `warnings`.
+/// Removes repeated owners (MD9), and adds a warning if there were any.
 pub(super) fn merge_owners(metadata: &mut Tree, warnings: &mut Vec<String>) {
     let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else { return };
     let mut repeated: Vec<String> = Vec::new();
@@ -320,12 +321,12 @@ pub(super) fn merge_owners(metadata: &mut Tree, warnings: &mut Vec<String>) {
     }
 }
 
-/// Warns of new finalizers that may collide with somebody else's (MD8).
+/// Warns of new finalizers whose names may collide with those of others (MD8).
 pub(super) fn warn_of_finalizers(metadata: &Tree, old: Option<&Tree>, warnings: &mut Vec<String>) {
     for finalizer in finalizers(metadata) {
         let is_new = old.is_none_or(|old| !finalizers(old).any(|known| known == finalizer));
         if is_new && !finalizer.contains('/') && !WELL_KNOWN_FINALIZERS.contains(&finalizer) {
-            // A domain is half of what is asked for.
+            // The name has a domain, so only the path is missing.
             let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
             let warning = format!(
                 "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name{path} to avoid \

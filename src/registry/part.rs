@@ -3,9 +3,9 @@
 /// The part of an object that a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Everything but the status.
+    /// Everything except the status.
     Main,
     Status,
-    /// Everything in one write: what no request can do.
+    /// All parts in one write. Only Ballast itself writes so; no request can.
     Whole,
 }

@@ -1,4 +1,4 @@
-//! A client's write on its way through the gate: when the gate is asked, and about what.
+//! How a client's write passes the gate: when the gate is asked, and what it is shown.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::stored::Stored;
 use crate::k8s::{Object, Status};
 
-/// A client's write on its way through the gate, if there is one.
+/// A client's write on its way through the gate. Without a gate every method succeeds at once.
 #[derive(Clone, Copy)]
 pub(super) struct Passage<'a> {
     pub core: &'a Core,
@@ -44,7 +44,7 @@ impl Passage<'_> {
         self.core.gate.get().map(|gate| &**gate)
     }
 
-    /// Before the object is defaulted and judged.
+    /// Asks the mutating side, before the object is defaulted and validated.
     pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         let Some(gate) = self.gate() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
@@ -58,14 +58,14 @@ impl Passage<'_> {
         let before = object.clone();
         gate.mutate(&asked, object, old).await?;
         check_identity(&before, object)?;
-        // Owners are tracked by whoever writes, and what no schema knows is dropped, as from any
-        // client.
+        // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
+        // as they are from any client.
         metadata::of_mut(object).remove("managedFields");
         let _nobody_to_tell = self.target.row.schema.prune(object);
         Ok(())
     }
 
-    /// What would be stored.
+    /// Asks the validating side about the object that would be stored.
     pub async fn validate(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
         let name = metadata::text(metadata::of(object), "name");
         let asked = self.asked(name);
@@ -77,13 +77,14 @@ impl Passage<'_> {
 
     pub async fn validate_plan(&self, plan: &Plan, stored: &Stored) -> Result<(), Status> {
         match plan {
-            // As upstream: who guards an object is asked about what changes nothing, too.
+            // As upstream does, the gate is asked about an update that changes nothing, too.
             Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
             Plan::Put(tree) | Plan::Remove(tree) => self.validate(tree, Some(&stored.tree)).await,
         }
     }
 
-    /// An object that is to go. Nothing to change about it, but mutating webhooks may refuse too.
+    /// Asks about a delete. There is nothing to change about the object, but mutating webhooks may
+    /// refuse it, too.
     pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
         let asked = self.asked(&object.key.name);
         let Some(gate) = self.gate().filter(|gate| gate.cares(&asked)) else { return Ok(()) };
@@ -93,7 +94,7 @@ impl Passage<'_> {
     }
 }
 
-/// What a webhook did to an object must leave it the object that it was.
+/// Refuses a mutation that changed the identity of the object.
 fn check_identity(before: &Tree, after: &Tree) -> Result<(), Status> {
     let parts = |object: &Tree| {
         let metadata = metadata::of(object);

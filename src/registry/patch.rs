@@ -1,5 +1,6 @@
-//! Patch: apply it to the stored object, then go on as an update does (PA3, PA4, PA7, PA9-PA11). A
-//! patch that names no version is applied anew when another write came first.
+//! Patch: the patch is applied to the stored object, and the result goes the way of an update (PA3,
+//! PA4, PA7, PA9-PA11). A patch that names no version is applied again when another write came
+//! first.
 
 use super::admit::{Admission, Author, Read, strict_sentence};
 use super::commit;
@@ -45,7 +46,7 @@ impl Registry {
             passage.validate_plan(&plan, &stored).await?;
             match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
-                // Had the patch named a version, it would have been refused above by now.
+                // A patch that names a version is refused above on the next attempt.
                 Err(Rejected::Changed(_)) => {}
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
@@ -54,20 +55,20 @@ impl Registry {
     }
 }
 
-/// What a patch makes of the stored object.
+/// The object that a patch makes of the stored one.
 struct Patched {
     object: Tree,
-    /// The managed fields that it names.
+    /// The managed fields that the patched object has.
     record: Record,
     warnings: Vec<String>,
 }
 
 fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
     let mut tree = stored.whole();
-    // A patch is about the object in the words of its own version.
+    // A patch is applied to the object in the requested version.
     tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
     let value = patch.apply(tree)?;
-    // The whole object is shown in the refusal, so its text is made before it is taken apart.
+    // The refusal shows the whole object, so its text is made before the object is taken apart.
     let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
     let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() });
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
@@ -85,15 +86,15 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
     Ok(Patched { object, record, warnings })
 }
 
-/// Refuses a patch for what it makes of the object, which is shown whole.
+/// The refusal of a patch whose result is invalid. It shows the whole result.
 fn of_no_use(shown: &impl serde::Serialize, why: &str) -> Status {
     let mut errors = FieldErrors::default();
     errors.invalid(&FieldPath::new("patch"), serde_json::to_string(shown).unwrap_or_default(), why);
     Status::invalid("", "", "", &errors)
 }
 
-/// Of a body it is said what it is; of a patch, what it makes of the object (PA7). The patch is
-/// applied once more for that: nobody else has to keep what it came to.
+/// The refusal in the words for patches (PA7): `refused` speaks of a body. The patch is applied
+/// once more, so that no successful patch has to keep its result.
 fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused: Status) -> Status {
     let mut tree = stored.whole();
     tree.insert("apiVersion".to_owned(), admission.row.api_version().into());

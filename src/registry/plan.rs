@@ -1,5 +1,5 @@
-//! What a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8, ST1-ST8,
-//! DE4). PUT, patches, applies and batches share it. Pure.
+//! Decides what a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8,
+//! ST1-ST8, DE4). PUT, patch, apply and batches share it. Pure.
 
 use serde_json::Value;
 
@@ -14,14 +14,15 @@ use crate::watch::{Draft, Expect, Write};
 
 /// What an update comes to.
 pub(super) enum Plan {
-    /// The result is what is stored (OC3).
+    /// The new version is equal to the stored one, so nothing is written (OC3).
     Nothing,
     Put(Tree),
-    /// The last finalizer of a deleted object is gone (DE4).
+    /// The last finalizer of a deleted object is gone, so the object goes (DE4).
     Remove(Tree),
 }
 
-/// VB17 for an object that has a URL. What the body leaves out is filled in.
+/// Checks the name and namespace of a body against the URL (VB17). What the body leaves out is
+/// filled in.
 pub(super) fn check_place(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
     match metadata::text(metadata, "name") {
         "" => {
@@ -69,7 +70,7 @@ pub(super) fn check_version(stored: &Stored, metadata: &Tree) -> Result<(), Stat
     }
 }
 
-/// OC4.
+/// Refuses a body that names another uid (OC4).
 pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> {
     let Object { key, uid, .. } = &*stored.object;
     match metadata::text(metadata, "uid") {
@@ -82,17 +83,17 @@ pub(super) fn check_uid(stored: &Stored, metadata: &Tree) -> Result<(), Status> 
     }
 }
 
-/// How a new version of an object came about: what its managed fields follow from.
+/// Where a new version of an object comes from. The managed fields follow from it.
 pub(super) enum Origin<'a> {
     Update {
         manager: &'a str,
         record: Record,
     },
-    /// Who owns what was decided when the configuration was laid over the object.
+    /// An apply, which decided on the managed fields when it merged its configuration.
     Apply(ManagedFields),
 }
 
-/// Decides what becomes of `object`, which was read and found to be of this place and version.
+/// Decides what becomes of `object`. The caller has checked that it is of this place and version.
 pub(super) fn plan(
     admission: &Admission<'_>,
     part: Part,
@@ -122,8 +123,8 @@ pub(super) fn plan(
         warnings.extend((admission.row.advise)(&object));
     }
     if part == Part::Status && (differs(&object, old, has_status) || object.get("metadata") != old.get("metadata")) {
-        // Defaults of a newer Ballast have found their way into the rest, which is not this write's
-        // to change.
+        // A newer Ballast may have added defaults to the rest of the object. A status write must
+        // not change the rest.
         object = with_status(old.clone(), object.remove("status"));
     }
     let is_same = object == *old;
@@ -141,8 +142,9 @@ pub(super) fn plan(
     Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
 }
 
-/// The managed fields to be written, if there are any; None if neither they nor the object change.
-/// Takes the stored record, which is of no use afterwards.
+/// The managed fields to write. The outer `None` says that neither they nor the object change; the
+/// inner one that the object has none. Takes the list out of `stored`, which nobody needs
+/// afterwards.
 fn managed(
     admission: &Admission<'_>,
     part: Part,
@@ -156,7 +158,8 @@ fn managed(
     let managed = match origin {
         Origin::Apply(managed) => managed,
         Origin::Update { manager, record } => {
-            // A status write does not touch the record of the rest, so it cannot replace it either.
+            // A status write does not touch the managers of the rest, so it cannot replace them
+            // either.
             let record = if part == Part::Status { Record::default() } else { record };
             let replaced = record.replacing(&stored.managed, api_version);
             if replaced.is_none() && is_same {
@@ -190,14 +193,14 @@ fn with_status(mut object: Tree, status: Option<Value>) -> Tree {
     object
 }
 
-/// Whether anything changed that the generation counts (MD2, ST8).
+/// Whether a part changed that the generation counts (MD2, ST8).
 fn differs(object: &Tree, old: &Tree, has_status: bool) -> bool {
     let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
     let counted = |tree: &Tree| tree.keys().filter(|name| counts(name)).count();
     counted(object) != counted(old) || object.iter().any(|(name, value)| counts(name) && old.get(name) != Some(value))
 }
 
-/// The write of a plan, if it has one.
+/// The write of a plan. `None` if there is nothing to write.
 pub(super) fn write(stored: &Stored, plan: Plan) -> Option<Write> {
     let draft = match plan {
         Plan::Nothing => return None,

@@ -1,14 +1,15 @@
-//! A document that never changes while the process runs: its bytes and what clients remember it by.
+//! A document that never changes while the process runs: its bytes, and the hash by which clients
+//! cache it.
 
 use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest, Sha512};
 
-/// Serialized once, at start-up (OA16, DI17).
+/// A document, serialized once at start-up (OA16, DI17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     pub body: Bytes,
-    /// SHA-512 of the body in upper-case hexadecimal (DI9, OA3).
+    /// The SHA-512 of the body, in upper-case hexadecimal (DI9, OA3).
     pub hash: String,
 }
 

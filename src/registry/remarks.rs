@@ -1,11 +1,10 @@
-//! What others had to say about a write, beside yes and no: warnings for whoever asked, annotations
-//! for the audit log. Kept apart from the answer, because they count also when the write is
-//! refused.
+//! Remarks of others on a write: warnings for the caller, and annotations for the audit log. They
+//! are kept apart from the answer, because they count also when the write is refused.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Of one request. A webhook that has more to say is cut short.
+/// Per request. Further remarks are dropped.
 const WARNINGS_MAX: usize = 100;
 const ANNOTATIONS_MAX: usize = 100;
 
@@ -21,7 +20,7 @@ struct Made {
 }
 
 impl Remarks {
-    /// A write that is decided anew is not warned of twice.
+    /// Adds a warning, unless it is there already: a write that is retried warns once.
     pub fn warn(&self, warning: &str) {
         let mut made = self.lock();
         if made.warnings.len() < WARNINGS_MAX && !made.warnings.iter().any(|known| known == warning) {
@@ -36,7 +35,7 @@ impl Remarks {
         }
     }
 
-    /// What was said on another thread about the same request.
+    /// Takes over the remarks that were made on another thread about the same request.
     pub fn add(&self, others: &Remarks) {
         let Made { warnings, annotations } = std::mem::take(&mut *others.lock());
         warnings.iter().for_each(|warning| self.warn(warning));

@@ -8,12 +8,12 @@ use super::core::Core;
 use super::metadata::{self, Tree};
 use crate::k8s::{Key, Managers, Object, Revision, Status};
 
-/// The object as it is stored, parsed.
+/// The stored object, parsed.
 pub(super) struct Stored {
     pub object: Arc<Object>,
-    /// Without its managed fields.
+    /// The object without its managed fields.
     pub tree: Tree,
-    /// `metadata.managedFields`, as it is written.
+    /// `metadata.managedFields` as it is stored.
     pub managed: Vec<Value>,
 }
 
@@ -33,7 +33,7 @@ impl Stored {
         Ok(Stored { object, tree, managed })
     }
 
-    /// The tree with its managed fields in it.
+    /// The object with its managed fields.
     pub fn whole(&self) -> Tree {
         let mut tree = self.tree.clone();
         if !self.managed.is_empty() {
@@ -43,7 +43,7 @@ impl Stored {
     }
 }
 
-/// An object that was never stored, or not at this content: what a dry run answers.
+/// An object that was not stored, or not with this content: the answer to a dry run.
 pub(super) fn unstored(key: Key, revision: Option<Revision>, mut tree: Tree) -> Result<Arc<Object>, Status> {
     let metadata = metadata::of_mut(&mut tree);
     match revision {

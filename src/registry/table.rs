@@ -1,12 +1,12 @@
-//! Objects as rows with cells (`Table`) and as metadata alone (`PartialObjectMetadata`), for lists,
-//! single objects and watches (apiserver.md 1.16, WA20, WA21).
+//! Objects as rows with cells (`Table`), and as metadata alone (`PartialObjectMetadata`), for
+//! lists, single objects and watches (TA1-TA6, PM1, WA20, WA21).
 //!
-//! Both are made from the stored bytes, piece by piece, so that a list of any length can be sent as
-//! it is made: a head, one piece per object with commas between, `TAIL`. Metadata is copied as
-//! text; of the rest only what a column looks at is parsed.
+//! Both are made from the stored bytes, piece by piece: a head, one piece per object with commas
+//! between, and `TAIL`. So a list of any length can be sent while it is made. Metadata is copied as
+//! text. Of the rest, only the members that a column shows are parsed.
 //!
-//! Absent: Tables of what is no stored object (TA7), which the server answers with 406 or plain
-//! JSON.
+//! Left out: Tables of answers that are no stored objects (TA7). The server answers these with 406
+//! or plain JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,10 +20,10 @@ use crate::k8s::json_path::JsonPath;
 use crate::k8s::{Object, Revision, Time};
 use crate::resource::{ResourceKind, Wording};
 
-/// What closes a list that `head` opened.
+/// The end of a list that `head` began.
 pub const TAIL: &[u8] = b"]}";
 
-/// What each row carries beside its cells (TA5).
+/// The object that each row carries beside its cells (TA5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
     None,
@@ -33,7 +33,7 @@ pub enum Include {
 }
 
 impl Include {
-    /// Of the query parameter `includeObject`; None when it is none of the known words.
+    /// Parses the query parameter `includeObject`. `None` if the word is not known.
     pub fn parse(text: &str) -> Option<Include> {
         match text {
             "" | "Metadata" => Some(Include::Metadata),
@@ -44,14 +44,14 @@ impl Include {
     }
 }
 
-/// Whether a Table names its columns: all but the later events of a watch do.
+/// Whether a Table names its columns. All do, except the later events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
     Named,
     Unnamed,
 }
 
-/// What a list says about itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub revision: Revision,
@@ -87,22 +87,22 @@ pub struct Printer {
 struct Column {
     kind: &'static str,
     path: Option<JsonPath>,
-    /// Of the name, where the column shows a kind and a name; `path` is that of the kind.
+    /// The path of the name, where the column shows a kind and a name. `path` is that of the kind.
     name: Option<JsonPath>,
 }
 
-/// How a Table was asked for.
+/// The form of a Table that the client asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct TableForm {
     /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
     pub api_version: &'static str,
     pub include: Include,
-    /// Ages are counted up to here.
+    /// The current time, for ages.
     pub now: Time,
 }
 
 impl Printer {
-    /// A kind without columns shows its age (TA2).
+    /// The printer of a kind. A kind without columns shows its age (TA2).
     pub fn of(row: &ResourceKind) -> Printer {
         const NAME: &str = "Unique within a namespace for namespaced resources, else within the server.";
         const AGE: crate::resource::Column = crate::resource::Column {
@@ -187,7 +187,7 @@ impl Printer {
         [&head, &self.row(form, object), TAIL].concat().into()
     }
 
-    /// The object of a BOOKMARK event (WA20): one row without content that carries the revision.
+    /// The object of a BOOKMARK event (WA20): one row that carries the revision and nothing else.
     pub fn bookmark(&self, form: &TableForm, revision: Revision, annotations: &Value, columns: Columns) -> Bytes {
         let head = self.head(form, &Page::at(revision), columns);
         let nulls = ",null".repeat(self.columns.len());
@@ -222,8 +222,8 @@ pub fn metadata_head(api_version: &str, page: &Page) -> Bytes {
     format!(r#"{{"kind":"PartialObjectMetadataList","apiVersion":"{api_version}","metadata":{meta},"items":["#).into()
 }
 
-/// An object as `PartialObjectMetadata`: an item, a whole answer, or the object of a watch event
-/// (WA21).
+/// An object as `PartialObjectMetadata`: an item of a list, a whole answer, or the object of a
+/// watch event (WA21).
 pub fn metadata(api_version: &str, object: &Object) -> Bytes {
     let text = object.text.whole();
     let mut out = Vec::with_capacity(text.len() / 2);
@@ -243,8 +243,8 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// Stored objects have been decoded when they were stored: a text that cannot be is shown as
-/// nothing.
+/// The members of a stored object. It was decoded when it was stored; a text that cannot be decoded
+/// is shown without members.
 fn parts(text: &[u8]) -> Parts<'_> {
     serde_json::from_slice(text).unwrap_or_default()
 }
@@ -263,7 +263,7 @@ fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
     written.expect("writing JSON to memory cannot fail");
 }
 
-/// A value as the cell of a column of this type; nothing when it is of another type (TA4).
+/// A value as the cell of a column of this type. `None` if the value has another type (TA4).
 fn show(kind: &str, value: &Value, now: Time) -> Option<Value> {
     match (kind, value) {
         (_, Value::Null) => None,

@@ -1,4 +1,4 @@
-//! Two made-up kinds for the tests of what follows from rows.
+//! Two made-up kinds, for tests of what follows from rows.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

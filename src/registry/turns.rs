@@ -1,5 +1,5 @@
-//! Patches and applies of one object take turns. Each would otherwise overtake all the others but
-//! one, and a crowd of them would spend its time on being overtaken.
+//! Turns: patches and applies of one object wait for each other. Without turns each would overtake
+//! all the others but one, and a crowd of them would spend its time on retries.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,12 +7,13 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::k8s::Key;
 
-/// How often a patch is applied before the caller is told that others are quicker (PA4).
+/// How often a patch is applied before it is answered with a conflict (PA4).
 pub(super) const ATTEMPTS_MAX: usize = 8;
-/// Objects whose keys meet in one of these take turns together: a little waiting, and no harm.
+/// The number of locks. Objects whose keys share a lock wait for each other, which costs a little
+/// time and nothing else.
 const TURNS: usize = 1024;
 
-/// Who may patch which object now.
+/// The locks, chosen by the hash of the key.
 pub(super) struct Turns {
     locks: Box<[Mutex<()>]>,
     hasher: RandomState,

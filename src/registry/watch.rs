@@ -1,8 +1,8 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
-//! A watch is a cursor: it costs nothing while nothing happens, and one that falls behind is told
-//! so and ends. One that begins before what is remembered catches up from the log first. Losing the
-//! future of `next` loses no event.
+//! A watch is a cursor. It costs nothing while nothing happens. One that falls too far behind gets
+//! an error event and ends. One that begins before the events that are remembered first catches up
+//! from the log. Dropping the future of `next` loses no event.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,33 +18,33 @@ use super::locator::Locator;
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
 
-/// How often a watch is told how far it has come.
+/// The time between two bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a watch is told for the last time.
+/// How long before its end a watch gets its last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// A watch that does not say how long lasts between this and twice this (WA9).
+/// A watch without a timeout lasts between this and twice this (WA9).
 const TIMEOUT_SECONDS_MIN: u64 = 1800;
-/// No watch needs longer, and time has an end.
+/// The longest timeout, which keeps the arithmetic of times in bounds.
 const TIMEOUT_SECONDS_MAX: u64 = 365 * 24 * 3600;
 
-/// What a watcher sees.
+/// An event as a watcher sees it.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     Added(Arc<Object>),
     Modified(Arc<Object>),
-    /// The last state that the watcher knew, with the revision of the change.
+    /// The last state that the watcher knew, at the revision of the change.
     Deleted(Arc<Object>),
-    /// Everything up to here was told.
+    /// All events up to this revision were sent.
     Bookmark {
         revision: Revision,
         initial_events_end: bool,
     },
-    /// The last event of a watch that cannot go on.
+    /// The watch cannot go on. This is its last event.
     Error(Status),
 }
 
 impl WatchEvent {
-    /// As it is written on the wire.
+    /// The type of the event on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
             WatchEvent::Added(_) => "ADDED",
@@ -55,7 +55,7 @@ impl WatchEvent {
         }
     }
 
-    /// Bytes of its object; zero where that is not known before it is written.
+    /// The size of its object in bytes. Zero where it is not known before it is written.
     pub fn size(&self) -> usize {
         match self {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => object.text.len(),
@@ -67,10 +67,10 @@ impl WatchEvent {
 /// A running watch.
 pub struct Watch {
     filter: Filter,
-    /// The state at the start, for watches that begin with it.
+    /// The objects at the start, for watches that begin with them.
     initial: std::vec::IntoIter<Arc<Object>>,
     ready: VecDeque<WatchEvent>,
-    /// None once the watch has ended.
+    /// `None` once the watch has ended.
     source: Option<Source>,
     bookmarks: bool,
     deadline: Instant,
@@ -78,7 +78,7 @@ pub struct Watch {
     timer: Pin<Box<Sleep>>,
 }
 
-/// Where the events come from.
+/// The source of the events.
 enum Source {
     Past(Backlog),
     Live(Subscriber),
@@ -100,7 +100,7 @@ impl Registry {
             TIMEOUT_SECONDS_MIN + spread
         });
         let from = options.revision.filter(|&revision| revision > Revision::ZERO);
-        // Without a revision to go on from, the state comes first, asked for or not (WA4).
+        // A watch without a revision begins with the state, asked for or not (WA4).
         let starts_with_state = options.send_initial_events.unwrap_or(from.is_none());
         if options.send_initial_events == Some(true)
             && let Some(revision) = from
@@ -144,7 +144,7 @@ impl Registry {
 }
 
 impl Watch {
-    /// The next event; none when the watch has ended.
+    /// The next event. `None` when the watch has ended.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         loop {
             if let Some(event) = self.pop() {
@@ -159,7 +159,8 @@ impl Watch {
         }
     }
 
-    /// An event that can be had without waiting: what a server can send together with the last one.
+    /// The next event, if there is one without waiting. A server can send it together with the last
+    /// one.
     pub fn next_ready(&mut self) -> Option<WatchEvent> {
         if let Some(event) = self.pop() {
             return Some(event);
@@ -191,7 +192,7 @@ impl Watch {
 
     fn tick(&mut self) {
         if Instant::now() >= self.deadline {
-            // What has happened is told before the end, also to who looks late.
+            // Events that have happened are sent before the end, also to a watcher that reads late.
             if let Some(events) = self.source.as_mut().and_then(|source| source.next().now_or_never()) {
                 self.take(events);
             }
@@ -253,7 +254,8 @@ impl Filter {
             (EventKind::Deleted, None) => None,
             (_, None) => selects(&event.object).then(|| WatchEvent::Added(object())),
             (_, Some(_)) if selects(&event.object) => Some(WatchEvent::Modified(object())),
-            // It is no longer selected: to this watcher it is gone, as it was (WA8).
+            // The object is no longer selected. To this watcher it is deleted, in its last selected
+            // state (WA8).
             (_, Some(previous)) => Some(WatchEvent::Deleted(at_revision(previous, event.revision))),
         }
     }
@@ -261,7 +263,7 @@ impl Filter {
 
 /// The same content under another revision.
 fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
-    // What is in the cache was read before, so it can be again.
+    // Objects in the cache were read before, so they can be read again.
     let Ok(parts) = Parts::read(object.text.content()) else { return Arc::clone(object) };
     let document = Document::edited(object, parts, object.text.managers().cloned(), object.generation);
     Arc::new(Object::of(object.key.clone(), revision, object.created, &document))

@@ -1,13 +1,13 @@
-//! The API as OpenAPI: one 3.0.0 document for each group-version with the index that leads to them,
-//! and one Swagger 2.0 document of everything (apiserver.md 1.3).
+//! The API as OpenAPI: one 3.0.0 document for each group and version, the index of them, and one
+//! Swagger 2.0 document of everything (OA1-OA19).
 //!
-//! Three steps: `operations` says what can be done, from the rows; `schemas` turns the structural
-//! schemas into the Kubernetes dialect of OpenAPI; `write` puts both into documents of either
-//! version.
+//! Three steps: `operations` lists what can be done, from the rows. `schemas` turns the structural
+//! schemas into the Kubernetes dialect of OpenAPI. `write` puts both into documents.
 //!
-//! Invariants: everything follows from the rows; the documents are made once (OA16); a reference
-//! resolves inside its own document (OA11). Absent: OpenAPI 3 in protobuf, and the deprecated
-//! `/watch/` paths (OA18).
+//! *Invariants.* Everything follows from the rows. The documents are made once (OA16). A reference
+//! resolves inside its own document (OA11).
+//!
+//! Left out: OpenAPI 3 in protobuf, and the deprecated `/watch/` paths (OA18).
 
 mod operations;
 mod protobuf;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::published::Published;
 use crate::resource::{Kinds, ResourceKind};
 
-/// The documents as they are served.
+/// The documents, ready to be served.
 pub struct OpenApi {
     index: Published,
     /// By the path in the index: `apis/work.karmada.io/v1alpha2`, `api/v1`.
@@ -47,7 +47,7 @@ impl OpenApi {
         OpenApi { index, documents, swagger: Published::of(&swagger), swagger_protobuf }
     }
 
-    /// `/openapi/v3`: where the documents are, with their hashes (OA1).
+    /// `/openapi/v3`: the paths of the documents, with their hashes (OA1).
     pub fn index(&self) -> &Published {
         &self.index
     }
@@ -62,14 +62,14 @@ impl OpenApi {
         &self.swagger
     }
 
-    /// `/openapi/v2` in protobuf: its definitions only.
+    /// `/openapi/v2` in protobuf. It has the definitions only.
     pub fn swagger_protobuf(&self) -> &Published {
         &self.swagger_protobuf
     }
 }
 
-/// All documents for people and generators: a file name and its text, indented. They are named as
-/// the Kubernetes project names its own.
+/// All documents as files for people and generators: names and indented text. The names are those
+/// that the Kubernetes project uses.
 pub fn documents(kinds: &Kinds) -> Vec<(String, Vec<u8>)> {
     let v3 = v3(kinds)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What can be done with what is served, from the rows: paths, methods, parameters, bodies and
-//! answers, named as Kubernetes names them (OA8, OA9, OA10, OA13, OA17).
+//! The operations of the API, from the rows: paths, methods, parameters, bodies and answers. The
+//! names are those of Kubernetes (OA8, OA9, OA10, OA13, OA17).
 
 use crate::resource::schema::meta;
 use crate::resource::{Lifetime, ResourceKind};
@@ -7,7 +7,7 @@ use crate::resource::{Lifetime, ResourceKind};
 /// One path with its methods.
 pub struct Endpoint<'a> {
     pub path: String,
-    /// Those that all methods share.
+    /// The parameters that all methods share.
     pub parameters: Vec<&'static Parameter>,
     pub operations: Vec<Operation<'a>>,
 }
@@ -18,7 +18,7 @@ pub struct Operation<'a> {
     pub id: String,
     pub tag: String,
     pub description: String,
-    /// `x-kubernetes-action`; discovery has none.
+    /// `x-kubernetes-action`. `None` for discovery.
     pub action: Option<&'static str>,
     /// The kind that is acted on.
     pub row: Option<&'a ResourceKind>,
@@ -26,7 +26,7 @@ pub struct Operation<'a> {
     pub body: Option<Body>,
     /// Status, words, definition.
     pub answers: Vec<(u16, &'static str, Definition)>,
-    /// How it can fail, each with a Status.
+    /// The status codes of failures. The body of each is a Status.
     pub failures: &'static [u16],
     pub produces: &'static [&'static str],
 }
@@ -37,7 +37,7 @@ pub struct Body {
     pub consumes: &'static [&'static str],
 }
 
-/// What a body or an answer holds.
+/// The type of a body or an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Definition {
     /// The kind of the row.
@@ -66,11 +66,11 @@ pub struct Parameter {
 
 const JSON_YAML: &[&str] = &["application/json", "application/yaml"];
 const LISTS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
-/// OA10: what a PATCH may be written in; a client takes what it finds here.
+/// The content types of a PATCH. A client takes the one that it finds here (OA10).
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// Every status that a request can fail with, and the reason that its Status gives (1.5).
+/// Every status code that a request can fail with, and the reason in its Status.
 pub const FAILURES: &[(u16, &str)] = &[
     (400, "BadRequest"),
     (401, "Unauthorized"),
@@ -246,7 +246,7 @@ fn create(row: &ResourceKind) -> Operation<'_> {
 
 fn delete_collection(row: &ResourceKind) -> Operation<'_> {
     Operation {
-        // Kubernetes knows no prefix "deletecollection": its ids read delete…Collection….
+        // Kubernetes has no prefix "deletecollection": its ids read delete…Collection….
         id: format!("delete{}Collection{}{}", group_version(row), scope(row), row.kind),
         action: Some("deletecollection"),
         parameters: CHOOSE.iter().chain(DELETE).collect(),
@@ -287,7 +287,7 @@ fn patch<'a>(row: &'a ResourceKind, part: &str) -> Operation<'a> {
         action: Some("patch"),
         parameters: WRITE.iter().chain([&FORCE]).collect(),
         body: Some(Body { definition: Definition::Patch, required: true, consumes: PATCHES }),
-        // Created: by a server-side apply.
+        // 201 is the answer of a server-side apply that creates the object.
         answers: vec![(200, "OK", Definition::Object), (201, "Created", Definition::Object)],
         ..operation(row, "patch", format!("change parts of the specified {}{}", row.kind, of_status(part)))
     }
@@ -304,7 +304,7 @@ fn delete(row: &ResourceKind) -> Operation<'_> {
     }
 }
 
-/// What operations on objects have in common; `id`, `action` and `answers` are the caller's to set.
+/// The parts that operations on objects share. The caller sets `id`, `action` and `answers`.
 fn operation<'a>(row: &'a ResourceKind, method: &'static str, description: String) -> Operation<'a> {
     Operation {
         method,
@@ -391,7 +391,7 @@ fn upper_first(word: &str) -> String {
     chars.next().map(|first| first.to_ascii_uppercase().to_string() + chars.as_str()).unwrap_or_default()
 }
 
-/// The full name of what every document has under the same name.
+/// The full name of a type that has the same name in every document. `None` for the types of a row.
 pub fn shared_name(definition: Definition) -> Option<String> {
     let name = match definition {
         Definition::Object | Definition::List => return None,

@@ -1,14 +1,14 @@
-//! Swagger 2.0 in the binary form (`openapi.v2.Document` of gnostic) that kubectl asks for where it
-//! checks objects by itself: `create` of a kind without PATCH, `--dry-run=client`, `--validate`
+//! Swagger 2.0 in its binary form (`openapi.v2.Document` of gnostic). kubectl asks for it where it
+//! checks objects by itself: `create` of a kind without PATCH, `--dry-run=client`, and `--validate`
 //! without a server.
 //!
-//! Only what that needs: the definitions. Absent: paths, parameters, responses, security. Written
-//! by hand, because a schema has two dozen fields and a code generator would need a compiler of its
-//! own.
+//! Only the definitions are written, because nothing else is needed for that. Left out: paths,
+//! parameters, responses, security. The encoder is written by hand: a schema has two dozen fields,
+//! and a code generator would need a compiler of its own.
 
 use serde_json::{Map, Value};
 
-/// The bytes of a Swagger document.
+/// Encodes a Swagger document.
 pub fn encode(swagger: &Value) -> Vec<u8> {
     let mut document = Message::default();
     document.text(1, text(&swagger["swagger"]));
@@ -23,7 +23,7 @@ pub fn encode(swagger: &Value) -> Vec<u8> {
     document.0
 }
 
-/// `Definitions` and `Properties` are alike: repeated pairs of name and schema.
+/// `Definitions` and `Properties` have the same form: repeated pairs of name and schema.
 fn named_schemas(schemas: &Map<String, Value>) -> Message {
     let mut all = Message::default();
     for (name, value) in schemas {
@@ -95,7 +95,7 @@ fn schema(value: &Value) -> Message {
     out
 }
 
-/// Any value, as YAML text; JSON is YAML.
+/// Any value, as YAML text. JSON is YAML, so it is written as JSON.
 fn any(value: &Value) -> Message {
     let mut out = Message::default();
     out.text(2, &value.to_string());
@@ -110,7 +110,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A protobuf message under construction. Zero values are left out, as proto3 has it.
+/// A protobuf message under construction. Zero values are left out, as proto3 requires.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -133,7 +133,7 @@ impl Message {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Written even when empty, so that the elements of a list are counted.
+    /// Adds text even if it is empty, so that every element of a list counts.
     fn text(&mut self, field: u64, text: &str) {
         self.bytes(field, text.as_bytes());
     }

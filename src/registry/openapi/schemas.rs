@@ -18,7 +18,7 @@ pub enum Dialect {
     V3,
 }
 
-/// The definitions of one document, gathered as they are referred to.
+/// The definitions of one document. A definition is added when something refers to it.
 pub struct Schemas {
     dialect: Dialect,
     definitions: BTreeMap<String, Value>,
@@ -40,12 +40,13 @@ impl Schemas {
         }
     }
 
-    /// A kind, under its full name, with the mark by which clients find it (OA7).
+    /// A reference to a kind under its full name. The definition has the mark by which clients find
+    /// it (OA7).
     pub fn kind(&mut self, row: &ResourceKind) -> Value {
         self.kind_as(row, row.schema.root(), &object_name(row), row.kind)
     }
 
-    /// The list of a kind.
+    /// A reference to the list of a kind.
     pub fn list(&mut self, row: &ResourceKind) -> Value {
         let kind = format!("{}List", row.kind);
         let name = format!("{}.{kind}", row.openapi_package);
@@ -63,7 +64,7 @@ impl Schemas {
         self.reference_to(name)
     }
 
-    /// A type of `meta/v1`. `groups` are those that it serves as a kind of.
+    /// Adds a type of `meta/v1`. `versions` are the groups and versions that have it as a kind.
     pub fn shared(&mut self, node: &Node, kind: &str, versions: &[(&str, &str)]) {
         let name = format!("{META_V1}.{kind}");
         self.define(node, &name, META_V1);
@@ -78,10 +79,11 @@ impl Schemas {
         self.definitions.insert(name.to_owned(), schema);
     }
 
-    /// `package` completes the names of definitions that are not complete.
+    /// Adds a definition. `package` completes names without dots.
     fn define(&mut self, node: &Node, name: &str, package: &str) {
         if !self.definitions.contains_key(name) {
-            // Noted before it is complete, so that it is not begun again below itself.
+            // The name is taken first, so that a reference to it from below does not start it
+            // again.
             self.definitions.insert(name.to_owned(), Value::Null);
             let body = self.body(node, package);
             self.definitions.insert(name.to_owned(), body);
@@ -98,7 +100,7 @@ impl Schemas {
     fn field(&mut self, field: &Field, package: &str) -> Value {
         let mut schema = self.node(&field.node, package);
         let described = !field.description.is_empty();
-        // OpenAPI 3.0 forgets what stands beside a reference.
+        // OpenAPI 3.0 ignores what stands beside a reference.
         if self.dialect == Dialect::V3 && schema.get("$ref").is_some() && (described || field.default.is_some()) {
             schema = json!({"allOf": [schema]});
         }
@@ -106,7 +108,8 @@ impl Schemas {
             schema["description"] = (*field.description).into();
             self.tell_once(field, package);
         }
-        // Upstream has defaults that its own enum forbids; validators of documents refuse those.
+        // Some defaults of upstream are not in upstream's own enum. Validators refuse such
+        // documents, so these defaults are left out.
         let allowed = |default: &&Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
         if let Some(default) = field.default.as_ref().filter(allowed) {
             schema["default"] = default.clone();
@@ -114,8 +117,8 @@ impl Schemas {
         schema
     }
 
-    /// `kubectl explain` prints what is said of a field, then what is said of its type. Where that
-    /// is the same, the type is silent.
+    /// Removes the description of a type that says the same as that of a field. `kubectl explain`
+    /// prints both.
     fn tell_once(&mut self, field: &Field, package: &str) {
         let Some(definition) = &field.node.definition else { return };
         let definition = self.definitions.get_mut(&full_name(definition, package));
@@ -163,7 +166,7 @@ impl Schemas {
     fn object(&mut self, object: &Object, package: &str) -> Value {
         let mut schema = json!({"type": "object"});
         let mut properties = Map::new();
-        // The fields that make an object a whole object of some kind are not its own to publish.
+        // An embedded object's `apiVersion`, `kind` and `metadata` are implied by its mark.
         let implied = |name: &str| object.embedded && ["apiVersion", "kind", "metadata"].contains(&name);
         for field in object.fields.iter().filter(|field| !implied(&field.name)) {
             properties.insert((*field.name).to_owned(), self.field(field, package));
@@ -219,7 +222,7 @@ pub fn object_name(row: &ResourceKind) -> String {
     format!("{}.{}", row.openapi_package, row.kind)
 }
 
-/// A name with dots is complete.
+/// Completes a name by the package. A name with dots is complete already.
 fn full_name(definition: &str, package: &str) -> String {
     if definition.contains('.') { definition.to_owned() } else { format!("{package}.{definition}") }
 }

@@ -1,4 +1,4 @@
-//! Operations and schemas put together into documents: OpenAPI 3.0.0 and Swagger 2.0.
+//! Puts operations and schemas together into documents: OpenAPI 3.0.0 and Swagger 2.0.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::schemas::{Dialect, Schemas, object_name};
 use crate::resource::schema::meta;
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 
-/// The document of one path of the index. `rows` are the kinds that it defines.
+/// The OpenAPI 3.0.0 document of one path of the index. `rows` are the kinds that it defines.
 pub fn v3(endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Value {
     let mut schemas = definitions(Dialect::V3, endpoints, rows);
     let paths: BTreeMap<&str, Value> = endpoints
@@ -34,7 +34,7 @@ pub fn v3(endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Value {
     })
 }
 
-/// The one document of everything.
+/// The Swagger 2.0 document of everything.
 pub fn v2(kinds: &Kinds) -> Value {
     let rows: Vec<&ResourceKind> = kinds.rows().iter().map(|row| &**row).collect();
     let mut by_version: BTreeMap<(&str, &str), Vec<&ResourceKind>> = BTreeMap::new();
@@ -76,7 +76,7 @@ fn security_scheme() -> Value {
     json!({"type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer token"})
 }
 
-/// The kinds with their lists, and what requests and answers need beside them.
+/// The kinds with their lists, and the types that requests and answers need beside them.
 fn definitions(dialect: Dialect, endpoints: &[Endpoint<'_>], rows: &[&ResourceKind]) -> Schemas {
     let mut schemas = Schemas::new(dialect);
     let mut versions: Vec<(&str, &str)> = rows.iter().map(|row| (row.group, row.version)).collect();
@@ -116,7 +116,7 @@ fn definitions(dialect: Dialect, endpoints: &[Endpoint<'_>], rows: &[&ResourceKi
     schemas
 }
 
-/// What `/version` answers: text under every name.
+/// The type of `/version`: all members are text.
 fn version_info() -> Value {
     const REQUIRED: &[&str] = &[
         "major",
@@ -146,7 +146,7 @@ fn path_item(endpoint: &Endpoint<'_>, parameter: fn(&Parameter) -> Value) -> Map
     item
 }
 
-/// What both versions say in the same words.
+/// The members that both versions of OpenAPI share.
 fn operation_head(operation: &Operation<'_>) -> Value {
     let mut head = json!({
         "operationId": operation.id, "tags": [operation.tag], "description": operation.description,
@@ -192,8 +192,8 @@ fn operation_v3(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
     document
 }
 
-/// The answers of requests that failed, for all operations to refer to. Swagger has them nowhere:
-/// an aggregator that merges such documents knows of definitions and parameters only.
+/// The answers to failed requests, for all operations to refer to. Swagger gets none: an aggregator
+/// that merges such documents keeps only definitions and parameters.
 fn failures(schemas: &Schemas) -> Value {
     let schema = reference(Definition::Status, None, schemas);
     let content = json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}});

@@ -1,10 +1,11 @@
-//! Who owns which field: what a write takes, what an apply wants, and where two managers disagree
-//! (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a time in, trees and sets out.
+//! Ownership of fields: which fields a write takes over, which an apply wants, and where two
+//! managers conflict (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a time in, trees and
+//! sets out.
 //!
-//! An object that has no managers is not tracked: an update of it records nothing. Only a create
-//! begins the record, and the first apply, which credits all that is there to `before-first-apply`.
-//! What Ballast's own workers create begins without one, so the thousands of objects that nobody
-//! applies carry no ballast.
+//! An object without managers is not tracked, and an update of it records nothing. Tracking begins
+//! with a create by a client, or with the first apply, which records `before-first-apply` as the
+//! manager of all fields that exist. Objects that Ballast's workers create begin untracked, so
+//! thousands of objects that nobody applies need no memory for managers.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -18,12 +19,12 @@ use crate::k8s::{Cause, Details, Status, Time};
 use crate::resource::{Comparison, ResourceKind};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The one manager whose client-side history is known (AP23).
+/// The only manager whose earlier client-side applies are looked at (AP23).
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// `metadata.managedFields` of a body, as it came (AP20). Read only where it differs from what is
-/// stored.
+/// `metadata.managedFields` of a body, unparsed (AP20). It is read only where it differs from the
+/// stored list.
 #[derive(Default)]
 pub(super) struct Record(Option<Value>);
 
@@ -32,9 +33,9 @@ impl Record {
         Record(managed_fields)
     }
 
-    /// The record that the body puts in place of the stored one; None where it says nothing, or
-    /// nothing that can be read. `[{}]` starts afresh. An empty list says nothing: clients that
-    /// know nothing of managed fields send it.
+    /// The managed fields that the body puts in place of the stored ones. `None` if it has none, or
+    /// none that can be read. `[{}]` starts afresh. An empty list counts as none, because clients
+    /// that know nothing of managed fields send it.
     pub fn replacing(self, stored: &[Value], api_version: impl FnOnce() -> String) -> Option<ManagedFields> {
         let Some(Value::Array(list)) = self.0 else { return None };
         if list == stored {
@@ -49,7 +50,7 @@ impl Record {
     }
 }
 
-/// A write as ownership sees it.
+/// A write, with what ownership needs to know of it.
 #[derive(Clone, Copy)]
 pub(super) struct Writing<'a> {
     pub row: &'a ResourceKind,
@@ -62,7 +63,7 @@ pub(super) struct Writing<'a> {
 #[derive(Debug)]
 pub(super) enum Refused {
     Conflicts(Vec<Conflict>),
-    /// The record of the object cannot be read: it was not written by Ballast.
+    /// The stored managed fields cannot be read. Ballast did not write them.
     Malformed(Malformed),
 }
 
@@ -72,10 +73,10 @@ impl From<Malformed> for Refused {
     }
 }
 
-/// A field that somebody else has set otherwise.
+/// A field that another manager has set to another value.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// In upstream's words.
+    /// The other manager, in upstream's words.
     manager: String,
     path: Path,
 }
@@ -86,7 +87,7 @@ impl Writing<'_> {
         Manager { operation, name: name.to_owned(), subresource: subresource.to_owned() }
     }
 
-    /// Whether this kind of request can write the field at all (AP21).
+    /// Whether a write of this part can change the field at all (AP21).
     fn reaches(&self, element: &Element) -> bool {
         match self.part {
             Part::Status => element.is_field("status"),
@@ -95,8 +96,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Records what an update changed: from now on it is the updater's (AP10). An object that is
-    /// not tracked stays so, unless it is new.
+    /// Makes the writer the manager of what an update changed (AP10). An object that is not tracked
+    /// stays so, unless it is new.
     pub fn track(&self, old: Option<&Tree>, new: &Tree, managed: &mut ManagedFields) -> Result<(), Malformed> {
         if managed.is_empty() && old.is_some() {
             return Ok(());
@@ -108,7 +109,7 @@ impl Writing<'_> {
         self.record(comparison, managed, self.manager)
     }
 
-    /// A write of all parts at once is recorded as the two writes it could have been.
+    /// A write of all parts is recorded as two writes, one of the status and one of the rest.
     fn record(&self, comparison: Comparison, managed: &mut ManagedFields, name: &str) -> Result<(), Malformed> {
         if self.part == Part::Whole && self.row.status_subresource {
             Writing { part: Part::Status, ..*self }.record(comparison.clone(), managed, name)?;
@@ -129,7 +130,7 @@ impl Writing<'_> {
             Some(entry) => (entry.fields()?, entry.time),
             None => (FieldSet::default(), None),
         };
-        // Who only removed something has set nothing, so its time stays.
+        // A manager that only removed fields has set nothing, so its time stays.
         let time = if written.is_empty() { time.unwrap_or(self.now) } else { self.now };
         mine.remove(&removed);
         mine.add(written);
@@ -138,7 +139,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Lays the configuration over the live object. `managed` is the record before, and after.
+    /// Merges the configuration into the live object, and brings `managed` up to date.
     pub(super) fn apply(
         &self,
         live: Option<&Tree>,
@@ -200,8 +201,8 @@ impl Writing<'_> {
         Ok(merged)
     }
 
-    /// Removes what this manager applied before and does not any more, where nobody else owns it
-    /// (AP9).
+    /// Removes the fields that this manager applied before and does not apply any more, where
+    /// nobody else owns them (AP9).
     fn without_unowned(
         &self,
         merged: Tree,
@@ -218,18 +219,19 @@ impl Writing<'_> {
         }
         let (owned, before) = (schema.with_structs(&owned), schema.with_structs(before));
         let everything = all(&merged);
-        // First what this manager had goes, with all that is below it; then what somebody owns
-        // comes back.
+        // First all fields of this manager go, with all that is below them. Then the owned ones
+        // come back.
         let bare = schema.without(merged.clone(), &before);
         let unowned = everything.difference(&all(&bare).union(&owned));
         let kept = schema.without(merged.clone(), &unowned);
-        // What hung below it and is nobody's was not this manager's to remove.
+        // Fields below them that nobody owns are not this manager's to remove.
         let gone = everything.difference(&all(&kept)).intersection(&before);
         Ok(schema.without(merged, &gone))
     }
 
-    /// Conflicts with its own earlier client-side applies are none for kubectl: the annotation says
-    /// what it applied, and where the live object still has that, it may have it back (AP23).
+    /// Drops conflicts of kubectl with its own client-side applies. The annotation says what
+    /// kubectl applied last; where the live object still has those values, kubectl may take them
+    /// over (AP23).
     fn without_own_history(&self, live: &Tree, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let Some(last) = last_applied(live).and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
             return conflicts;
@@ -244,7 +246,7 @@ impl Writing<'_> {
         conflicts.into_iter().filter(|conflict| !own.contains(&conflict.path.0)).collect()
     }
 
-    /// Who goes back to client-side apply finds what was applied last.
+    /// Keeps kubectl's annotation up to date, for users who go back to client-side apply.
     fn sync_last_applied(&self, config: &Tree, applied: &mut Tree) {
         if self.manager != KUBECTL || self.part == Part::Status || last_applied(applied).is_none() {
             return;
@@ -292,7 +294,7 @@ fn described(manager: &Manager, api_version: &str) -> String {
     text
 }
 
-/// AP6.
+/// The `Status` for conflicts (AP6).
 pub(super) fn refusal(conflicts: &[Conflict]) -> Status {
     let message = match conflicts {
         [Conflict { manager, path }] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),
@@ -320,7 +322,7 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Status {
     Status::failure(409, "Conflict", message).with(Details { causes, ..Details::default() })
 }
 
-/// What is nobody's: the identity of the object, and what only the server sets (AP14).
+/// Fields that nobody owns: the identity of the object, and what only the server sets (AP14).
 fn stripped() -> &'static FieldSet {
     static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
         const OF_METADATA: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! The laws of apply, on random configurations of random managers, without a registry around them.
+//! Properties of apply, on random configurations of random managers. No registry is needed.
 
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// None when it conflicts.
+    /// `None` if there is a conflict.
     fn apply(&self, manager: &str, config: &Tree, force: bool) -> Option<World> {
         let mut next = self.clone();
         let applied = next.write(manager, |writing, world| {

@@ -1,13 +1,13 @@
-//! The only place that asks for time or chance. Everything else is handed a `Clock`.
+//! Time and chance. No other place asks for them; all code is given a `Clock`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::k8s::Time;
 
-/// Wall-clock time, and ids that nobody can guess.
+/// Wall-clock time, and ids that cannot be guessed.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since 1970, UTC. May step backwards.
+    /// Milliseconds since 1970, UTC. They may step backwards.
     fn now_ms(&self) -> i64;
 
     /// A random (version 4) UUID.
@@ -38,7 +38,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until a test moves it, with ids that repeat from run to run.
+/// A clock that stands still until a test moves it. Its ids are the same in every run.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: AtomicI64,
@@ -50,7 +50,7 @@ impl ManualClock {
         Arc::new(ManualClock { now_ms: AtomicI64::new(time.seconds() * 1000), ids: AtomicU64::new(0) })
     }
 
-    /// Negative steps are allowed: clocks do that.
+    /// Moves the clock. Negative steps are allowed, because real clocks step back, too.
     pub fn advance_ms(&self, by: i64) {
         self.now_ms.fetch_add(by, Ordering::SeqCst);
     }
@@ -71,7 +71,8 @@ impl Clock for ManualClock {
     }
 
     fn random(&self) -> u64 {
-        // Spreads consecutive ids over all bits (the finaliser of SplitMix64), so suffixes differ.
+        // Spreads consecutive ids over all bits (the finaliser of SplitMix64), so that suffixes
+        // differ.
         let mut bits = self.ids.fetch_add(1, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

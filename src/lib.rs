@@ -1,9 +1,10 @@
-//! Ballast places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
+//! Ballast places workloads over a fleet of Kubernetes clusters, and reschedules them on request.
 //!
-//! The rooms below are listed bottom layer first; `tests/suite/tidy.rs` holds who may import whom.
-//! `docs/ARCHITECTURE.md` is the map.
+//! The modules below are listed from the lowest layer up. `tests/suite/tidy.rs` checks which may
+//! import which. `docs/ARCHITECTURE.md` is the map.
 
-/// The Kubernetes contract that no kind owns: keys, objects, selectors, statuses. Pure.
+/// The parts of the Kubernetes API that belong to no kind: keys, objects, selectors, statuses.
+/// Pure.
 pub mod k8s;
 /// Decides where workloads go: a view in, decisions out. Pure.
 pub mod engine;
@@ -11,7 +12,7 @@ pub mod engine;
 pub mod clock;
 /// Counters, gauges and histograms, as Prometheus reads them.
 pub mod metrics;
-/// Log lines on standard error, spans for a collector.
+/// Log lines on standard error, and spans for a collector.
 pub mod telemetry;
 /// A kind as one type-erased row: names, scope, verbs, columns, schema.
 pub mod resource;
@@ -19,25 +20,26 @@ pub mod resource;
 pub mod api;
 /// Objects by key, changes by revision: the append-only log and its back ends.
 pub mod store;
-/// The state of all kinds in memory, the recent past, and the one writer.
+/// The state of all kinds in memory, the recent events, and the one writer.
 pub mod watch;
-/// The verbs, once, for every kind, without HTTP.
+/// The verbs of the API, once for all kinds, without HTTP.
 pub mod registry;
 /// Kinds that act when they are created and store nothing.
 pub mod actions;
-/// Who asks, and what they may do.
+/// Authentication and authorization.
 pub mod auth;
-/// What every background loop shares: keyed queue, backoff, run loop, shutdown.
+/// The parts that all background loops share: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
-/// What happened to objects, as Kubernetes events: the recorder, and the server's own events.
+/// Kubernetes events: the recorder, and the events of the server itself.
 pub mod events;
-/// The shell around the engine: what is dirty, what it reads, what a decision writes.
+/// The shell around the engine: finds dirty bindings, reads what the engine needs, and writes its
+/// decisions.
 pub mod scheduler;
-/// Loops that turn what users ask for into changes of other objects.
+/// Loops that turn the wishes of users into changes of objects.
 pub mod controllers;
-/// The cluster that Ballast serves behind: whom it knows, what it allows, what it is told.
+/// The cluster that Ballast serves behind: its users, its permissions and its webhooks.
 pub mod host;
-/// HTTP only: TLS, layers, negotiation, dispatch.
+/// HTTP: TLS, layers, negotiation, dispatch.
 pub mod server;
-/// The composition root: the command line, and the only place that knows every room.
+/// The command line, which puts everything together. It is the only place that knows all modules.
 pub mod cli;

@@ -1,10 +1,10 @@
-//! Request bodies: JSON and YAML read into a tree, noting what a tree forgets (FV6).
+//! Request bodies: reads JSON and YAML into a tree, and collects what the tree cannot hold (FV6).
 //!
-//! A tree keeps the last of two equal keys, as Kubernetes does; strict validation must still name
+//! Of two equal keys a tree keeps the last, as Kubernetes does. Strict validation must still name
 //! them, so they are collected while reading. YAML is read as Kubernetes reads it: YAML 1.1
-//! booleans, octal with a leading zero, keys that are no text turned into text, whole floats into
-//! integers. One object makes a body: several YAML documents are refused. Everything is bounded:
-//! depth, size, alias replay.
+//! booleans, octal numbers with a leading zero, keys of any scalar turned into text, whole floats
+//! turned into integers. A body is one object: several YAML documents are refused. Depth, size and
+//! the replay of aliases are bounded.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -17,12 +17,12 @@ use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::json_syntax;
 
-/// Nesting of a YAML body, far beyond any object of ours. The parser recurses, in unoptimised
-/// builds with 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
+/// The deepest nesting of a YAML body, far beyond any object of the API. The parser recurses, and
+/// unoptimised builds need 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
 const YAML_DEPTH_MAX: usize = 64;
-/// Values in a YAML body. A 3 MiB body of short items stays below.
+/// The largest number of values in a YAML body. A 3 MiB body of short items stays below it.
 const YAML_NODES_MAX: usize = 1_000_000;
-/// Events that aliases may replay, and the text they may multiply to.
+/// The largest number of events that aliases may replay, and of bytes that they may multiply to.
 const YAML_REPLAY_MAX: usize = 100_000;
 const YAML_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -30,29 +30,29 @@ const YAML_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     pub value: Map<String, Value>,
-    /// Keys that were given more than once, in the order of the text.
+    /// Keys that occur more than once, in the order of the text.
     pub duplicates: Vec<Duplicate>,
 }
 
-/// A key that was already there. Displays as the warning that a client reads.
+/// A repeated key. Displays as the warning for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Duplicate {
     Json { path: String },
     Yaml { line: u64, key: String },
 }
 
-/// A body that is no object. Displays what is wrong with it.
+/// A body that is not an object. Displays what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("{0}")]
     Unreadable(String),
-    /// It could be read, and is something else.
+    /// The body could be read, but it is not an object.
     #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
     NoObject(&'static str),
 }
 
 impl Body {
-    /// A body that was not parsed from text, and so has no duplicates.
+    /// A body that was not parsed from text, so it has no duplicates.
     pub fn of(value: Map<String, Value>) -> Body {
         Body { value, duplicates: Vec::new() }
     }
@@ -65,8 +65,8 @@ impl Body {
         reading.body(value.map_err(|error| Malformed::Unreadable(json_words(&error, text)))?)
     }
 
-    /// JSON is YAML too, and is read as JSON, unless a key is there twice: that is told by its
-    /// line.
+    /// Reads YAML. JSON is YAML too and is read as JSON, unless a key occurs twice: YAML reports
+    /// that with its line.
     pub fn from_yaml(text: &[u8]) -> Result<Body, Malformed> {
         if text.trim_ascii_start().first() == Some(&b'{')
             && let Ok(body) = Body::from_json(text)
@@ -83,7 +83,7 @@ impl Body {
         reading.body(value.map_err(|error| Malformed::Unreadable(yaml_words(&error)))?)
     }
 
-    /// The faults that strict validation lists: one for each key in JSON, one for all of YAML.
+    /// The faults that strict validation reports: one per key for JSON, one in all for YAML.
     pub fn strict_faults(&self) -> Vec<String> {
         let mut faults: Vec<String> = Vec::new();
         let mut lines = String::new();
@@ -127,7 +127,8 @@ fn yaml_options() -> Options {
     }
 }
 
-/// Why a text is no JSON: as Go says it, and people search for it, where Go finds fault at all.
+/// Why a text is not JSON. Where Go finds the fault too, in Go's words, because people search for
+/// them.
 pub(super) fn json_words(error: &serde_json::Error, text: &[u8]) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -135,7 +136,7 @@ pub(super) fn json_words(error: &serde_json::Error, text: &[u8]) -> String {
     json_syntax::fault(text).unwrap_or_else(|| error.to_string())
 }
 
-/// As Go's decoder calls it.
+/// The JSON type of a value, as Go's decoder names it.
 pub fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -153,7 +154,7 @@ fn yaml_words(error: &serde_saphyr::Error) -> String {
     format!("error converting YAML to JSON: yaml: {what}")
 }
 
-/// Where the reader is, as a chain on the stack.
+/// The place of the reader, as a chain on the stack.
 #[derive(Clone, Copy)]
 enum Chain<'a> {
     Root,
@@ -187,7 +188,7 @@ struct Reading {
 impl Reading {
     fn new(source: Source) -> Reading {
         let text_bytes_left = match source {
-            // Nothing multiplies in JSON.
+            // JSON has no aliases, so nothing multiplies.
             Source::Json => usize::MAX,
             Source::Yaml => YAML_TEXT_BYTES_MAX,
         };
@@ -198,7 +199,7 @@ impl Reading {
         Tree { reading: self, at }
     }
 
-    /// Null is an object without members, as upstream reads it.
+    /// Null is read as an object without members, as upstream does.
     fn body(self, value: Value) -> Result<Body, Malformed> {
         match value {
             Value::Object(value) => Ok(Body { value, duplicates: self.duplicates.into_inner() }),
@@ -262,7 +263,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
-        /// Integers beyond this are not exact in a float.
+        /// Larger integers are not exact in a float.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if self.reading.source == Source::Yaml && value.fract() == 0.0 && value.abs() < EXACT {
             return Ok(Value::from(value as i64));
@@ -317,7 +318,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 }
 
-/// A YAML key as the text of a JSON key: `1` and `true` are keys too.
+/// The text of a YAML key. `1` and `true` are keys, too.
 struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {

@@ -1,8 +1,8 @@
-//! An object on its way to the log: its text but for the revision, which is known only when the
-//! writer numbers the change.
+//! An object on its way to the log: its text with a gap for the revision, which is known only when
+//! the writer numbers the change (decision 0002).
 //!
-//! *Invariant:* the head says what `Object::decode` would read from the text, so that nobody has
-//! to.
+//! *Invariant:* the head holds what `Object::decode` would read from the text, so that nobody has
+//! to decode it.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use super::text::Record;
 use super::{Managers, Object, Parts, Revision, Text};
 
-/// An object serialized but for its `metadata.resourceVersion`. Filling it in copies bytes and
+/// An object, serialized except for its `metadata.resourceVersion`. Setting it copies bytes and
 /// parses nothing.
 #[derive(Clone, Debug)]
 pub struct Document {
     before: Bytes,
     after: Bytes,
-    /// Belongs into `before`.
+    /// Goes between `before` and the rest.
     record: Option<Record>,
     head: Head,
 }
@@ -33,17 +33,17 @@ pub(super) struct Head {
     pub deleting: bool,
 }
 
-/// Stand for the revision and for the record of managers. Cannot occur by themselves: the control
-/// character is written escaped, and the key makes them unique.
+/// Placeholders for the revision and for the managers. They cannot occur in user data: the control
+/// character would be escaped there, and the key makes them unique.
 const REVISION_HOLE: &str = "\u{1}ballast:revision\u{1}";
 const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 
-/// By how much an edit usually makes an object longer.
+/// The number of bytes by which an edit usually makes an object longer.
 const EDITED_BYTES_MORE: usize = 512;
 
 impl Document {
-    /// Serializes `object`, whose `metadata.resourceVersion` is overwritten; a missing `metadata`
-    /// is made.
+    /// Serializes `object`. Its `metadata.resourceVersion` is replaced; a missing `metadata` is
+    /// added.
     pub fn new(mut object: Map<String, Value>) -> Document {
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {
@@ -59,8 +59,8 @@ impl Document {
         Document::with_holes(json, managers, head)
     }
 
-    /// The object with `parts` for its content, which differ from it in no label, with these
-    /// managers and this generation.
+    /// The object with new content, managers and generation. `parts` must have the labels of the
+    /// object.
     pub fn edited(object: &Object, mut parts: Parts<'_>, managers: Option<Managers>, generation: i64) -> Document {
         if generation != object.generation {
             parts.set(&["metadata", "generation"], Some(generation.to_string()));
@@ -76,10 +76,10 @@ impl Document {
         Document::with_holes(json, managers, Head { uid, labels, generation, deleting: *deleting })
     }
 
-    /// Takes apart a text whose `metadata.resourceVersion` is a hole, and `metadata.managedFields`
-    /// too where there are managers.
+    /// Splits a text at the placeholder of `metadata.resourceVersion`, and at that of
+    /// `metadata.managedFields` if there are managers.
     fn with_holes(mut json: Vec<u8>, managers: Option<Managers>, head: Head) -> Document {
-        // The revision follows the record: members are sorted.
+        // Members are sorted, so the revision follows the managers.
         const RECORD: &[u8] = b"\"managedFields\":\"\\u0001ballast:record\\u0001\",";
         const REVISION: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
         const PREFIX: &[u8] = b"\"resourceVersion\":\"";
@@ -95,14 +95,14 @@ impl Document {
         Document { before, after, record, head }
     }
 
-    /// The whole text with this revision filled in.
+    /// The whole text with this revision.
     pub fn at(&self, revision: Revision) -> Text {
         let revision = revision.to_string();
         let content = [&self.before[..], revision.as_bytes(), &self.after[..]].concat();
         Text::new(content.into(), self.record.clone())
     }
 
-    /// Of the text, but for the digits of the revision and the record of managers.
+    /// The length of the text, without the digits of the revision and the managers.
     pub fn len(&self) -> usize {
         self.before.len() + self.after.len()
     }
@@ -129,8 +129,8 @@ impl Head {
     }
 }
 
-/// Where `needle` begins. Looks for its byte at `rare` first, which should be the rarest: this runs
-/// over every byte that is stored.
+/// The place of `needle`. Searches for its byte at `rare` first, which should be the rarest one,
+/// because this runs over every byte that is stored.
 fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
     let mut from = 0;
     while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {

@@ -1,4 +1,4 @@
-//! Durations as Go writes them: `1m30s`, `1.5h`, `500ms`, `0`. Negative ones are none.
+//! Durations as Go writes them: `1m30s`, `1.5h`, `500ms`, `0`. Negative ones are refused.
 
 use std::time::Duration;
 

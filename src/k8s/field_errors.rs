@@ -1,8 +1,8 @@
-//! Faults of an object, field by field, in Kubernetes' wording (ER6, ER7).
+//! Faults of an object, field by field, in the wording of Kubernetes (ER6, ER7).
 
 use std::fmt;
 
-/// Where a fault is: `spec.workloads[0].kind`, `metadata.labels[app]`.
+/// The path of a fault: `spec.workloads[0].kind`, `metadata.labels[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldPath(String);
 
@@ -12,7 +12,7 @@ impl FieldPath {
         FieldPath(String::new())
     }
 
-    /// A path as it is written: `FieldPath::new("spec.workloads")`.
+    /// A path, as it is written: `FieldPath::new("spec.workloads")`.
     pub fn new(path: &str) -> FieldPath {
         FieldPath(path.to_owned())
     }
@@ -43,14 +43,14 @@ impl FieldPath {
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_str() {
-            // What Kubernetes prints for a nil path.
+            // Kubernetes prints this for a nil path.
             "" => f.write_str("<nil>"),
             path => f.write_str(path),
         }
     }
 }
 
-/// One fault. `body` is the part after the path, as upstream's `ErrorBody()` gives it.
+/// One fault. `body` is the text after the path, as upstream's `ErrorBody()` returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub path: FieldPath,
@@ -65,7 +65,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The faults found in one object, in the order of its fields. Empty means valid.
+/// The faults of one object, in the order of its fields. An empty list means that it is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors(Vec<FieldError>);
 
@@ -86,7 +86,7 @@ impl FieldErrors {
         self.0.extend(other.0);
     }
 
-    /// `value` is shown as JSON.
+    /// The message shows `value` as JSON.
     pub fn invalid(&mut self, path: &FieldPath, value: impl serde::Serialize, detail: impl fmt::Display) {
         self.push(path, "FieldValueInvalid", format!("Invalid value: {}: {detail}", shown(value)));
     }
@@ -109,7 +109,7 @@ impl FieldErrors {
         self.push(path, "FieldValueNotFound", format!("Not found: {}", shown(value)));
     }
 
-    /// `supported` is listed in the order given.
+    /// The message lists `supported` in the given order.
     pub fn not_supported(&mut self, path: &FieldPath, value: impl serde::Serialize, supported: &[&str]) {
         let list = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
         let body = format!("Unsupported value: {}: supported values: {list}", shown(value));
@@ -124,7 +124,7 @@ impl FieldErrors {
         self.push(path, "FieldValueTooMany", format!("Too many: {actual}: must have at most {limit} items"));
     }
 
-    /// The schema let an object through that its type cannot hold.
+    /// The fault of an object that its schema accepts and its Rust type cannot hold.
     pub fn undecodable(error: &serde_json::Error) -> FieldErrors {
         let mut errors = FieldErrors::default();
         errors.push(&FieldPath::root(), "FieldValueInvalid", format!("Invalid value: \"object\": {error}"));

@@ -1,13 +1,13 @@
 //! The field selector of a query string, `metadata.name=a,metadata.namespace!=b` (SE3, SE8).
 //!
-//! The name and the namespace of every kind can be selected by. What else can is for the kind's row
-//! to say: whoever knows it asks `unsupported` before anything is selected.
+//! Every kind can be selected by name and namespace. The kind's row says which other fields there
+//! are: callers check with `unsupported` before they select.
 
 use serde_json::Value;
 
 use super::{Key, Object};
 
-/// All requirements must hold. The empty query selects everything.
+/// A field selector. All requirements must hold; the empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldQuery(Vec<Requirement>);
 
@@ -27,10 +27,10 @@ enum Field {
 }
 
 impl FieldQuery {
-    /// The error is the sentence that the caller gets.
+    /// Parses a selector. The error is the sentence for the caller.
     pub fn parse(text: &str) -> Result<FieldQuery, String> {
         let mut requirements = Vec::new();
-        // Upstream sorts them, and then names the first that it does not understand.
+        // Upstream sorts the requirements, and names the first one that it cannot read.
         let mut terms = terms(text);
         terms.sort_unstable();
         for term in terms {
@@ -60,8 +60,8 @@ impl FieldQuery {
         self.0.is_empty()
     }
 
-    /// The sentence for the caller if a field is named that objects of a kind cannot be selected
-    /// by.
+    /// The sentence for the caller if the selector names a field by which objects of the kind
+    /// cannot be selected.
     pub fn unsupported(&self, selectable: &[&str]) -> Option<String> {
         let mut fields = self.0.iter().map(|requirement| &requirement.field);
         fields.find_map(|field| match field {
@@ -72,7 +72,7 @@ impl FieldQuery {
         })
     }
 
-    /// Whether name and namespace are as wanted.
+    /// Whether the name and the namespace match.
     pub fn matches_key(&self, key: &Key) -> bool {
         self.0.iter().all(|requirement| match requirement.field {
             Field::Name => requirement.holds(&key.name),
@@ -81,8 +81,7 @@ impl FieldQuery {
         })
     }
 
-    /// Whether everything is as wanted. The object is parsed only if the query names more than its
-    /// key.
+    /// Whether the object matches. It is parsed only if the selector names more than its key.
     pub fn matches(&self, object: &Object) -> bool {
         if !self.matches_key(&object.key) {
             return false;
@@ -100,13 +99,12 @@ impl FieldQuery {
         })
     }
 
-    /// The only name that can match, where the query says so: what authorization is asked about
-    /// (SE5).
+    /// The only name that can match, if the selector fixes it. Authorization checks it (SE5).
     pub fn name(&self) -> Option<&str> {
         self.only(Field::Name)
     }
 
-    /// The only namespace that can match, where the query says so.
+    /// The only namespace that can match, if the selector fixes it.
     pub fn namespace(&self) -> Option<&str> {
         self.only(Field::Namespace)
     }
@@ -145,7 +143,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Label, whether it must be equal, and the value with its escapes.
+/// The field, whether it must be equal, and the value with its escapes.
 fn split(term: &str) -> Option<(&str, bool, &str)> {
     let at = term.find(['=', '!'])?;
     let (label, rest) = term.split_at(at);

@@ -1,13 +1,13 @@
 //! Ages as kubectl shows them: `5s`, `3m20s`, `2h`, `5d` (TA3).
 
-/// An age in seconds, in the two or fewer units that matter at its size.
+/// Shows an age in seconds by the one or two units that matter at its size.
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
     match seconds {
-        // Clocks of two machines may differ by a second; more is a mistake.
+        // The clocks of two machines may differ by a second. More is a mistake.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

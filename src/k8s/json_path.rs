@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-/// A parsed path. Finding with it allocates nothing.
+/// A parsed path. Finding a value allocates nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath {
     steps: Box<[Step]>,
@@ -16,7 +16,7 @@ pub struct JsonPath {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Key(Box<str>),
-    /// Counted from the end when negative.
+    /// A negative index counts from the end.
     Index(i64),
     All,
     /// `[?(@.key=="text")]`, or `!=`.
@@ -28,7 +28,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// None for what is outside the subset.
+    /// Parses a path. `None` if it is outside the subset.
     pub fn parse(text: &str) -> Option<JsonPath> {
         let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         let mut rest = text.strip_prefix('$').unwrap_or(text);
@@ -110,7 +110,7 @@ fn key(text: &str) -> Option<(Step, &str)> {
     }
 }
 
-/// What stands in brackets.
+/// The content of brackets.
 fn bracket(text: &str) -> Option<(Step, &str)> {
     if let Some(filter) = text.strip_prefix("?(") {
         let (inside, rest) = filter.split_once(")]")?;

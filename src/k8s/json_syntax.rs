@@ -1,12 +1,11 @@
-//! What is wrong with a text that is no JSON, in the words of Go's scanner: people know them, and
-//! search for them (VB18). Only for a text that was found wanting; what is right about it is not
-//! kept.
+//! Finds out what is wrong with a text that is not JSON, in the words of Go's scanner, because
+//! people know them and search for them (VB18). Only for texts that a parser has refused; nothing
+//! of the content is kept.
 //!
-//! One pass without recursion, bounded by the length of the text. The end of the text is not told
-//! from here: whoever asks knows it as `unexpected end of JSON input`.
+//! One pass without recursion, bounded by the length of the text. A text that ends too early is the
+//! caller's to report, as `unexpected end of JSON input`.
 
-/// The fault of a text that cannot be parsed; None where it ends too early, or where its grammar is
-/// right.
+/// The fault of a text. `None` if it ends too early, or if its syntax is right.
 pub fn fault(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { rest: text, open: Vec::new() };
     match scanner.document() {
@@ -15,7 +14,7 @@ pub fn fault(text: &[u8]) -> Option<String> {
     }
 }
 
-/// The byte that does not fit, and where it was met; None at the end of the text.
+/// The unexpected byte and its place. `None` at the end of the text.
 type Fault = Option<(u8, String)>;
 
 struct Scanner<'a> {
@@ -45,7 +44,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A value, but of an object or an array only what begins it, up to the first value inside.
+    /// Reads a value. Of an object or array it reads up to the first value inside.
     fn begin_value(&mut self) -> Result<(), Fault> {
         loop {
             let byte = self.token()?;
@@ -75,7 +74,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A member after a comma, up to its value's first inner value.
+    /// Reads a member after a comma, up to the first value inside its value.
     fn member(&mut self) -> Result<(), Fault> {
         let byte = self.token()?;
         self.key(byte)?;
@@ -185,7 +184,7 @@ fn quoted(byte: u8) -> String {
         b'\r' => r"'\r'".to_owned(),
         b'\t' => r"'\t'".to_owned(),
         ..0x80 => format!(r"'\x{byte:02x}'"),
-        // Go takes the byte for a character.
+        // Go shows the byte as a character.
         _ => format!("'{}'", char::from(byte)),
     }
 }

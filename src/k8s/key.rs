@@ -1,11 +1,11 @@
-//! What names an object: the kind's storage identity, a namespace and a name.
+//! The key of an object: the kind as the store knows it, a namespace and a name.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// A kind as the store knows it, `<plural>.<group>` (`resourcebindings.work.karmada.io`). All
-/// served versions of a kind share one.
+/// served versions of a kind share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource(&'static str);
 
@@ -16,8 +16,9 @@ impl GroupResource {
         GroupResource(name)
     }
 
-    /// For names that come out of a database. The text of each distinct name stays allocated for
-    /// the life of the process, so call this only with names that a row or our own log holds.
+    /// Returns the kind of this name, for names that come from a database. Each distinct name stays
+    /// allocated for the life of the process, so call this only with names from a row or from the
+    /// log.
     pub fn intern(name: &str) -> GroupResource {
         let mut interned = INTERNED.lock().expect("no holder of this lock can panic");
         if let Some(known) = interned.get(name) {
@@ -55,8 +56,8 @@ impl fmt::Debug for GroupResource {
     }
 }
 
-/// Names one object. Ordered by kind, then namespace, then name, bytewise: the order of a LIST
-/// (CH10).
+/// The key of an object. Keys are ordered by kind, then namespace, then name, bytewise, which is
+/// the order of a LIST (CH10).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub resource: GroupResource,

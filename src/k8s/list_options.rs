@@ -1,5 +1,5 @@
-//! What a LIST or WATCH asks for (`metav1.ListOptions`), read from a query string and checked
-//! (RV10-RV15, CH4, CH8, WA13). The token that continues a list is here too.
+//! The options of a LIST or WATCH (`metav1.ListOptions`), parsed from a query string and checked
+//! (RV10-RV15, CH4, CH8, WA13), and the token that continues a list.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
@@ -9,15 +9,15 @@ use super::body::json_words;
 use super::query::Query;
 use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
 
-/// The default asks for everything, as new as it gets.
+/// The options of a LIST or WATCH. The default asks for everything, in the newest state.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: Selector,
     pub fields: FieldQuery,
-    /// None: the newest state. Zero: any state will do.
+    /// `None` asks for the newest state, zero for any state.
     pub revision: Option<Revision>,
     pub revision_match: Option<RevisionMatch>,
-    /// None: no limit.
+    /// `None` means no limit.
     pub limit: Option<usize>,
     pub continue_token: Option<String>,
     pub watch: bool,
@@ -33,7 +33,7 @@ pub enum RevisionMatch {
     NotOlderThan,
 }
 
-/// What a GET asks for: a state that is not older than a revision (RV1-RV3).
+/// The options of a GET: the state must not be older than this revision (RV1-RV3).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions {
     pub revision: Option<Revision>,
@@ -71,7 +71,7 @@ impl ListOptions {
     }
 }
 
-/// Reads a `resourceVersion`; the error is RV15's.
+/// Parses a `resourceVersion`. The error is that of RV15.
 pub fn parse_revision(text: &str) -> Result<Revision, Status> {
     Revision::parse(text).ok_or_else(|| {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -100,7 +100,7 @@ fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
             errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         if query.text("continue").is_some() && matches!(query.text("resourceVersion"), None | Some("0")) {
-            // Upstream reads a watch that names no state as one that begins with the initial
+            // Upstream treats a watch without a revision as one that begins with the initial
             // events.
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
@@ -139,21 +139,21 @@ fn checked_match(query: &Query<'_>) -> Result<Option<RevisionMatch>, Status> {
     }
 }
 
-/// Where a list goes on: after which object, and in the state of which revision (CH3).
+/// Where a list continues: after which object, and in the state of which revision (CH3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// None: the newest state, whatever it is then (CH5, CH6).
+    /// `None` means the newest state at the time of the request (CH5, CH6).
     pub revision: Option<Revision>,
     pub namespace: String,
     pub name: String,
-    /// How many objects follow, where the page before could tell. Nobody has to count them again.
+    /// How many objects follow, if the page before knew it. Then nobody has to count them again.
     pub remaining: Option<Remaining>,
 }
 
-/// How many objects of a collection follow a token's place in the state of its revision.
+/// How many objects of a collection follow a token, in the state of its revision.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Remaining {
-    /// The collection that was counted. A token that is used with another one counts for nothing.
+    /// The collection that was counted. A request for another one must not use the count.
     pub of: String,
     pub count: usize,
 }
@@ -183,7 +183,8 @@ impl ContinueToken {
         URL_SAFE_NO_PAD.encode(json.expect("strings and numbers always serialize"))
     }
 
-    /// `namespaced` is the kind's scope: it decides how the key in the token reads.
+    /// Parses a token. `namespaced` is the scope of the kind, which decides how the key in the
+    /// token reads.
     pub fn decode(text: &str, namespaced: bool) -> Result<ContinueToken, Status> {
         let invalid =
             |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));

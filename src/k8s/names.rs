@@ -1,6 +1,6 @@
-//! What a name, a label and an annotation key may look like, with the sentences Kubernetes refuses
-//! them with (MD4, MD5, VB20). Each function returns what is wrong with a text; empty means nothing
-//! is.
+//! The form of names, labels and annotation keys, with the sentences by which Kubernetes refuses
+//! others (MD4, MD5, VB20). Each function returns the faults of a text; none means that it is
+//! valid.
 
 const NAME_LENGTH_MAX: usize = 253;
 const LABEL_LENGTH_MAX: usize = 63;
@@ -96,7 +96,8 @@ fn is_word(text: &str) -> bool {
     framed(text, |byte| byte.is_ascii_alphanumeric(), |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Not empty, `edge` holds for the first and the last byte and `inner` for all.
+/// Whether the text is not empty, `edge` holds for its first and last byte, and `inner` for all
+/// bytes.
 fn framed(text: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     match text.as_bytes() {
         [] => false,

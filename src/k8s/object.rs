@@ -1,5 +1,5 @@
-//! An object as the cache holds it: the bytes that LIST and WATCH send, what selectors need, and,
-//! for the kinds that workers read, the typed form decoded once.
+//! An object as the cache holds it: the bytes that LIST and WATCH send, the parts that selectors
+//! need, and, for kinds that workers read, the typed form, decoded once.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -13,16 +13,17 @@ use serde_json::{Map, Value};
 use super::document::Head;
 use super::{Document, Key, Revision, Text};
 
-/// One immutable version of one object. Shared by the cache, its watchers and the workers.
+/// One immutable version of an object. The cache, watchers and workers share it.
 #[derive(Debug)]
 pub struct Object {
     pub key: Key,
-    /// Of the change that made this version; `metadata.resourceVersion` in the text.
+    /// The revision of the change that made this version, which is `metadata.resourceVersion` in
+    /// the text.
     pub revision: Revision,
-    /// Of the change that this object began with.
+    /// The revision of the change that created the object.
     pub created: Revision,
     pub uid: Arc<str>,
-    /// Sorted by key. Shared with the versions before and after that have the same.
+    /// Sorted by key. Versions with equal labels share them.
     pub labels: Arc<[(Box<str>, Box<str>)]>,
     pub generation: i64,
     /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
@@ -31,7 +32,7 @@ pub struct Object {
     typed: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-/// The bytes of an object are not what its kind promises.
+/// The bytes of an object are not what its kind requires.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to decode {key} at revision {revision}")]
 pub struct DecodeError {
@@ -42,8 +43,8 @@ pub struct DecodeError {
 }
 
 impl Object {
-    /// Reads the metadata out of `json`, which must be a Kubernetes object. It counts as created at
-    /// this revision until its owner says otherwise.
+    /// Reads the metadata of `json`, which must be a Kubernetes object. `created` is set to this
+    /// revision; the caller corrects it where that is wrong.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         let read: Read<'_> = match serde_json::from_slice(&json) {
             Ok(read) => read,
@@ -59,7 +60,8 @@ impl Object {
         Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() })
     }
 
-    /// The document at this revision. Nothing is parsed: a document knows what `decode` would find.
+    /// The document at this revision. Nothing is parsed, because the document holds what `decode`
+    /// would find.
     pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
         let Head { uid, labels, generation, deleting } = document.head().clone();
         let text = document.at(revision);
@@ -71,14 +73,14 @@ impl Object {
         Some(&self.labels[found].1)
     }
 
-    /// The object as a tree but for the record of its managers, parsed anew at each call: for the
-    /// paths that change it.
+    /// The object as a tree, without its managers. It is parsed at each call, so only code that
+    /// changes the object should call this.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
         serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))
     }
 
-    /// The typed form, decoded at the first call and shared after it. A kind has one typed form:
-    /// asking for two different types of one object decodes the second at each call.
+    /// The typed form, decoded at the first call and shared afterwards. A kind has one typed form.
+    /// If two types are asked for, the second is decoded at each call.
     pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, DecodeError> {
         if let Some(known) = self.typed.get()
             && let Ok(typed) = Arc::clone(known).downcast::<T>()
@@ -117,7 +119,8 @@ struct ReadMetadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// A JSON object of strings kept as pairs: labels are few, and a map would cost more than the text.
+/// A JSON object of strings, kept as pairs. Labels are few, and a map would cost more than their
+/// text.
 #[derive(Default)]
 struct Labels(Vec<(String, String)>);
 

@@ -1,8 +1,8 @@
-//! Changing single members of an object without reading the rest of it: what is not on the way to a
-//! changed member is copied as text.
+//! Changes single members of an object without parsing the rest. Text that is not on the way to a
+//! changed member is copied.
 //!
-//! *Invariant:* members are written sorted by name and without blanks, as a tree is: an object has
-//! one text, however it came about, so texts can be compared.
+//! *Invariant:* members are written sorted by name and without blanks, as a tree is written. An
+//! object has one text, however it was made, so texts can be compared.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// A member of an object and what it shall be.
+/// A member of an object, and its new value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// Names from the root: `["spec", "clusters"]`.
+    /// The names from the root: `["spec", "clusters"]`.
     pub member: &'static [&'static str],
-    /// None takes it away.
+    /// `None` removes the member.
     pub value: Option<Value>,
 }
 
@@ -30,7 +30,7 @@ impl Edit {
         Edit { member, value: None }
     }
 
-    /// The same on a tree.
+    /// The same change, of a tree.
     pub fn apply(&self, tree: &mut Map<String, Value>) {
         let Some((last, way)) = self.member.split_last() else { return };
         let mut object = tree;
@@ -51,7 +51,7 @@ impl Edit {
     }
 }
 
-/// An object's text, taken apart as far as it changes.
+/// An object's text, taken apart as far as it is changed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Parts<'a> {
@@ -74,9 +74,8 @@ impl<'a> Parts<'a> {
         serde_json::from_slice(json)
     }
 
-    /// What there is of these members, as a tree: each with its value, and in each object on the
-    /// way one nameless member in place of all that are not asked for, so that an object that keeps
-    /// something looks so.
+    /// The present values of these members, as a tree. In each object on the way, one nameless
+    /// member stands for all others, so that an object with other members does not look empty.
     pub fn sketch(&self, members: &[&[&str]]) -> Map<String, Value> {
         let mut sketch = Map::new();
         let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.first() == Some(&&*name.0));
@@ -91,7 +90,7 @@ impl<'a> Parts<'a> {
             let is_asked_whole = members.contains(&&[name][..]);
             let value = match part {
                 Part::Open(child) if !is_asked_whole => Value::Object(child.sketch(&below)),
-                // What is no object has nothing below it.
+                // Only an object has members.
                 Part::Text(text) if !is_asked_whole => match serde_json::from_str::<Parts<'_>>(text) {
                     Ok(child) => Value::Object(child.sketch(&below)),
                     Err(_) => part.value(),
@@ -103,8 +102,8 @@ impl<'a> Parts<'a> {
         sketch
     }
 
-    /// Sets or takes away a member. Answers whether that changed anything. On the way to it, what
-    /// is no object becomes one.
+    /// Sets or removes a member. Returns whether that changed anything. A value on the way that is
+    /// not an object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
         let text = edit.value.as_ref().map(Value::to_string);
         self.set(edit.member, text)
@@ -143,7 +142,7 @@ impl<'a> Parts<'a> {
         if let Part::Text(text) = part {
             let parts = match text {
                 Cow::Borrowed(text) => serde_json::from_str(text).ok(),
-                // Written by an edit before, which no edit of a member below it should follow.
+                // An earlier edit set this value. No edit of a member below it should follow.
                 Cow::Owned(_) => None,
             };
             match parts {
@@ -209,7 +208,8 @@ mod tests {
     const BINDING: &str =
         r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1"},"name":"web"},"spec":{"a":1,"c":[{"x":2}]}}"#;
 
-    /// The text after the edits, and whether each changed anything. Trees must come to the same.
+    /// The text after the edits, and whether each changed anything. The edits of a tree must give
+    /// the same.
     fn edited(text: &str, edits: &[Edit]) -> (String, Vec<bool>) {
         let mut parts = Parts::read(text.as_bytes()).unwrap();
         let changed = edits.iter().map(|edit| parts.edit(edit)).collect();
@@ -252,7 +252,7 @@ mod tests {
         let mut parts = Parts::read(BINDING.as_bytes()).unwrap();
         let expected = json!({"kind": "K", "metadata": {"": null, "name": "web"}, "spec": {"": null, "c": [{"x": 2}]}});
         assert_eq!(Value::Object(parts.sketch(&members)), expected);
-        // The same of parts that are open.
+        // The same for parts that are taken apart already.
         parts.edit(&Edit::set(&["spec", "a"], 2));
         assert_eq!(Value::Object(parts.sketch(&members)), expected);
         parts.edit(&Edit::remove(&["spec", "a"]));

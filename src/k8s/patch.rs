@@ -1,6 +1,6 @@
-//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8), within
-//! bounds: a small patch must not be able to make a huge or a bottomless object. Server-side apply
-//! is not here.
+//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8). Both are
+//! bounded: a small patch must not make a huge or very deep object. Server-side apply is in
+//! `registry::apply`.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ use super::body::{Duplicate, json_words, type_of};
 use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
-/// What `copy` operations may add to an object in all.
+/// How many bytes `copy` operations may add to an object in all.
 const COPIED_BYTES_MAX: usize = 3 << 20;
-/// As deep as a parsed body can be.
+/// The deepest nesting, which is that of a parsed body.
 const DEPTH_MAX: usize = 128;
 
-/// A patch that was read but not applied.
+/// A patch, parsed.
 #[derive(Clone, Debug)]
 pub enum Patch {
     Json {
         operations: json_patch::Patch,
-        /// What strict validation has to say about members of operations (FV8).
+        /// The faults of members of operations that strict validation reports (FV8).
         faulty: Vec<String>,
     },
     Merge(Body),
@@ -62,7 +62,7 @@ impl Patch {
         body.map(Patch::Merge).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
     }
 
-    /// Keys that the patch itself has twice.
+    /// Keys that occur twice in the patch itself.
     pub fn duplicates(&self) -> &[Duplicate] {
         match self {
             Patch::Json { .. } => &[],
@@ -70,7 +70,7 @@ impl Patch {
         }
     }
 
-    /// What strict validation has to say about the patch beside that.
+    /// The other faults of the patch that strict validation reports.
     pub fn faulty_members(&self) -> impl Iterator<Item = String> {
         let faulty = match self {
             Patch::Json { faulty, .. } => faulty.as_slice(),
@@ -79,7 +79,7 @@ impl Patch {
         faulty.iter().cloned()
     }
 
-    /// Applies it to a whole object. On an error `object` is gone: it was of no further use.
+    /// Applies the patch to a whole object. On an error the object is lost.
     pub fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
         match self {
             Patch::Merge(patch) => {
@@ -103,7 +103,7 @@ impl Patch {
     }
 }
 
-/// Members that no operation has, and members that one has twice (FV8).
+/// Members that operations do not have, and members that occur twice (FV8).
 fn faulty_members(text: &[u8]) -> Vec<String> {
     const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
     let operations: Vec<Keys> = serde_json::from_slice(text).unwrap_or_default();
@@ -120,7 +120,7 @@ fn faulty_members(text: &[u8]) -> Vec<String> {
     faults
 }
 
-/// The keys of an object in the order of the text, each as often as it is there.
+/// The keys of an object, in the order of the text and with repetitions.
 struct Keys(Vec<String>);
 
 impl<'de> Deserialize<'de> for Keys {
@@ -166,8 +166,8 @@ fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Refuses an operation that would nest too deep or copy too much. A missing source is left to the
-/// operation itself to report.
+/// Refuses an operation that would nest too deep or copy too much. A missing source is reported by
+/// the operation itself.
 fn check_bounds(document: &Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), Status> {
     let moved = |from: &Pointer| document.pointer(from.as_str());
     let (path, value) = match operation {
@@ -191,7 +191,7 @@ fn check_bounds(document: &Value, operation: &PatchOperation, copied: &mut usize
     }
 }
 
-/// Bytes of the text of `value`, roughly. Recursion is as bounded as the nesting is.
+/// The approximate size of `value` as text, in bytes. The recursion is bounded by the nesting.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -209,7 +209,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// One operation; the refusal shows it and says what it lacks.
+/// Parses one operation. The refusal shows it and says what is missing.
 fn operation(value: Value) -> Result<PatchOperation, Status> {
     let member = |name: &str| value.get(name).filter(|member| !member.is_null());
     if let Some((name, other)) = ["op", "path", "from"]
@@ -241,7 +241,7 @@ fn not_a(expected: &str, value: &Value) -> String {
     format!("json: cannot unmarshal {} into Go value of type {expected}", type_of(value))
 }
 
-/// A `test` that fails or a path that leads nowhere (PA5).
+/// The error of a `test` that fails, or of a path that does not exist (PA5).
 fn refused() -> Status {
     Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
         .with(super::Details::default())

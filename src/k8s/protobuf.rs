@@ -1,14 +1,14 @@
-//! Just enough of Kubernetes' binary form to read what stock clients send in no other: kubectl's
-//! questions about its own user. Nothing is ever written in it.
+//! Reads as much of the binary form of Kubernetes as needed: stock clients send some bodies in no
+//! other form, such as kubectl's questions about its own user. Nothing is ever written in it.
 //!
-//! A body is `k8s\0`, then a `runtime.Unknown`: what it is, and the object. What a shape does not
-//! name is skipped.
+//! A body is `k8s\0`, then a `runtime.Unknown` with the type and the object. Fields that a shape
+//! does not name are skipped.
 
 use serde_json::{Map, Value};
 
 use super::body::{Body, Malformed};
 
-/// The fields of a message that are read, by their numbers.
+/// The fields of a message that are read, by number.
 #[derive(Debug)]
 pub struct Message(pub &'static [(u64, &'static str, Field)]);
 
@@ -22,7 +22,7 @@ const MAGIC: &[u8] = b"k8s\0";
 const TYPE_META: Message = Message(&[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)]);
 
 impl Body {
-    /// An object of this shape.
+    /// Reads an object of this shape.
     pub fn from_protobuf(bytes: &[u8], shape: &Message) -> Result<Body, Malformed> {
         let unknown = || Malformed::Unreadable("not the binary form of an object".to_owned());
         let envelope = bytes.strip_prefix(MAGIC).ok_or_else(unknown)?;
@@ -53,7 +53,7 @@ fn message(shape: &Message, bytes: &[u8]) -> Option<Map<String, Value>> {
     Some(read)
 }
 
-/// The fields that have a length: texts and messages. Numbers are passed over.
+/// The fields that have a length: text and messages. Numbers are skipped.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -100,7 +100,7 @@ mod tests {
         Message(&[(1, "namespace", Field::Text), (2, "verb", Field::Text), (5, "resource", Field::Text)]);
     const REVIEW: Message = Message(&[(2, "spec", Field::Message(&SPEC))]);
 
-    /// `kubectl auth can-i get clusters`, version 1.32.
+    /// What `kubectl auth can-i get clusters` sends, version 1.32.
     const CAN_I: &[u8] = b"k8s\0\n\x32\n\x17authorization.k8s.io/v1\x12\x17SelfSubjectAccessReview\
         \x12\x52\n\x10\n\0\x12\0\x1a\0\"\0*\0\x32\0\x38\0B\0\x124\n\x32\n\x07default\x12\x03get\
         \x1a\x12cluster.karmada.io\"\0*\x08clusters\x32\0:\0\x1a\x08\x08\0\x12\0\x1a\0\x20\0\x1a\0\"\0";

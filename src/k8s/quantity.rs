@@ -1,9 +1,8 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `2e3`) as exact integers.
 //!
-//! A quantity is held in units of 10⁻⁹, the finest that Kubernetes knows; anything finer is rounded
-//! away from zero, and anything beyond ±(2⁶³-1) whole units is held at that bound, as upstream
-//! does. Deliberately absent: the text a quantity was written in (the canonical form is a matter of
-//! whoever prints it), and arithmetic beyond taking away.
+//! The unit is 10⁻⁹, the finest of Kubernetes. Finer amounts are rounded away from zero, and
+//! amounts beyond ±(2⁶³-1) whole units are set to that bound, as upstream does. Left out: the text
+//! of a quantity (its canonical form is up to the printer), and arithmetic other than subtraction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,22 +34,23 @@ impl Quantity {
         Quantity { nanos: i128::from(millis) * (NANOS / 1000) }
     }
 
-    /// Whole units, fractions rounded away from zero.
+    /// The amount in whole units. Fractions are rounded away from zero.
     pub fn units(self) -> i64 {
         self.scaled(NANOS)
     }
 
-    /// Thousandths, finer fractions rounded away from zero, held at the bounds of `i64`.
+    /// The amount in thousandths, within the bounds of `i64`. Finer fractions are rounded away from
+    /// zero.
     pub fn millis(self) -> i64 {
         self.scaled(NANOS / 1000)
     }
 
-    /// Without `other`, held at the bounds.
+    /// This amount minus `other`, within the bounds.
     pub fn minus(self, other: Quantity) -> Quantity {
         Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
-    /// Thousand-millionths, exactly.
+    /// The exact amount, in units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
@@ -91,7 +91,7 @@ fn parse(text: &str) -> Option<Quantity> {
     Some(Quantity { nanos: if negative { -nanos } else { nanos } })
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 enum Scale {
     /// 10^n
     Ten(i32),
@@ -122,11 +122,11 @@ impl Scale {
         })
     }
 
-    /// The value in nanos of these decimal digits, `fraction` of them behind the point. Held at
-    /// [`LARGEST`].
+    /// The value of these decimal digits in units of 10⁻⁹, at most [`LARGEST`]. `fraction` of the
+    /// digits follow the point.
     fn apply(&self, digits: impl Iterator<Item = u8>, fraction: usize) -> i128 {
-        // A mantissa of 30 digits times 2^60 overflows; beyond 20 significant digits only the
-        // bound, or that something was cut off, still matters.
+        // A mantissa of 30 digits times 2^60 overflows. Beyond 20 significant digits it only
+        // matters that the bound is reached, or that something was cut off.
         const MANTISSA_MAX: i128 = 10_i128.pow(19);
         let (mut mantissa, mut dropped, mut inexact) = (0_i128, 0_i64, false);
         for digit in digits {
@@ -140,7 +140,7 @@ impl Scale {
         let mut exponent = 9 - fraction as i64 + dropped;
         match *self {
             Scale::Ten(power) => exponent += i64::from(power),
-            // Up to 10^20 * 2^60 fits easily into 127 bits; the powers of ten come after it.
+            // 10^20 * 2^60 fits into 127 bits. The powers of ten are applied after it.
             Scale::Two(power) => mantissa = mantissa.saturating_mul(1 << power),
         }
         while exponent > 0 && mantissa != 0 && mantissa < LARGEST {
@@ -157,7 +157,7 @@ impl Scale {
 }
 
 impl fmt::Display for Quantity {
-    /// Plain decimal units, with no more digits than the amount has.
+    /// Shows plain decimal units, with no more digits than the amount needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.nanos.unsigned_abs() / NANOS as u128, self.nanos.unsigned_abs() % NANOS as u128);
         if self.nanos < 0 {

@@ -1,4 +1,4 @@
-//! Reading a query string the way Go's server does: the first value of a name counts, numbers are
+//! Parses a query string as Go's server does: the first value of a name counts, numbers are
 //! decimal, and only `false` and `0` are false (VB12).
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use super::Status;
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// `text` is what follows the `?`, still percent-encoded. Any text is a query.
+    /// Parses `text`, which follows the `?` and is still percent-encoded. Any text is a query.
     pub fn parse(text: &'a str) -> Query<'a> {
         Query(form_urlencoded::parse(text.as_bytes()).collect())
     }
@@ -23,7 +23,7 @@ impl<'a> Query<'a> {
         self.all(name).next()
     }
 
-    /// As `first`, where an empty value is as good as none.
+    /// Like `first`, but an empty value counts as none.
     pub fn text<'q>(&'q self, name: &'q str) -> Option<&'q str> {
         self.first(name).filter(|value| !value.is_empty())
     }

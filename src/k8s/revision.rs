@@ -1,20 +1,20 @@
-//! The store's one counter. On the wire it is the opaque `resourceVersion`.
+//! The revision: the one counter of the store. On the wire it is the opaque `resourceVersion`.
 
 use std::fmt;
 
-/// Position of a change in the log, global over all kinds, gapless, starting at 1.
+/// The position of a change in the log. Revisions count all kinds together, without gaps, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub i64);
 
 impl Revision {
-    /// Before every change: what `resourceVersion=0` asks for.
+    /// Before every change. `resourceVersion=0` asks for it.
     pub const ZERO: Revision = Revision(0);
 
     pub const fn next(self) -> Revision {
         Revision(self.0 + 1)
     }
 
-    /// Reads the wire form: a decimal number without sign. `None` for anything else.
+    /// Parses the wire form, a decimal number without a sign. `None` for anything else.
     pub fn parse(text: &str) -> Option<Revision> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;

@@ -1,18 +1,18 @@
-//! Selecting by labels: requirements on key-value pairs, all of which must hold.
+//! Selection by labels: requirements on pairs of key and value, all of which must hold.
 //!
-//! A [`Requirement`] that exists is well formed; whoever makes one gets the reason it is not.
-//! Selectors are evaluated here on data; reading them out of query strings is the registry's, out
-//! of objects the kinds'.
+//! Every [`Requirement`] is well formed: making an invalid one is an error that says why. Selectors
+//! are evaluated here. `label_query` parses them from query strings, and the kinds read them from
+//! objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Anything labels can be looked up in.
+/// A map from label keys to values.
 pub trait Labels {
     fn find(&self, key: &str) -> Option<&str>;
 }
 
-/// Pairs sorted by key, as [`super::Object`] holds them.
+/// Pairs that are sorted by key, as in [`super::Object`].
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     fn find(&self, key: &str) -> Option<&str> {
         let found = self.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
@@ -32,14 +32,14 @@ pub enum Operator {
     NotIn,
     Exists,
     DoesNotExist,
-    /// The label's value, read as an integer, is greater than the one given.
+    /// The label's value is an integer greater than the given one.
     Gt,
     Lt,
 }
 
 impl Operator {
-    /// As it is written in objects. `Gt` and `Lt` are no operators of a `LabelSelector`, only of
-    /// node selectors.
+    /// The operator as objects write it. `Gt` and `Lt` are for node selectors only; a
+    /// `LabelSelector` does not have them.
     pub fn parse(text: &str) -> Option<Operator> {
         Some(match text {
             "In" => Operator::In,
@@ -64,7 +64,7 @@ impl Operator {
     }
 }
 
-/// Why a requirement cannot be.
+/// Why a requirement is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("{0:?} is not a valid label selector operator")]
@@ -81,12 +81,12 @@ pub enum Malformed {
     NotOneInteger,
 }
 
-/// One condition on the value of one label.
+/// A requirement on the value of one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     key: Box<str>,
     operator: Operator,
-    /// Sorted, each once.
+    /// Sorted, without repetitions.
     values: Box<[Box<str>]>,
 }
 
@@ -125,7 +125,8 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether this holds for a label with `value`, or for labels without the key when it is None.
+    /// Whether this holds for a label with `value`, or for an object without the label if it is
+    /// `None`.
     pub fn accepts(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.binary_search_by(|known| known.as_ref().cmp(value)).is_ok();
         match (self.operator, value) {
@@ -145,21 +146,21 @@ impl Requirement {
     }
 }
 
-/// Requirements that must all hold; none at all holds for everything.
+/// Requirements that must all hold. An empty selector selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
 impl Selector {
-    /// The same requirements in another order make an equal selector.
+    /// Makes a selector. Selectors of the same requirements are equal, whatever the order.
     pub fn new(mut requirements: Vec<Requirement>) -> Selector {
         requirements.sort_unstable();
         requirements.dedup();
         Selector { requirements }
     }
 
-    /// A selector as objects carry it. Each of `expressions` is key, operator, values.
+    /// A selector as objects hold it. Each of `expressions` is a key, an operator and values.
     pub fn from_parts<'a>(
         match_labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         match_expressions: impl IntoIterator<Item = (&'a str, &'a str, &'a [String])>,
@@ -216,8 +217,8 @@ impl fmt::Display for Selector {
     }
 }
 
-/// A qualified name: an optional DNS subdomain and a slash, then 1 to 63 letters, digits, `-`, `_`
-/// and `.`, the outermost of which are letters or digits.
+/// Whether the text is a qualified name: an optional DNS subdomain and a slash, then 1 to 63
+/// letters, digits, `-`, `_` and `.`, of which the first and last are letters or digits.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_name(name),
@@ -225,7 +226,7 @@ pub fn is_label_key(key: &str) -> bool {
     }
 }
 
-/// Empty, or shaped like the name part of a key.
+/// Whether the text is empty, or has the form of the name part of a key.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value)
 }
@@ -241,7 +242,7 @@ fn is_label_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Lower-case labels joined by dots, 253 characters at most.
+/// Whether the text is lower-case labels joined by dots, of at most 253 characters.
 pub fn is_dns_subdomain(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     name.len() <= 253

@@ -1,4 +1,4 @@
-//! `metav1.Status`: how every failure reads on the wire (apiserver.md 1.5).
+//! `metav1.Status`: the form of every failure on the wire (ER1-ER23).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FieldErrors, GroupResource};
 
-/// A failure, or the outcome of a delete. Serializes as `kind: Status, apiVersion: v1` with
+/// A failure, or the result of a delete. Serializes as `kind: Status, apiVersion: v1` with
 /// `metadata: {}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -21,12 +21,13 @@ pub struct Status {
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
-    /// The HTTP status code; zero (absent) in the `Success` of a delete (VB5).
+    /// The HTTP status code. Zero, which is absent on the wire, in the `Success` of a delete (VB5).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
 }
 
-/// The one value each of these can have takes no space: a `Status` is the error of most calls.
+/// Each of these has one possible value and takes no space: a `Status` is the error type of most
+/// calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     Status,
@@ -51,7 +52,7 @@ pub struct Details {
     pub name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The plural resource, or the Kind for `Invalid` (ER6).
+    /// The plural resource, or the kind for `Invalid` (ER6).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -95,7 +96,7 @@ impl Status {
         }
     }
 
-    /// What a DELETE answers when the object is gone (VB5).
+    /// The answer to a DELETE whose object is gone (VB5).
     pub fn deleted(resource: GroupResource, name: &str, uid: &str) -> Status {
         let mut status = Status::failure(0, "", "");
         status.status = "Success".to_owned();
@@ -110,7 +111,7 @@ impl Status {
         Status::failure(401, "Unauthorized", "Unauthorized")
     }
 
-    /// `what` is the sentence after `is forbidden: ` (ER11).
+    /// 403. `what` is the text after `is forbidden: ` (ER11).
     pub fn forbidden(resource: GroupResource, name: &str, what: &str) -> Status {
         let named = if name.is_empty() { resource.to_string() } else { format!("{resource} {name:?}") };
         let status = Status::failure(403, "Forbidden", format!("{named} is forbidden: {what}"));
@@ -127,7 +128,7 @@ impl Status {
         status.with(Details::of(resource, name))
     }
 
-    /// The write was made from a version that is no longer the newest (ER4).
+    /// 409: the write was made from a version that is not the newest any more (ER4).
     pub fn conflict(resource: GroupResource, name: &str) -> Status {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict_because(resource, name, why)
@@ -138,7 +139,7 @@ impl Status {
         Status::failure(409, "Conflict", message).with(Details::of(resource, name))
     }
 
-    /// 422 with one cause per fault (ER6); `errors` must not be empty.
+    /// 422, with one cause per fault (ER6). `errors` must not be empty.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Status {
         let listed: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let listed = match listed.as_slice() {
@@ -181,7 +182,7 @@ impl Status {
         Status::failure(415, "UnsupportedMediaType", message)
     }
 
-    /// What was asked for is no longer in the log (RV9, WA5).
+    /// 410: the requested revision is no longer in the log (RV9, WA5).
     pub fn expired(message: impl Into<String>) -> Status {
         Status::failure(410, "Expired", message)
     }
@@ -196,7 +197,7 @@ impl Status {
         Status::failure(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..Details::default() })
     }
 
-    /// `error` is shown to the caller: say what failed, not how.
+    /// 500. The caller sees `error`, so it should say what failed, not how.
     pub fn internal(error: impl fmt::Display) -> Status {
         let cause = Cause { message: error.to_string(), ..Cause::default() };
         Status::failure(500, "InternalError", format!("Internal error occurred: {error}"))

@@ -1,7 +1,6 @@
 //! Taints, which keep workloads off a cluster, and tolerations, which let them stay.
 //!
-//! Whether a taint is tolerated is decided here; which effects matter to whom is for the reader to
-//! say.
+//! This module decides whether a taint is tolerated. Which effects matter is up to the caller.
 
 use std::fmt;
 
@@ -10,7 +9,8 @@ pub enum Effect {
     NoSchedule,
     PreferNoSchedule,
     NoExecute,
-    /// Any other text. Keeps nothing away, and a toleration with it tolerates nothing that matters.
+    /// Any other text. A taint with it keeps nothing away, and a toleration with it tolerates no
+    /// taint that matters.
     Unknown,
 }
 
@@ -50,28 +50,28 @@ impl fmt::Display for Taint {
     }
 }
 
-/// What a toleration asks of a taint's value.
+/// What a toleration requires of a taint's value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Match {
     Exists,
     Equal(Box<str>),
-    /// An operator nobody knows: never tolerates.
+    /// An unknown operator. It never tolerates.
     Never,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Toleration {
-    /// Empty: any key.
+    /// Empty for any key.
     pub key: Box<str>,
     pub value: Match,
-    /// None: any effect.
+    /// `None` for any effect.
     pub effect: Option<Effect>,
-    /// How long a NoExecute taint is put up with; None: for ever.
+    /// How long a NoExecute taint is tolerated, in seconds. `None` means for ever.
     pub seconds: Option<i64>,
 }
 
 impl Toleration {
-    /// From the fields as objects carry them, absent ones empty.
+    /// Makes one from the fields as objects hold them. Absent fields are empty.
     pub fn from_parts(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> Toleration {
         let value = match operator {
             "" | "Equal" => Match::Equal(value.into()),

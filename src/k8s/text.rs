@@ -1,9 +1,8 @@
 //! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without
-//! that record, and the objects of a fleet were written by the same few managers in the same way:
-//! what they have in common is held once, so that a record costs an object little more than its
-//! times.
+//! it. The objects of a fleet were written by the same few managers in the same way, so what their
+//! entries have in common is held once, and each object needs little more than the times.
 //!
-//! *Invariant:* put together again, the text is the one that was taken apart.
+//! *Invariant:* joined again, the text is the one that was split.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use serde_json::value::RawValue;
 
 const HEAD: &[u8] = b"\"managedFields\":[";
 const TAIL: &[u8] = b"],";
-/// An entry's last member.
+/// The last member of an entry.
 const TIME: &str = ",\"time\":\"";
 const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
 const AFTER_TIME: &str = "\"}";
@@ -26,7 +25,7 @@ pub struct Text {
     record: Option<Record>,
 }
 
-/// A record of managers and where in the text it belongs. Another member always follows it.
+/// The managers, and their place in the text. Another member always follows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub at: usize,
@@ -39,7 +38,7 @@ pub struct Managers(Arc<[Entry]>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// Up to the time, or all of it where it does not end with one.
+    /// The entry up to its time, or the whole entry if it does not end with one.
     words: ArcIntern<str>,
     time: Option<[u8; TIME_LEN]>,
 }
@@ -49,8 +48,8 @@ impl Text {
         Text { content, record }
     }
 
-    /// Takes the record, which is a part of `json`, out of it. Where it cannot be one that Ballast
-    /// has written, it stays.
+    /// Splits the managers, which are a part of `json`, from it. They stay if Ballast cannot have
+    /// written them.
     pub(super) fn split(json: Bytes, record: Option<&RawValue>) -> Text {
         let split = || {
             let list = record?.get();
@@ -65,7 +64,7 @@ impl Text {
         split().unwrap_or_else(|| Text { content: json.clone(), record: None })
     }
 
-    /// The object but for the record of its managers.
+    /// The object without its managers.
     pub fn content(&self) -> &Bytes {
         &self.content
     }
@@ -74,7 +73,7 @@ impl Text {
         self.record.as_ref().map(|record| &record.managers)
     }
 
-    /// The whole object, as it goes over the wire.
+    /// The whole object, as it is on the wire.
     pub fn whole(&self) -> Bytes {
         if self.record.is_none() {
             return self.content.clone();
@@ -84,7 +83,7 @@ impl Text {
         whole.into()
     }
 
-    /// Adds the whole object.
+    /// Appends the whole object to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Some(Record { at, managers }) = &self.record else {
             return out.extend_from_slice(&self.content);
@@ -95,7 +94,7 @@ impl Text {
         out.extend_from_slice(after);
     }
 
-    /// Bytes of the whole object.
+    /// The size of the whole object in bytes.
     pub fn len(&self) -> usize {
         self.content.len() + self.managers().map_or(0, Managers::len)
     }
@@ -106,7 +105,7 @@ impl Text {
 }
 
 impl Managers {
-    /// Of the member's value.
+    /// The size of the member's value in bytes.
     pub fn of(list: &[Value]) -> Managers {
         Managers(list.iter().map(|entry| Entry::of(&entry.to_string())).collect())
     }
@@ -116,7 +115,7 @@ impl Managers {
         Some(Managers(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
     }
 
-    /// The member's value, parsed anew at each call.
+    /// The member's value, parsed at each call.
     pub fn values(&self) -> Vec<Value> {
         let mut text = Vec::new();
         let parse = |entry: &Entry| {
@@ -190,7 +189,7 @@ mod tests {
 
     fn split(json: &str) -> Text {
         let whole: Whole<'_> = serde_json::from_str(json).unwrap();
-        // The record must be found in the very bytes that are split.
+        // The managers must be found in the very bytes that are split.
         let bytes = Bytes::copy_from_slice(json.as_bytes());
         let there: Whole<'_> = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(whole.metadata.managed_fields.is_some(), there.metadata.managed_fields.is_some());
@@ -227,7 +226,8 @@ mod tests {
             r#"{"metadata":{"managedFields":[],"name":"n"}}"#,
             r#"{"metadata":{"managedFields":null,"name":"n"}}"#,
             r#"{"metadata":{"managedFields":[{}],"name":"n"}}"#,
-            // Not as Ballast writes: nothing follows, blanks, no list, a time that is none.
+            // Texts that Ballast does not write: nothing follows, blanks, not a list, an invalid
+            // time.
             r#"{"metadata":{"managedFields":[{"a":1}]}}"#,
             r#"{"metadata":{"managedFields": [ {"a":1} , {} ],"name":"n"}}"#,
             r#"{"metadata":{"managedFields":[{"a":1} ,{}],"name":"n"}}"#,

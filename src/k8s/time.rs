@@ -5,15 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An instant in whole seconds since 1970, UTC. Reads any RFC 3339 offset and drops fractions;
-/// writes `2006-01-02T15:04:05Z`.
+/// An instant in whole seconds since 1970, UTC. Parses RFC 3339 with any offset, and drops
+/// fractions of a second. Prints `2006-01-02T15:04:05Z`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     seconds: i64,
 }
 
 impl Time {
-    /// Clamped to what RFC 3339 can write (years -9999 to 9999).
+    /// The instant at these seconds, clamped to the years -9999 to 9999, which RFC 3339 can write.
     pub fn from_seconds(seconds: i64) -> Time {
         let (min, max) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         Time { seconds: seconds.clamp(min, max) }
@@ -33,7 +33,7 @@ impl FromStr for Time {
 
     fn from_str(text: &str) -> Result<Time, jiff::Error> {
         let instant: jiff::Timestamp = text.parse()?;
-        // Round towards the past, as dropping the digits after the point does.
+        // Rounds towards the past, as dropping the digits after the point does.
         let seconds = instant.as_second() - i64::from(instant.subsec_nanosecond() < 0);
         Ok(Time::from_seconds(seconds))
     }

@@ -1,4 +1,4 @@
-//! Who asks: the identity that a request carries from authentication to the log.
+//! The identity of a request, from authentication to the log.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct User {
 }
 
 impl User {
-    /// The members of this group may do everything (AZ3).
+    /// Members of this group may do everything (AZ3).
     pub const MASTERS: &'static str = "system:masters";
 
     /// The identity of a part of Ballast itself, for example `system:ballast:scheduler`.
@@ -22,7 +22,7 @@ impl User {
         User { name: format!("system:ballast:{name}"), groups: vec![User::MASTERS.to_owned()], ..User::default() }
     }
 
-    /// As reviews and audit events tell it: `UserInfo` of authentication.k8s.io/v1.
+    /// The form in reviews and audit events: `UserInfo` of authentication.k8s.io/v1.
     pub fn info(&self) -> Value {
         let User { name, uid, groups, extra } = self;
         let mut info = json!({"username": name, "groups": groups});

@@ -1,5 +1,5 @@
-//! What a write asks for beside its object: `CreateOptions`, `UpdateOptions`, `PatchOptions` and
-//! `DeleteOptions` of metav1, read and checked (DR2, FV1, PA12, PA13, DE7).
+//! The options of a write: `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions` of
+//! metav1, parsed and checked (DR2, FV1, PA12, PA13, DE7).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use super::{FieldErrors, FieldPath, Status};
 
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// What becomes of unknown and duplicate fields. They are dropped in any case (FV5).
+/// How unknown and duplicate fields are reported. They are dropped in any case (FV5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     Strict,
@@ -28,7 +28,8 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`: errors name it.
+    /// Parses the options. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`, for
+    /// errors.
     pub fn from_query(kind: &str, query: &Query<'_>) -> Result<WriteOptions, Status> {
         let mut errors = FieldErrors::default();
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
@@ -62,7 +63,7 @@ impl WriteOptions {
         checked(options, kind, &errors)
     }
 
-    /// Takes the name of the program that asks where the query names no manager (AP10).
+    /// Takes the manager from the name of the client program, if the query names none (AP10).
     #[must_use]
     pub fn or_user_agent(mut self, user_agent: &str) -> WriteOptions {
         self.field_manager.get_or_insert_with(|| {
@@ -73,12 +74,12 @@ impl WriteOptions {
         self
     }
 
-    /// Who manages what this write sets.
+    /// The manager of the fields that this write sets.
     pub fn manager(&self) -> &str {
         self.field_manager.as_deref().filter(|name| !name.is_empty()).unwrap_or("unknown")
     }
 
-    /// What only a server-side apply must have (AP2).
+    /// Checks the options that a server-side apply must have (AP2).
     pub fn require_manager(&self) -> Result<(), Status> {
         let mut errors = FieldErrors::default();
         if self.field_manager.as_deref().is_none_or(str::is_empty) {
@@ -87,7 +88,7 @@ impl WriteOptions {
         checked((), "PatchOptions", &errors)
     }
 
-    /// What a patch that is not a server-side apply must not ask for (PA12).
+    /// Refuses an option that only a server-side apply may have (PA12).
     pub fn refuse_force(query: &Query<'_>) -> Result<(), Status> {
         let mut errors = FieldErrors::default();
         if query.first("force").is_some() {
@@ -97,7 +98,7 @@ impl WriteOptions {
     }
 }
 
-/// What becomes of the objects that name the deleted one as their owner (DE6).
+/// What happens to the objects that name the deleted one as their owner (DE6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     Foreground,
@@ -118,12 +119,12 @@ impl Propagation {
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub dry_run: bool,
-    /// None: what the object's finalizers say.
+    /// `None` leaves it to the object's finalizers.
     pub propagation: Option<Propagation>,
     pub uid: Option<String>,
-    /// As the caller wrote it; compared as text.
+    /// As the caller wrote it. It is compared as text.
     pub resource_version: Option<String>,
-    /// `orphanDependents: false` was given: an object that is not yet gone is answered with 202
+    /// `orphanDependents: false` was given: a delete that is not finished is answered with 202
     /// (VB5).
     pub accepted_when_pending: bool,
 }
@@ -145,12 +146,12 @@ struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// Both the query and the body may say something; where both do, the body wins, but a dry run
-    /// stays one. (Kubernetes lets any body replace the whole query, and then really deletes on
-    /// `?dryRun=All`.)
+    /// Parses the options from the query and the body. Where both give one, the body wins, but a
+    /// dry run stays a dry run. (In Kubernetes a body replaces the whole query, so it really
+    /// deletes on `?dryRun=All`.)
     pub fn from_query_and_body(query: &Query<'_>, body: Option<Map<String, Value>>) -> Result<DeleteOptions, Status> {
         let body = body.map(decode).transpose()?.unwrap_or_default();
-        // Accepted and without effect (DE8), yet a number.
+        // It has no effect (DE8), but it must be a number.
         query.integer("gracePeriodSeconds")?;
         let mut errors = FieldErrors::default();
         let dry_runs = query.all("dryRun").chain(body.dry_run.iter().map(String::as_str));

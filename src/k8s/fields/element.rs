@@ -1,8 +1,8 @@
-//! One step of a path, in the form that `fieldsV1` writes it: `f:spec`, `k:{"name":"web"}`,
+//! An element: one step of a path, in the form of `fieldsV1`: `f:spec`, `k:{"name":"web"}`,
 //! `v:"tcp"`, `i:3`.
 //!
-//! *Invariant:* an element has one spelling, so two elements are the same step exactly when their
-//! texts are equal: the keys of an item are sorted, values are compact JSON.
+//! *Invariant:* an element has one spelling, so two elements are equal exactly when their texts
+//! are. The keys of an item are sorted, and values are compact JSON.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl Element {
         Element(format!("f:{name}").into())
     }
 
-    /// An item of a list whose items are told apart by these members.
+    /// An item of a list, named by the values of these members.
     pub fn keys(keys: Map<String, Value>) -> Element {
         Element(format!("k:{}", Value::Object(keys)).into())
     }
@@ -27,7 +27,7 @@ impl Element {
         Element(format!("v:{value}").into())
     }
 
-    /// None for what is no element.
+    /// Parses an element. `None` if the text is not one.
     pub(super) fn parse(text: &str) -> Option<Element> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
@@ -56,7 +56,7 @@ impl Element {
     }
 }
 
-/// As conflicts name it: `.spec`, `[name="web"]`, `[="tcp"]`, `[3]`.
+/// The element as conflicts show it: `.spec`, `[name="web"]`, `[="tcp"]`, `[3]`.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, rest) = self.0.split_at(2);

@@ -1,14 +1,15 @@
-//! `metadata.managedFields`: who manages an object, and which fields each set (AP3, AP10-AP12).
+//! `metadata.managedFields`: the managers of an object, and the fields that each of them set (AP3,
+//! AP10-AP12).
 //!
-//! Sets stay in their wire form until somebody needs to change them: most writes touch few fields,
-//! and an object can have a dozen managers.
+//! Sets stay in their wire form until they have to change: most writes touch few fields, and an
+//! object can have a dozen managers.
 
 use serde_json::{Map, Value};
 
 use super::{FieldSet, Malformed};
 use crate::k8s::Time;
 
-/// Managers that updated and did not apply; beyond it the oldest are joined (AP12).
+/// The largest number of managers that only updated. Beyond it the oldest are joined (AP12).
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 const MANAGER_CHARS_MAX: usize = 128;
@@ -20,7 +21,7 @@ pub enum Operation {
     Update,
 }
 
-/// Who writes, and how: what tells one entry from another.
+/// A manager: who writes, and how. It tells one entry from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     pub operation: Operation,
@@ -32,7 +33,7 @@ pub struct Manager {
 pub struct Entry {
     pub manager: Manager,
     api_version: String,
-    /// None in what a client made up.
+    /// `None` only in lists that a client wrote.
     pub time: Option<Time>,
     fields: Fields,
 }
@@ -43,15 +44,15 @@ enum Fields {
     Set(FieldSet),
 }
 
-/// The managers of one object, as of one API version.
+/// The managers of one object, in one API version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedFields {
     entries: Vec<Entry>,
 }
 
 impl ManagedFields {
-    /// Reads the list. Entries of another API version name fields that nobody here can find, and
-    /// are dropped (AP22).
+    /// Reads the list. Entries of another API version are dropped, because their fields cannot be
+    /// found here (AP22).
     pub fn decode(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
         for item in list {
@@ -67,7 +68,8 @@ impl ManagedFields {
         Ok(ManagedFields { entries })
     }
 
-    /// As `decode`, for a list that a client made up: every set is read, and spelt as it should be.
+    /// Like `decode`, for a list that a client wrote: every set is parsed and brought to its
+    /// canonical spelling.
     pub fn decode_strictly(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut managed = ManagedFields::decode(list, api_version)?;
         for entry in &mut managed.entries {
@@ -77,7 +79,7 @@ impl ManagedFields {
         Ok(managed)
     }
 
-    /// The list in its order, or nothing where nobody manages anything.
+    /// The list in its order. `None` if there is no manager.
     pub fn encode(mut self) -> Option<Value> {
         self.entries.retain(|entry| !entry.is_empty());
         self.cap();
@@ -97,7 +99,7 @@ impl ManagedFields {
         self.entries.iter()
     }
 
-    /// Gives the manager this set, and nothing else. An empty set is no entry.
+    /// Sets the fields of a manager. An empty set removes its entry.
     pub fn set(&mut self, manager: &Manager, api_version: &str, fields: FieldSet, time: Time) {
         self.entries.retain(|entry| entry.manager != *manager);
         if !fields.is_empty() {
@@ -106,7 +108,7 @@ impl ManagedFields {
         }
     }
 
-    /// Takes these fields from everybody but this manager.
+    /// Takes these fields from all other managers.
     pub fn take_from_others(&mut self, manager: &Manager, taken: &FieldSet) -> Result<(), Malformed> {
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *manager) {
             entry.lose(taken)?;
@@ -115,7 +117,7 @@ impl ManagedFields {
         Ok(())
     }
 
-    /// The same, whenever each entry was last changed.
+    /// Whether both are equal but for the times of the entries.
     pub fn differs_only_in_times(&self, other: &ManagedFields) -> bool {
         let timeless = |managed: &ManagedFields| {
             let mut entries = managed.entries.clone();
@@ -135,11 +137,11 @@ impl ManagedFields {
         }
         self.entries.sort_by(|a, b| a.rank().cmp(&b.rank()));
         let first = self.entries.iter().position(is_updater).unwrap_or_default();
-        // One place more, for what they are joined to.
+        // One more place is needed, for the joined entry.
         let oldest: Vec<Entry> = self.entries.drain(first..first + updaters - UPDATERS_MAX + 1).collect();
         for mut old in oldest {
             old.manager.name = ANCIENT.to_owned();
-            // Each subresource keeps its own: its fields are reset by other requests than the rest.
+            // Each subresource is joined by itself, because other requests set its fields.
             let ancient = self.entries.iter_mut().find(|entry| entry.manager == old.manager);
             if ancient.is_none_or(|ancient| ancient.take(old.clone()).is_err()) {
                 self.entries.push(old);
@@ -236,21 +238,21 @@ impl Entry {
         Ok(())
     }
 
-    /// Adds the fields of an entry of the same manager.
+    /// Adds the fields of another entry of the same manager.
     fn take(&mut self, other: Entry) -> Result<(), Malformed> {
         self.fields = Fields::Set(self.fields()?.union(&other.fields()?));
         self.time = self.time.max(other.time);
         Ok(())
     }
 
-    /// AP11.
+    /// The order of entries (AP11).
     fn rank(&self) -> (Operation, Option<Time>, &str, &str, &str) {
         let Manager { operation, name, subresource } = &self.manager;
         (*operation, self.time, name, &self.api_version, subresource)
     }
 }
 
-/// Two forms of one set are equal.
+/// Compares two wire forms of sets.
 impl PartialEq for Fields {
     fn eq(&self, other: &Fields) -> bool {
         let wire = |fields: &Fields| match fields {

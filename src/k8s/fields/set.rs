@@ -1,7 +1,7 @@
 //! A set of paths, kept as a tree of their elements, and its wire form `fieldsV1`.
 //!
-//! On the wire a path that is in the set ends in an empty object, or in `"."` where longer paths go
-//! on from it: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
+//! On the wire, a path in the set ends in an empty object. If longer paths continue it, it has the
+//! member `"."`: `{"f:spec":{".":{},"f:replicas":{}}}` holds `.spec` and `.spec.replicas`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Element;
 
-/// Where a path itself is a member, beside longer ones.
+/// The mark of a path that is in the set beside longer ones.
 const SELF: &str = ".";
 
 /// *Invariant:* every node is a member or leads to one, so equal sets are equal trees.
@@ -29,7 +29,7 @@ struct Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Element>);
 
-/// Not `fieldsV1`.
+/// The text is not `fieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a set of fields: {0}")]
 pub struct Malformed(String);
@@ -45,7 +45,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Adds the path of this one element (if `member`), and all of `below` behind it.
+    /// Adds the path of this element (if `member`), and all of `below` behind it.
     pub fn put(&mut self, element: Element, member: bool, below: FieldSet) {
         if !member && below.is_empty() {
             return;
@@ -55,7 +55,7 @@ impl FieldSet {
         node.below.add(below);
     }
 
-    /// Adds one path. The path of no elements is nowhere, and not added.
+    /// Adds one path. The empty path is not added.
     pub fn insert(&mut self, path: &[Element]) {
         match path {
             [] => {}
@@ -76,17 +76,17 @@ impl FieldSet {
         }
     }
 
-    /// The path of this one element is a member.
+    /// Whether the path of this element is in the set.
     pub fn has(&self, element: &Element) -> bool {
         self.nodes.get(element).is_some_and(|node| node.member)
     }
 
-    /// What goes on behind this element.
+    /// The paths that continue this element.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
         self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
-    /// The first steps, whether each is a member, and what lies below it.
+    /// The first elements, whether each is in the set itself, and the paths below it.
     pub fn iter(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
@@ -121,7 +121,7 @@ impl FieldSet {
         common
     }
 
-    /// What is in this set and not in the other. A member of the other takes nothing away below
+    /// The paths of this set that are not in the other. A path of the other removes nothing below
     /// itself.
     #[must_use]
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
@@ -130,7 +130,7 @@ impl FieldSet {
         left
     }
 
-    /// Takes away what is in the other, as `difference` does.
+    /// Removes the paths of the other set, as `difference` does.
     pub fn remove(&mut self, other: &FieldSet) {
         for (element, theirs) in &other.nodes {
             let Some(node) = self.nodes.get_mut(element) else { continue };
@@ -142,7 +142,7 @@ impl FieldSet {
         }
     }
 
-    /// Only the paths that begin with one of the elements that `keep` accepts.
+    /// The paths that begin with an element that `keep` accepts.
     #[must_use]
     pub fn filtered(mut self, keep: impl Fn(&Element) -> bool) -> FieldSet {
         self.nodes.retain(|element, _| keep(element));
@@ -167,8 +167,8 @@ impl FieldSet {
         }
     }
 
-    /// Whether the set that `fields_v1` writes has a path in common with this one: without decoding
-    /// it, for most writes touch nobody else's fields.
+    /// Whether the set in `fields_v1` has a path in common with this one. It is not decoded,
+    /// because most writes touch no field of others.
     pub fn meets(&self, fields_v1: &Map<String, Value>) -> bool {
         self.nodes.iter().any(|(element, node)| match fields_v1.get(element.as_str()) {
             Some(Value::Object(theirs)) => {
@@ -191,12 +191,12 @@ impl FieldSet {
         wire
     }
 
-    /// Reads the wire form. Its nesting is bounded by that of the JSON it came in.
+    /// Parses the wire form. Its nesting is bounded by that of the JSON around it.
     pub fn from_fields_v1(wire: &Map<String, Value>) -> Result<FieldSet, Malformed> {
         let mut set = FieldSet::default();
         for (key, below) in wire {
             if key == SELF {
-                // Says that the path so far is a member, which the caller has seen.
+                // The mark that the path so far is in the set. The caller has seen it.
                 continue;
             }
             let (Some(element), Value::Object(below)) = (Element::parse(key), below) else {

@@ -1,4 +1,4 @@
-//! The laws of sets, against sets that are plainly lists of paths, and the wire forms.
+//! Properties of field sets, checked against plain lists of paths, and the wire forms.
 
 use std::collections::BTreeSet;
 

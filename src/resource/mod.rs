@@ -1,5 +1,5 @@
-//! A kind as one type-erased row. Routes, discovery, OpenAPI, Table columns, storage keys and
-//! validation are derived from rows; nothing else switches on a kind.
+//! A kind as one type-erased row. Routes, discovery, OpenAPI, Table columns, SQL columns, storage
+//! keys and validation all follow from rows; nothing else depends on a kind's name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub enum Scope {
 }
 
 /// A printer column (TA2). `path` is kubectl's JSONPath
-/// (`.status.conditions[?(@.type=="Ready")].status`). Two paths with a slash between them print a
+/// (`.status.conditions[?(@.type=="Ready")].status`). Two paths with a slash between them show a
 /// kind and a name as kubectl writes them: `deployment/nginx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
@@ -33,13 +33,13 @@ pub struct Column {
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: &'static str,
     pub path: &'static str,
-    /// 0 is always shown, 1 with `-o wide`.
+    /// 0: always shown. 1: shown with `-o wide`.
     pub priority: i32,
     pub description: &'static str,
 }
 
-/// A column of the table that shows the kind in SQL. Every table has the namespace, the name, the
-/// revision, the times and the whole object anyway.
+/// A column of the kind's SQL table. Every table has columns for the namespace, the name, the
+/// revision, the times and the whole object already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqlColumn {
     /// A plain SQL name: lower-case letters, digits and underscores.
@@ -57,15 +57,15 @@ impl SqlColumn {
     }
 }
 
-/// What becomes of an object of this kind.
+/// Whether objects of a kind are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     Stored,
-    /// Acts on create and is never stored (C1, DI6, VB24).
+    /// The kind acts when an object is created, and stores nothing (C1, DI6, VB24).
     Action,
 }
 
-/// A kind, implemented once per kind by its typed form.
+/// A kind of the API. Its typed form implements this.
 pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Sync + 'static {
     const GROUP: &'static str;
     const VERSION: &'static str;
@@ -76,50 +76,50 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
-    /// Whether `/status` is a subresource of its own (ST1-ST8).
+    /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
     const COLUMNS: &'static [Column] = &[];
-    /// What people ask about most, as columns of the kind's SQL table.
+    /// The fields that users query most, as columns of the kind's SQL table.
     const SQL_COLUMNS: &'static [SqlColumn] = &[];
-    /// Whether Tables show the name first; otherwise only with `-o wide`, for names that say
-    /// nothing.
+    /// Whether Tables show the name. If not, they show it with `-o wide` only, for names that mean
+    /// nothing to users.
     const NAME_IS_SHOWN: bool = true;
-    /// Fields that a field selector may name beside the object's name and namespace, as paths:
+    /// The fields that a field selector may name beside the object's name and namespace, as paths:
     /// `reason`, `involvedObject.kind` (SE3).
     const SELECTABLE_FIELDS: &'static [&'static str] = &[];
-    /// Full name of the Go package upstream, reversed for OpenAPI definition names (OA12), for
+    /// The full name of upstream's Go package, reversed as in OpenAPI definition names (OA12), for
     /// example `com.github.karmada-io.karmada.pkg.apis.work.v1alpha2`.
     const OPENAPI_PACKAGE: &'static str;
 
-    /// How objects are read in Kubernetes' binary form, for kinds that stock clients send in no
-    /// other.
+    /// The shape of objects in the binary form of Kubernetes, for kinds that stock clients send in
+    /// no other form.
     const PROTOBUF: Option<&'static Message> = None;
 
-    /// Puts right what people are known to get wrong, before unknown fields are looked for, and
-    /// says so in one sentence for each change: a warning, or under strict field validation the
-    /// reason to refuse the object (mission C15). Runs on what a client sent, never on what Ballast
-    /// writes itself.
+    /// Corrects known mistakes of users, before unknown fields are looked for. Returns one sentence
+    /// for each change: a warning, or under strict field validation the reason to refuse the object
+    /// (C15). Runs on bodies of clients only, never on what Ballast writes itself.
     fn mend(_object: &mut Map<String, Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Defaults that a schema cannot say. Runs after pruning and schema defaults, before
-    /// validation, when `metadata` already has its namespace and, for a new object, its uid.
+    /// Sets defaults that a schema cannot express. Runs after pruning and schema defaults and
+    /// before validation. `metadata` has its namespace then and, for a new object, its uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
-    /// What is permitted and probably not meant, in a sentence each: warnings, whatever the field
-    /// validation.
+    /// Warns of content that is allowed and probably not meant, in one sentence each, whatever the
+    /// field validation.
     fn advise(_object: &Map<String, Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Rules that a schema cannot say. Runs on the decoded object, after the schema found no fault.
+    /// Checks rules that a schema cannot express. Runs on the decoded object, after the schema
+    /// found no fault.
     fn validate(_object: &Self, _old: Option<&Self>) -> FieldErrors {
         FieldErrors::default()
     }
 }
 
-/// What `prepare` may know beside the object itself.
+/// What `prepare` knows besides the object itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     /// The stored object, on an update.
@@ -132,8 +132,8 @@ type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
 
-/// One row: a `Resource` with its type erased. A kind that is served in several versions has a row
-/// for each; the first is the version that is stored.
+/// A row: a `Resource` with its type erased. A kind that is served in several versions has a row
+/// for each of them; the first version is the stored one.
 #[derive(Clone)]
 pub struct ResourceKind {
     pub group: &'static str,
@@ -153,7 +153,7 @@ pub struct ResourceKind {
     pub selectable_fields: &'static [&'static str],
     pub openapi_package: &'static str,
     pub protobuf: Option<&'static Message>,
-    /// `<plural>.<group>`, without a dot in the core group.
+    /// `<plural>.<group>`; the plural alone in the core group.
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
     pub mend: Mend,
@@ -163,7 +163,8 @@ pub struct ResourceKind {
 }
 
 impl ResourceKind {
-    /// Lowers the schema of `T`: milliseconds, once per kind at start-up.
+    /// Makes the row of `T`. This lowers its schema, which takes milliseconds, once per kind at
+    /// start-up.
     pub fn of<T: Resource>() -> ResourceKind {
         ResourceKind {
             group: T::GROUP,
@@ -197,13 +198,14 @@ impl ResourceKind {
         group_version(self.group, self.version)
     }
 
-    /// Where the URLs of its group and version begin: `apis/work.karmada.io/v1alpha2`, `api/v1`.
+    /// The beginning of the URLs of the group and version: `apis/work.karmada.io/v1alpha2`,
+    /// `api/v1`.
     pub fn root(&self) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         format!("{root}/{}", self.api_version())
     }
 
-    /// The row of another version, whose objects differ in `apiVersion` and in nothing else.
+    /// The row of another version. Its objects differ in `apiVersion` only.
     #[must_use]
     pub fn served_as(&self, version: &'static str, openapi_package: &'static str) -> ResourceKind {
         ResourceKind { version, openapi_package, ..self.clone() }
@@ -217,7 +219,7 @@ impl ResourceKind {
         group_version(self.group, self.stored_version)
     }
 
-    /// Writes stored objects in this version.
+    /// How stored objects are written in this version.
     pub fn wording(&self) -> Wording {
         let wanted = self.api_version();
         Wording { stored: (!self.is_stored_version()).then(|| self.stored_api_version()), wanted }
@@ -235,21 +237,21 @@ fn group_version(group: &str, version: &str) -> String {
     }
 }
 
-/// How stored objects are worded in the version that was asked for.
+/// How stored objects are written in the requested version.
 #[derive(Clone, Debug)]
 pub struct Wording {
-    /// The stored `apiVersion`; None if it is the one that is wanted.
+    /// The stored `apiVersion`. `None` if it is the requested one.
     stored: Option<String>,
     wanted: String,
 }
 
 impl Wording {
-    /// The object's bytes are sent as they are.
+    /// Whether objects are sent as they are stored.
     pub fn is_verbatim(&self) -> bool {
         self.stored.is_none()
     }
 
-    /// Adds the object.
+    /// Appends the object to `out`.
     pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
         match self.is_verbatim() {
             true => object.text.write(out),
@@ -260,7 +262,7 @@ impl Wording {
     pub fn of(&self, object: &Object) -> Bytes {
         let whole = object.text.whole();
         let Some(stored) = &self.stored else { return whole };
-        // Objects are written with their members in order, and `apiVersion` comes first.
+        // The members of stored objects are sorted, so `apiVersion` comes first.
         let head = |version: &str| format!(r#"{{"apiVersion":"{version}""#);
         if let Some(rest) = whole.strip_prefix(head(stored).as_bytes()) {
             return [head(&self.wanted).as_bytes(), rest].concat().into();
@@ -271,20 +273,20 @@ impl Wording {
     }
 }
 
-/// Decodes and asks the type. An object that its own schema let through but its type cannot hold is
-/// a fault of ours, yet one that the caller can see and work around: it is reported on the object's
-/// root.
+/// Decodes the object and checks the rules of its type. If the schema accepted an object that the
+/// type cannot hold, the mistake is ours. It is still reported as a fault of the object's root, so
+/// that the caller sees it and can work around it.
 fn validate<T: Resource>(object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
     let typed = match T::deserialize(object) {
         Ok(typed) => typed,
         Err(error) => return FieldErrors::undecodable(&error),
     };
-    // An old object that no longer decodes must not stop the update that mends it.
+    // A stored object that cannot be decoded any more must not stop the update that repairs it.
     let old = old.and_then(|old| T::deserialize(old).ok());
     T::validate(&typed, old.as_ref())
 }
 
-/// All rows, found by what a URL names.
+/// All rows. They are found by the group, version and plural of a URL.
 pub struct Kinds {
     rows: Vec<Arc<ResourceKind>>,
     by_path: BTreeMap<(&'static str, &'static str, &'static str), usize>,
@@ -303,7 +305,7 @@ impl Kinds {
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceKind>> {
-        // The map's key is 'static; a shorter-lived key may still be compared with it.
+        // The keys of the map are `'static`; shorter-lived ones can still be compared with them.
         let by_path: &BTreeMap<(&str, &str, &str), usize> = &self.by_path;
         by_path.get(&(group, version, plural)).map(|&row| &self.rows[row])
     }

@@ -1,7 +1,7 @@
-//! Whether a stored text lacks a default of today, without making a tree of it: nearly none does,
-//! and every object is asked at start-up.
+//! Finds out whether a stored text lacks a default, without making a tree of it. Every object is
+//! checked at start-up, and nearly none lacks one.
 //!
-//! *Invariant:* says yes exactly when `prune::default` would change the object.
+//! *Invariant:* the answer is yes exactly when `prune::default` would change the object.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -19,10 +19,10 @@ pub(super) fn lacks_defaults(node: &Node, text: &[u8]) -> Result<bool, serde_jso
     Ok(found.get())
 }
 
-/// Looks at one value.
+/// Checks one value.
 #[derive(Clone, Copy)]
 struct Look<'a> {
-    /// None where nothing below has a default.
+    /// `None` where nothing below has a default.
     node: Option<&'a Node>,
     is_null_lacking: bool,
     found: &'a Cell<bool>,

@@ -1,8 +1,8 @@
-//! From what utoipa derives to a structural schema. Runs once per kind at start-up.
+//! Lowers the schemas that utoipa derives to structural schemas. Runs once per kind at start-up.
 //!
-//! utoipa writes OpenAPI 3.1: an `Option` is a type list with `null` or a `oneOf` with it.
-//! Kubernetes calls such a field optional, not nullable, so the null is dropped here. References
-//! are followed, `allOf` (a flattened struct, or a mark beside a reference) is merged.
+//! utoipa writes OpenAPI 3.1, where an `Option` is a list of types with `null`, or a `oneOf` with
+//! it. Kubernetes calls such a field optional, not nullable, so the null is dropped. References are
+//! followed, and `allOf` (a flattened struct, or a mark beside a reference) is merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, N
 use super::meta::{object_meta, type_meta};
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
-/// The schema of a kind: the type's own fields below the `apiVersion`, `kind` and `metadata` that
+/// The schema of a kind: the fields of its type after the `apiVersion`, `kind` and `metadata` that
 /// all kinds share.
 pub(super) fn root<T: ToSchema>() -> Arc<Node> {
     let mut components = Vec::new();
@@ -51,13 +51,13 @@ fn object_meta_field() -> Field {
 struct Lowering {
     components: BTreeMap<String, RefOr<source::Schema>>,
     done: BTreeMap<String, Arc<Node>>,
-    /// References that are being followed: meeting one again is recursion.
+    /// The references that are being followed. Meeting one again is recursion.
     open: BTreeSet<String>,
-    /// The type and field being lowered, for the message when it cannot be.
+    /// The type and field that are being lowered, for error messages.
     at: String,
 }
 
-/// A node, and what belongs to the field that holds it rather than to its type.
+/// A node, and the properties that belong to its field and not to its type.
 struct Lowered {
     node: Node,
     description: Option<String>,
@@ -107,8 +107,8 @@ impl Lowering {
                 }
                 self.at = outer;
                 self.open.remove(&name);
-                // A full name is always published, a short one where there is an object to publish.
-                // A mark wraps a type that has its name already.
+                // A full name is always published. A short one is published where there is an
+                // object with fields. A mark wraps a type that has its own name.
                 let is_struct = matches!(&node.shape, Shape::Object(object) if !object.fields.is_empty());
                 if node.definition.is_none() && (is_struct || is_full(&name)) {
                     node.definition = Some(name.as_str().into());
@@ -121,7 +121,8 @@ impl Lowering {
         Lowered { node, description, default: reference.default.clone() }
     }
 
-    /// One item is taken over; several must be objects, whose fields are joined in order.
+    /// Merges the items of an `allOf`. One item is taken as it is. Several must be objects; their
+    /// fields are joined in order.
     fn merged(&mut self, items: &[RefOr<source::Schema>]) -> Lowered {
         if let [only] = items {
             return self.node(only);
@@ -249,7 +250,7 @@ impl Lowering {
         }
     }
 
-    /// The type beside null; `None` for any value.
+    /// The only type beside null. `None` for any value.
     fn sole_type(&self, types: &source::SchemaType) -> Option<Type> {
         match types {
             source::SchemaType::AnyValue => None,
@@ -279,19 +280,19 @@ impl Lowered {
     }
 }
 
-/// `io.k8s.api.core.v1.Taint`, but not `AtomicList_io.k8s.api.core.v1.Taint`, which a mark is
-/// called.
+/// Whether a name is full, such as `io.k8s.api.core.v1.Taint`.
+/// `AtomicList_io.k8s.api.core.v1.Taint` is not: it is the name of a mark.
 fn is_full(name: &str) -> bool {
     name.split_once('.').is_some_and(|(first, _)| first.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
-/// A doc comment without the line breaks of the source: only empty lines separate paragraphs.
+/// A doc comment without the line breaks of the source. Empty lines separate paragraphs.
 fn flowing(text: Option<&str>) -> Arc<str> {
     let paragraphs = text.unwrap_or_default().split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
     paragraphs.collect::<Vec<_>>().join("\n\n").into()
 }
 
-/// Notes whether defaults are to be found below.
+/// Records whether the node has defaults below it.
 fn finish(mut node: Node) -> Node {
     node.has_defaults = match &node.shape {
         Shape::Object(object) => {

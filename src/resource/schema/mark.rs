@@ -30,8 +30,8 @@ pub const MAP_TYPE: &str = "x-kubernetes-map-type";
 pub const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-/// Ours, never published: `nullable` of OpenAPI 3.0. An `Option` alone is not nullable, only
-/// optional.
+/// Ballast's own mark, which is never published: `nullable` of OpenAPI 3.0. An `Option` alone is
+/// optional, not nullable.
 pub const NULLABLE: &str = "x-ballast-nullable";
 
 /// A list that is replaced as a whole.
@@ -40,10 +40,10 @@ pub struct AtomicList<T>(PhantomData<T>);
 /// A list of scalars without duplicates.
 pub struct SetList<T>(PhantomData<T>);
 
-/// A list whose items are told apart by the values of `T::KEYS`.
+/// A list whose items are identified by the values of `T::KEYS`.
 pub struct MapList<T>(PhantomData<T>);
 
-/// What tells the items of a `MapList` apart.
+/// The members that identify the items of a `MapList`.
 pub trait Keyed {
     const KEYS: &'static [&'static str];
 }
@@ -51,13 +51,14 @@ pub trait Keyed {
 /// An object that is replaced as a whole.
 pub struct Atomic<T>(PhantomData<T>);
 
-/// A value that may be null, and then means something by it.
+/// A value that may be null, where null has a meaning.
 pub struct Nullable<T>(PhantomData<T>);
 
-/// An object whose fields are not ours to know.
+/// An object with any fields, which are kept.
 pub struct Opaque;
 
-/// A whole object of another kind: `apiVersion` and `kind` are required, the rest is kept.
+/// A whole object of another kind. `apiVersion` and `kind` are required, and all other fields are
+/// kept.
 pub struct Embedded;
 
 /// RFC 3339, in whole seconds.
@@ -73,9 +74,9 @@ const QUANTITY: &str = concat!(
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 );
 
-/// Gives a generic type its schema. The rest of the tree has no other way to utoipa's hidden
-/// `ComposeSchema`: its derive macro expands a field whose type has arguments to that trait, and
-/// offers no public one (decision 0004).
+/// Gives a generic type its schema. This is the only use of utoipa's hidden `ComposeSchema`. The
+/// derive macro expands a field whose type has arguments to that trait, and there is no public one
+/// (decision 0004).
 macro_rules! generic_schema {
     ($mark:ident<$t:ident $(: $bound:ident)?> => $schema:expr) => {
         impl<$t: utoipa::ToSchema $(+ $bound)?> utoipa::__dev::ComposeSchema for $mark<$t> {
@@ -165,7 +166,8 @@ pub fn map_to<V: ToSchema>() -> RefOr<Schema> {
     ObjectBuilder::new().additional_properties(Some(by_name::<V>())).into()
 }
 
-/// A reference where the type is an object of its own, so that it is published under its name.
+/// A reference if the type is an object with fields, so that it is published under its name.
+/// Otherwise the schema itself.
 fn by_name<T: ToSchema>() -> RefOr<Schema> {
     match T::schema() {
         RefOr::T(Schema::Object(object)) if object.properties.is_empty() => RefOr::T(Schema::Object(object)),

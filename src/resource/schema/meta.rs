@@ -1,14 +1,14 @@
-//! The types of `meta/v1` that no kind owns: `ObjectMeta` is part of every object, the others are
-//! what requests and answers are made of, and are published with every OpenAPI document (OA12).
+//! The types of `meta/v1`, which belong to no kind. `ObjectMeta` is part of every object. The
+//! others are the types of requests and answers, and every OpenAPI document has them (OA12).
 //!
-//! `ObjectMeta` is pruned and type-checked like the rest of a tree. The rules beyond types (names,
-//! labels, immutable fields) are the registry's.
+//! `ObjectMeta` is pruned and its types are checked like the rest of an object. The registry checks
+//! all further rules (names, labels, immutable fields).
 
 use std::sync::{Arc, LazyLock};
 
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
-/// Where upstream's definitions of these types live (OA12).
+/// The package of upstream's definitions of these types (OA12).
 pub const META_V1: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// `apiVersion` and `kind`.
@@ -195,7 +195,7 @@ pub fn api_group_list() -> Arc<Node> {
     definition("APIGroupList", "The groups that are served.", vec![api_version, groups, kind])
 }
 
-/// The list of a kind, published as `definition`.
+/// The list of a kind. It is published as `definition`.
 pub fn list_of(name: &str, kind: &str, items: Arc<Node>) -> Arc<Node> {
     let [api_version, kind_field] = type_meta(false);
     let fields = vec![
@@ -242,7 +242,7 @@ fn owner_references() -> Arc<Node> {
     let description = "Names an owner in the same namespace, or a cluster-scoped one.";
     let items = named("OwnerReference", description, Shape::Object(owner));
     let list_type = Some(ListType::Map(["uid".into()].into()));
-    // A duplicate owner is merged with a warning, not refused (MD9).
+    // Duplicate owners are merged with a warning, not refused (MD9).
     Arc::new(Node::of(Shape::Array(Array { duplicates_pass: true, ..plain_array(items, list_type) })))
 }
 
@@ -292,7 +292,7 @@ fn list(items: Arc<Node>) -> Arc<Node> {
     array(items, None)
 }
 
-/// A set, of which upstream minds no duplicate either.
+/// A set. Upstream accepts duplicates in it.
 fn finalizers() -> Arc<Node> {
     Arc::new(Node::of(Shape::Array(Array { duplicates_pass: true, ..plain_array(text(), Some(ListType::Set)) })))
 }

@@ -1,17 +1,16 @@
-//! The structural schema of a kind, lowered once from its Rust type.
+//! The structural schema of a kind, made once from its Rust type.
 //!
-//! One tree serves everything that asks what an object may hold: `prune` (unknown fields),
-//! `default`, `validate` (Kubernetes' wording), the OpenAPI documents, and the list and map
-//! semantics of server-side apply. The Rust types are its only source: `lower` reads what utoipa
-//! derives for them, and `mark` holds the types that say in `#[schema(value_type = …)]` what utoipa
-//! has no word for.
+//! One tree serves all who ask what an object may hold: `prune` (unknown fields), `default`,
+//! `validate` (in the words of Kubernetes), the OpenAPI documents, and the list and map semantics
+//! of server-side apply. The Rust types are its only source. `lower` reads what utoipa derives from
+//! them, and `mark` has types for `#[schema(value_type = …)]` that express what utoipa cannot.
 //!
-//! Invariants: fields keep the order in which the type declares them, which is the order of errors;
-//! an object that has nothing wrong with it is walked without allocating; `metadata`, `apiVersion`
-//! and `kind` of the root are the same for every kind (`meta`), whatever the type says of them.
+//! *Invariants.* Fields keep the order in which the type declares them, which is the order of
+//! errors. A valid object is walked without allocations. `metadata`, `apiVersion` and `kind` of the
+//! root are the same for every kind (`meta`), whatever the type says.
 //!
-//! Deliberately absent: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type that derives
-//! one of those stops the program at start-up with its name, which a unit test meets first.
+//! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these stops
+//! the program at start-up and is named; a unit test finds it first.
 
 mod lacking;
 mod lower;
@@ -37,18 +36,18 @@ pub struct Schema {
     root: Arc<Node>,
 }
 
-/// What one value may be.
+/// The schema of one value.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The name that OpenAPI publishes it under: for objects with fields of their own the name of
-    /// the Rust type, or a full name with dots.
+    /// The name of its OpenAPI definition: the name of the Rust type for objects with fields, or a
+    /// full name with dots. `None` if it has no definition of its own.
     pub definition: Option<Arc<str>>,
     pub description: Arc<str>,
     pub nullable: bool,
-    /// `enum`: empty when any value of the shape will do.
+    /// `enum`. Empty if any value of the shape is allowed.
     pub one_of: Box<[Value]>,
     pub shape: Shape,
-    /// Something below this node has a default: the others need not be walked for them.
+    /// Something below this node has a default. Other nodes need not be walked for defaults.
     has_defaults: bool,
 }
 
@@ -62,7 +61,7 @@ pub enum Shape {
     Integer(Integer),
     Number(Bounds),
     Boolean,
-    /// `x-kubernetes-int-or-string`; the rules of text hold for the text.
+    /// `x-kubernetes-int-or-string`. The rules of text apply if it is text.
     IntOrString(Text),
 }
 
@@ -70,14 +69,13 @@ pub enum Shape {
 pub struct Object {
     /// In the order of declaration.
     pub fields: Box<[Field]>,
-    /// Places in `fields`, sorted by name.
+    /// Indexes of `fields`, sorted by name.
     by_name: Box<[u16]>,
     /// `additionalProperties`.
     pub values: Option<Arc<Node>>,
-    /// Fields that are not declared are kept.
+    /// Undeclared fields are kept.
     pub preserve_unknown: bool,
-    /// A whole object of some other kind. Its `apiVersion`, `kind` and `metadata` are among the
-    /// fields.
+    /// A whole object of some other kind. `apiVersion`, `kind` and `metadata` are among its fields.
     pub embedded: bool,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
@@ -86,7 +84,7 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: Arc<str>,
-    /// Of the field, where the type's own description would say less.
+    /// The description of the field. Empty if that of the type says it all.
     pub description: Arc<str>,
     pub required: bool,
     pub default: Option<Value>,
@@ -100,7 +98,7 @@ pub struct Array {
     pub max_items: Option<usize>,
     pub unique_items: bool,
     pub list_type: Option<ListType>,
-    /// Duplicates are somebody else's to deal with: validation lets them pass.
+    /// Validation accepts duplicates, because other code deals with them.
     pub duplicates_pass: bool,
 }
 
@@ -124,7 +122,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     DateTime,
-    /// Published, not checked.
+    /// Published, but not checked.
     Other(Arc<str>),
 }
 
@@ -138,7 +136,7 @@ pub struct Integer {
 pub enum Width {
     Int32,
     Int64,
-    /// 64 bits without a format that says so: Go's `int`.
+    /// 64 bits, published without a format: Go's `int`.
     Unstated,
 }
 
@@ -159,25 +157,26 @@ impl Schema {
         Schema { root: lower::root::<T>() }
     }
 
-    /// The whole object.
+    /// The schema of the whole object.
     pub fn root(&self) -> &Arc<Node> {
         &self.root
     }
 
-    /// The node of a path of field names; list items and map values are stepped into without being
-    /// named.
+    /// The node at a path of field names. Items of lists and values of maps are entered without a
+    /// name.
     pub fn node(&self, path: &[&str]) -> Option<&Arc<Node>> {
         path.iter().try_fold(&self.root, |node, name| Some(&node.behind_lists().field(name)?.node))
     }
 
-    /// Removes fields that the schema does not know and gives their paths, sorted (FV5, FV7). Nulls
-    /// where null means nothing are removed silently, and 3.0 becomes 3 where an integer is meant.
+    /// Removes fields that the schema does not know and returns their paths, sorted (FV5, FV7).
+    /// Nulls without a meaning are removed silently, and 3.0 becomes 3 where an integer is
+    /// expected.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         prune::prune(&self.root, object)
     }
 
-    /// Fills in the schema's defaults; runs after `prune` (AD4). The fields of an absent object
-    /// stay absent.
+    /// Sets the schema's defaults. Runs after `prune` (AD4). The fields of an absent object stay
+    /// absent.
     pub fn default(&self, object: &mut Map<String, Value>) {
         prune::default(&self.root, object);
     }
@@ -187,13 +186,13 @@ impl Schema {
         lacking::lacks_defaults(&self.root, text)
     }
 
-    /// All faults, in the order of the fields (AD8). Empty for a valid object, and then nothing was
-    /// allocated.
+    /// All faults, in the order of the fields (AD8). For a valid object the list is empty and
+    /// nothing is allocated.
     pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
         validate::validate(&self.root, object)
     }
 
-    /// The faults of one member, if it were `value`. `None` takes it away.
+    /// The faults of one member, if it had this value. `None` means that the member is removed.
     pub fn validate_member(&self, member: &[&str], value: Option<&Value>) -> FieldErrors {
         validate::validate_member(&self.root, member, value)
     }
@@ -211,7 +210,7 @@ impl Node {
         }
     }
 
-    /// The declared field of this object.
+    /// The declared field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match &self.shape {
             Shape::Object(object) => object.field(name),
@@ -219,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Through items and map values to what they hold.
+    /// The node inside all lists and maps around it.
     fn behind_lists(&self) -> &Node {
         match &self.shape {
             Shape::Array(array) => array.items.behind_lists(),
@@ -228,7 +227,7 @@ impl Node {
         }
     }
 
-    /// Null stands for absence here, and is removed.
+    /// Null means absence here, and is removed.
     fn drops_null(&self) -> bool {
         !self.nullable && !matches!(self.shape, Shape::Any)
     }

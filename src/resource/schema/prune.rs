@@ -1,6 +1,6 @@
-//! Pruning and defaulting: the two passes that change an object before it is judged. Pruning also
-//! puts values into the one form they are stored in: whole numbers as integers, times in whole
-//! seconds UTC (R52).
+//! Pruning and defaulting: the two passes that change an object before it is validated. Pruning
+//! also brings values into their stored form: whole numbers as integers, times in whole seconds UTC
+//! (R52).
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Stri
             }
         }
         (Shape::Text(Text { format: Some(Format::DateTime), .. }), Value::String(time)) if !is_canonical(time) => {
-            // What is no time is left as it is, for validation to refuse.
+            // A text that is not a time stays, for validation to refuse.
             if let Some(parsed) = validate::date_time(time) {
                 *time = parsed.to_string();
             }
@@ -52,7 +52,7 @@ fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unkn
             }
         };
         if child.is_null() {
-            // A null with a default stays until `default` puts the default in its place.
+            // A null with a default stays until `default` replaces it.
             return default || !node.drops_null();
         }
         value(node, child, &Path::Field(path, name), unknown);
@@ -60,13 +60,14 @@ fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unkn
     });
 }
 
-/// `2006-01-02T15:04:05Z`, by its shape: nearly every time comes like this, and needs no parsing.
+/// Whether the text has the form `2006-01-02T15:04:05Z`. Nearly every time has it, and needs no
+/// parsing.
 fn is_canonical(time: &str) -> bool {
     let bytes = time.as_bytes();
     bytes.len() == 20 && bytes[19] == b'Z' && bytes[10] == b'T'
 }
 
-/// 3.0 is the integer 3: Go writes it back as 3, and a Rust integer cannot be read from it.
+/// Turns 3.0 into 3. Go writes it back as 3, and a Rust integer cannot be read from 3.0.
 fn whole(number: &Value) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|_| number.is_f64())?;

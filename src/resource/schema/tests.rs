@@ -1,4 +1,4 @@
-//! The schema of a made-up kind that uses everything once.
+//! The schema of a made-up kind that uses every feature once.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ fn faults(object: &Map<String, Value>) -> Vec<String> {
     Schema::of::<Garden>().validate(object).iter().map(ToString::to_string).collect()
 }
 
-/// The faults of a spec that has, beside the fields given, all it needs.
+/// The faults of a spec with the given fields and all required ones.
 fn spec_faults(fields: Value) -> Vec<String> {
     let mut spec = map(json!({"beds": [{"name": "a"}]}));
     spec.extend(map(fields));
@@ -332,7 +332,7 @@ fn a_recursive_type_is_refused_by_name() {
     Schema::of::<Kind>();
 }
 
-/// Objects made of the garden's own field names, rightly and wrongly used.
+/// Objects made of the garden's field names, used rightly and wrongly.
 fn any_garden() -> impl Strategy<Value = Value> {
     const NAMES: &[&str] = &[
         "metadata", "spec", "status", "beds", "name", "edge", "width", "gates", "signs", "type", "template", "labels",
@@ -365,7 +365,7 @@ proptest! {
         prop_assert_eq!(schema.prune(&mut object), Vec::<String>::new());
         schema.default(&mut object);
         prop_assert_eq!(&object, &before);
-        // A valid object is one that its type can hold.
+        // The type can hold every valid object.
         object.insert("metadata".to_owned(), json!({}));
         if schema.validate(&object).is_empty() {
             let typed = serde_json::from_value::<Garden>(Value::Object(object.clone()));

@@ -1,7 +1,7 @@
-//! Judging an object, in the words of kube-apiserver for custom resources (ER7).
+//! Validates an object, in the words of kube-apiserver for custom resources (ER7).
 //!
-//! Runs on every write: the path of a value is a chain on the stack, and becomes text only for an
-//! error.
+//! This runs on every write. The path of a value is a chain on the stack, and becomes text only for
+//! an error.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::k8s::{FieldErrors, FieldPath, Time};
 
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
-/// Where the walk is.
+/// The path of the value that is being checked.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
@@ -131,7 +131,7 @@ fn items(shape: &Array, list: &[Value], path: &Path<'_>, errors: &mut FieldError
     }
 }
 
-/// Every item whose key an earlier one has (AD7).
+/// Reports every item that has the key of an earlier one (AD7).
 fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: impl Fn(&Value) -> Value) {
     if list.len() < 2 {
         return;
@@ -139,7 +139,7 @@ fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: im
     let mut seen = HashSet::with_capacity(list.len());
     for (index, item) in list.iter().enumerate() {
         let key = key(item);
-        // JSON text with its keys in order is equal exactly when the values are.
+        // JSON texts with sorted keys are equal exactly when the values are.
         if !seen.insert(key.to_string()) {
             errors.duplicate(&(&Path::Index(path, index)).into(), key);
         }
@@ -147,7 +147,7 @@ fn duplicates(list: &[Value], path: &Path<'_>, errors: &mut FieldErrors, key: im
 }
 
 fn text(shape: &Text, string: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    // Of length and pattern, upstream tells the first that does not hold.
+    // Upstream reports only the first of length and pattern that does not hold.
     if let Some(max) = shape.max_length.filter(|&max| string.len() > max && string.chars().count() > max) {
         errors.too_long(&path.into(), max);
     } else if let Some(min) = shape.min_length.filter(|&min| string.chars().count() < min) {
@@ -160,7 +160,7 @@ fn text(shape: &Text, string: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// RFC 3339, which is narrower than what the time library reads.
+/// RFC 3339. The time library accepts more.
 pub(super) fn date_time(text: &str) -> Option<Time> {
     let has_t = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
     text.parse().ok().filter(|_| has_t && !text.contains('['))
@@ -194,8 +194,8 @@ fn wrong_type(expected: &str, found: &str, path: &Path<'_>, errors: &mut FieldEr
     errors.push(&path.into(), "FieldValueTypeInvalid", body);
 }
 
-/// What was expected, and what is there. Where a format is expected, and there is something that
-/// could have one, upstream speaks of formats.
+/// Reports a value of another type. Where a format is expected and the value could have one,
+/// upstream names the format.
 fn type_names(shape: &Shape, value: &Value) -> (&'static str, &'static str) {
     let format = match shape {
         Shape::Integer(Integer { width: Width::Int32, .. }) => "int32",
@@ -223,7 +223,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Text without its quotes, anything else as JSON.
+/// Text without quotes, anything else as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

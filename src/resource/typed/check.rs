@@ -1,6 +1,6 @@
-//! Whether a configuration can be laid over anything: every member must be known, containers must
-//! be what the schema says, items must have names and no two the same (AP17, AP18). Scalars are
-//! left to validation, which says more about them.
+//! Checks whether a configuration can be applied: every member must be known, containers must be
+//! what the schema says, and items must have distinct names (AP17, AP18). Scalars are left to
+//! validation, which has better messages for them.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::super::schema::{Schema, Shape};
 use super::{Members, Parts, Tree, Type};
 
-/// Faults that are told at once. A body can have a million.
+/// The largest number of faults in one answer. A body can have a million.
 const FAULTS_MAX: usize = 100;
 
 impl Schema {
-    /// Each fault in upstream's words: `.spec.x: field not declared in schema`.
+    /// The faults, in upstream's words: `.spec.x: field not declared in schema`.
     pub fn check_config(&self, config: &Tree) -> Vec<String> {
         let mut checking = Checking { path: String::new(), faults: Vec::new() };
         checking.members(self.members(), config);
@@ -83,7 +83,7 @@ impl Checking {
         }
     }
 
-    /// An atomic value is one field, yet what it is made of must be known as well.
+    /// An atomic value is one field, but its members must be known as well.
     fn inside(&mut self, of: Type<'_>, value: &Value) {
         let Type::Known(node) = of else { return };
         match (&node.shape, value) {

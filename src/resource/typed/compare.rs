@@ -1,4 +1,4 @@
-//! What two versions of an object differ in, field by field.
+//! The differences between two versions of an object, field by field.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::super::schema::Schema;
 use super::{Items, Members, Parts, Tree, Type};
 use crate::k8s::fields::{Element, FieldSet};
 
-/// What happened between two versions.
+/// The differences between two versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub added: FieldSet,
@@ -21,12 +21,12 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// What is there now and was not, or not so.
+    /// The fields that are new or changed.
     pub fn written(&self) -> FieldSet {
         self.added.union(&self.modified)
     }
 
-    /// Only the paths that begin with one of the elements that `keep` accepts.
+    /// The part whose paths begin with an element that `keep` accepts.
     #[must_use]
     pub fn filtered(self, keep: impl Fn(&Element) -> bool) -> Comparison {
         Comparison {
@@ -51,7 +51,7 @@ enum Side {
     Removed,
 }
 
-/// What became of one field, and of those below it.
+/// What happened to one field, and to those below it.
 #[derive(Default)]
 struct Found {
     side: Option<Side>,
@@ -59,7 +59,7 @@ struct Found {
 }
 
 impl Schema {
-    /// Walks only where the two differ.
+    /// Visits only the places where the two differ.
     pub fn compare(&self, old: &Tree, new: &Tree) -> Comparison {
         members(self.members(), old, new)
     }
@@ -79,7 +79,7 @@ fn members(types: Members<'_>, old: &Tree, new: &Tree) -> Comparison {
     comparison
 }
 
-/// Compares two values, of which one may be missing.
+/// Compares two values. One of them may be absent.
 fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
     let side = match (old, new) {
         (None, None) => return Found::default(),
@@ -88,10 +88,11 @@ fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
         (Some(_), None) => Side::Removed,
         (Some(_), Some(_)) => Side::Modified,
     };
-    // Null is any type with nothing in it.
+    // Null counts as an empty value of any type.
     let parts = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(|value| of.parts(value));
     let (before, after) = (parts(old), parts(new));
-    // What appears or disappears is a field itself, beside those below it; what stays is not.
+    // A value that appears or disappears is a field itself, beside those below it. One that stays
+    // is not.
     let itself = (side != Side::Modified).then_some(side);
     match (before.or(after), after.or(before)) {
         _ if is_empty(old) && is_empty(new) => Found { side: Some(side), below: Comparison::default() },
@@ -105,7 +106,7 @@ fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
     }
 }
 
-/// Nothing below it can say what changed.
+/// Nothing below this value shows what changed.
 fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

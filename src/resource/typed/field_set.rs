@@ -1,4 +1,4 @@
-//! Which fields a value has: what applying it makes its manager own.
+//! The fields of a value, which its manager owns when it is applied.
 
 use serde_json::Value;
 
@@ -7,14 +7,13 @@ use super::{Members, Parts, Tree, Type};
 use crate::k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// The fields of an object. The name of a struct is no field of its own; that of a map's entry
-    /// is.
+    /// The fields of an object. A struct itself is not a field; an entry of a map is.
     pub fn fields_of(&self, object: &Tree) -> FieldSet {
         members(self.members(), object)
     }
 
-    /// The set, and the structs on the way to its members: taking a struct's fields away takes the
-    /// struct.
+    /// The set with the structs on the way to its members, so that removing all fields of a struct
+    /// removes the struct.
     pub fn with_structs(&self, set: &FieldSet) -> FieldSet {
         with_structs(Some(Parts::Members(self.members())), set)
     }
@@ -30,7 +29,7 @@ fn members(types: Members<'_>, object: &Tree) -> FieldSet {
     set
 }
 
-/// Whether the value is one field, and the fields below it if it is not.
+/// Whether the value is one field. If not, its fields are added.
 fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
     match (of.parts(value), value) {
         (Parts::Members(types), Value::Object(object)) => (false, members(types, object)),
@@ -40,7 +39,8 @@ fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
             for element in &index.order {
                 let below = match index.get(element) {
                     [only] => fields(items.node(), only).1,
-                    // Which of the duplicates is meant cannot be said: they are one field together.
+                    // Nobody can say which of the duplicates is meant, so they are one field
+                    // together.
                     _ => FieldSet::default(),
                 };
                 set.put(element.clone(), true, below);
@@ -64,7 +64,8 @@ fn with_structs(parts: Option<Parts<'_>>, set: &FieldSet) -> FieldSet {
     all
 }
 
-/// What a set says is below a field must be of the field's own type: there is no value to ask.
+/// There is no value to look at, so what the set has below a field is taken to be of the field's
+/// type.
 fn shape_of(of: Type<'_>) -> Parts<'_> {
     match of {
         Type::Deduced => Parts::Members(Members::Deduced),

@@ -1,4 +1,4 @@
-//! Laying a configuration over a live object: what it says wins, what it does not say stays.
+//! Merges a configuration into a live object. Values of the configuration win, and all others stay.
 
 use serde_json::Value;
 
@@ -31,21 +31,21 @@ fn merge(of: Type<'_>, live: Value, config: &Value) -> Value {
         (Parts::Items(types), Parts::Items(_), Value::Array(live), Value::Array(config)) => {
             Value::Array(items(types, &live, config))
         }
-        // A null says nothing about what is in a map or a list.
+        // A null says nothing about the content of a map or a list.
         (Parts::Members(_) | Parts::Items(_), _, live, Value::Null) => live,
         (_, _, _, config) => config.clone(),
     }
 }
 
-/// The items of both. Those of the configuration come in its order; the others stay in front of
-/// what they stood in front of.
+/// The items of both. Those of the configuration keep its order. Each other item stays before the
+/// item that it stood before.
 fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     let (there, wanted) = (types.index(live), types.index(config));
     let mut merged: Vec<Value> = Vec::with_capacity(there.order.len().max(wanted.order.len()));
     let take = |element: &Element| -> Vec<Value> {
         match (there.get(element), wanted.get(element)) {
             ([live], [config]) => vec![merge(types.node(), (*live).clone(), config)],
-            // Duplicates are one field: they are kept together, or replaced together.
+            // Duplicates are one field, so they are kept or replaced together.
             (live, []) => live.iter().map(|item| (*item).clone()).collect(),
             (_, config) => config.iter().map(|item| (*item).clone()).collect(),
         }
@@ -65,7 +65,7 @@ fn items(types: Items<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
                 right.next();
                 shared.next();
             }
-            // Its turn comes, or has come, in the order of the configuration.
+            // The item is placed in the order of the configuration.
             (Some(live), _) if shared.peek() != Some(live) => {
                 left.next();
             }

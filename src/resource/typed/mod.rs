@@ -1,18 +1,16 @@
-//! Values seen through their schema, as server-side apply sees them (AP5): which fields a value
-//! has, what two values differ in, what one becomes when another is laid over it, and what is left
-//! without some fields.
+//! Values and their fields, as server-side apply sees them (AP5): the fields of a value, the
+//! differences of two values, the result of a merge, and what is left without some fields.
 //!
-//! The schema says what a field is. A scalar is one field, and so is an atomic list or map as a
-//! whole. A granular map is as many fields as it has members; a list of type `map` or `set` has a
-//! field for each item. Where there is no schema (free-form parts), maps are granular and lists
-//! atomic.
+//! The schema says what a field is. A scalar is one field, and so is an atomic list or map. A
+//! granular map has a field for each member. A list of type `map` or `set` has a field for each
+//! item. Where there is no schema (free-form parts), maps are granular and lists are atomic.
 //!
 //! Live values are taken as they are: a duplicate item, or a value of another shape than the schema
-//! says, is one opaque field. What somebody wants to apply is checked first (`check`).
+//! says, is one opaque field. A configuration is checked first (`check`).
 //!
-//! *Invariants*, which `tests` holds on random values: the fields of a value are what comparing it
-//! with nothing adds, apart from the names of structs; a value laid over itself is itself; removing
-//! what was added gives back what was there.
+//! *Invariants*, which `tests` checks on random values. The fields of a value are those that a
+//! comparison with nothing adds, apart from structs. A value merged into itself stays the same.
+//! Removing what was added gives the old value.
 
 mod check;
 mod compare;
@@ -34,18 +32,18 @@ pub use compare::Comparison;
 
 type Tree = Map<String, Value>;
 
-/// What is known of a value.
+/// What is known of the type of a value.
 #[derive(Clone, Copy)]
 enum Type<'a> {
     Known(&'a Node),
-    /// No schema: the value speaks for itself.
+    /// There is no schema, so only the value itself tells its type.
     Deduced,
 }
 
-/// What a value of a type is made of.
+/// How a value of a type is divided into fields.
 #[derive(Clone, Copy)]
 enum Parts<'a> {
-    /// One field, whatever is inside.
+    /// One field, whatever it contains.
     One,
     /// A field for each member.
     Members(Members<'a>),
@@ -61,7 +59,7 @@ enum Members<'a> {
 
 #[derive(Clone, Copy)]
 struct Items<'a> {
-    /// None: a set.
+    /// `None` for a set.
     keys: Option<&'a [std::sync::Arc<str>]>,
     node: &'a Node,
 }
@@ -98,7 +96,7 @@ fn deduced(value: &Value) -> Parts<'static> {
 }
 
 impl<'a> Members<'a> {
-    /// The type of a member; None where there can be none of this name.
+    /// The type of a member. `None` if there is no member of this name.
     fn find(self, name: &str) -> Option<Type<'a>> {
         match self {
             Members::Deduced => Some(Type::Deduced),
@@ -110,12 +108,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// As `find`; a live value may have what the schema does not know.
+    /// Like `find`. A live value may have members that the schema does not know.
     fn of(self, name: &str) -> Type<'a> {
         self.find(name).unwrap_or(Type::Deduced)
     }
 
-    /// The member is a field of a struct, not an entry of a map.
+    /// Whether the member is a field of a struct, not an entry of a map.
     fn is_declared(self, name: &str) -> bool {
         matches!(self, Members::Known(object) if object.field(name).is_some())
     }
@@ -126,7 +124,7 @@ impl<'a> Items<'a> {
         Type::Known(self.node)
     }
 
-    /// What the item is called by its list; the error says why it has no name.
+    /// The name of an item in its list. The error says why it has none.
     fn element(self, item: &Value) -> Result<Element, String> {
         let Some(keys) = self.keys else {
             return match item {
@@ -155,13 +153,13 @@ impl<'a> Items<'a> {
         Ok(Element::keys(found))
     }
 
-    /// As `element`; a live item that has no proper name is called by all that it is, so that it is
+    /// Like `element`. A live item without a valid name is named by its whole value, so that it is
     /// not lost.
     fn name(self, item: &Value) -> Element {
         self.element(item).unwrap_or_else(|_| Element::value(item))
     }
 
-    /// The items by their names, in the order in which each name first occurs.
+    /// The items by name, in the order in which each name first occurs.
     fn index<'v>(self, list: &'v [Value]) -> Index<'v> {
         let mut index = Index::default();
         for item in list {

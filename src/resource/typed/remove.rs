@@ -1,4 +1,4 @@
-//! What is left of an object without some of its fields.
+//! Removes fields from an object.
 
 use serde_json::Value;
 
@@ -7,7 +7,8 @@ use super::{Members, Parts, Tree, Type};
 use crate::k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// Removes the fields. A map or list that this empties goes as well: nobody wanted it empty.
+    /// Removes the fields. Maps and lists that become empty are removed, too, because nobody asked
+    /// for an empty one.
     #[must_use]
     pub fn without(&self, object: Tree, gone: &FieldSet) -> Tree {
         members(self.members(), object, gone)
@@ -29,7 +30,7 @@ fn members(types: Members<'_>, object: Tree, gone: &FieldSet) -> Tree {
     object.into_iter().filter_map(keep).collect()
 }
 
-/// None when nothing is left.
+/// `None` if nothing is left.
 fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
     match (of.parts(&value), value) {
         (Parts::Members(types), Value::Object(object)) if !object.is_empty() => {
@@ -41,7 +42,7 @@ fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
                 let element = types.name(&item);
                 match gone.below(&element) {
                     _ if gone.has(&element) => None,
-                    // The item was not removed, so it stays, whatever is left of it.
+                    // The item itself was not removed, so it stays, whatever is left of it.
                     Some(below) => Some(remove(types.node(), item, below).unwrap_or(Value::Object(Tree::new()))),
                     None => Some(item),
                 }
@@ -49,7 +50,7 @@ fn remove(of: Type<'_>, value: Value, gone: &FieldSet) -> Option<Value> {
             let left: Vec<Value> = list.into_iter().filter_map(keep).collect();
             (!left.is_empty()).then_some(Value::Array(left))
         }
-        // One field, of which there are no parts to remove.
+        // One field, which has no parts to remove.
         (_, value) => Some(value),
     }
 }

@@ -1,4 +1,4 @@
-//! Values of a made-up kind with one field of every sort, and the laws between the five questions.
+//! Values of a made-up kind with one field of every sort, and the laws between the five operations.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ fn gate() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Without the members that are null.
+/// The value without null members.
 fn present(value: Value) -> Value {
     match value {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -118,7 +118,8 @@ prop_compose! {
     }
 }
 
-/// Items of lists in the order of their names: what is the same but for the order is the same.
+/// The value with the items of lists sorted by name, so that the order does not matter in
+/// comparisons.
 fn ordered(mut object: Tree) -> Tree {
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         for name in ["trees", "paths"] {
@@ -148,7 +149,7 @@ proptest! {
     fn what_is_laid_over_is_there_afterwards(live in orchard(), config in orchard()) {
         let merged = schema().merge(live, &config);
         let wanted = schema().fields_of(&config);
-        // An empty container says nothing about one that is not empty.
+        // An empty container says nothing about a full one.
         let lost: Vec<String> = shown(&wanted.difference(&schema().fields_of(&merged)));
         let is_empty =
             |path: &String| path == ".spec" || ["pond", "notes", "signs"].iter().any(|name| path.contains(name));
@@ -162,7 +163,7 @@ proptest! {
         let comparison = schema().compare(&Tree::new(), &a);
         let fields = schema().fields_of(&a);
         prop_assert!(fields.difference(&comparison.added).is_empty());
-        // The rest are the structs, maps and lists that came along.
+        // All others are structs, maps and lists on the way.
         let rest = shown(&comparison.added.difference(&fields));
         let is_container = |path: &String| [".spec", ".spec.trees", ".spec.paths", ".spec.signs", ".spec.pond",
             ".spec.notes"].contains(&path.as_str());
@@ -183,7 +184,7 @@ proptest! {
         let gone = schema().fields_of(&a).intersection(&schema().fields_of(&b));
         let left = schema().without(a.clone(), &gone);
         prop_assert!(schema().fields_of(&left).intersection(&gone).is_empty());
-        // Below an item or a map's entry that went, all went with it.
+        // Everything below a removed item or entry is removed with it.
         let lost = schema().fields_of(&a).difference(&gone).difference(&schema().fields_of(&left));
         for path in lost.paths() {
             prop_assert!((1..path.0.len()).any(|end| gone.contains(&path.0[..end])), "{}", path);

@@ -1,4 +1,4 @@
-//! Server-side apply and managed fields over the wire (apiserver.md 1.11).
+//! Server-side apply and managed fields over HTTP (AP1-AP23).
 
 use ballast::auth::Policy;
 use http::Method;
@@ -25,7 +25,7 @@ impl Cluster {
         Cluster { server, connection }
     }
 
-    /// Applies as this manager; `options` go on in the query.
+    /// Applies as this manager. `options` are added to the query.
     async fn apply(&self, manager: &str, path: &str, config: &Value, options: &str) -> Reply {
         let uri = format!("{path}?fieldManager={manager}{options}");
         self.connection.send(Method::PATCH, &uri, &[APPLY], config.to_string()).await
@@ -53,7 +53,7 @@ fn rb(name: &str) -> String {
     format!("{BINDINGS}/{name}")
 }
 
-/// The resource member alone: what a binding needs.
+/// A binding with its resource only, which is all it needs.
 fn config(members: Value) -> Value {
     let mut config = binding("web");
     for (name, value) in members.as_object().unwrap() {
@@ -126,11 +126,11 @@ async fn ap3_and_ap4_the_entry_names_the_fields_of_the_configuration() {
 #[tokio::test]
 async fn ap5_lists_are_what_the_schema_says() {
     let cluster = Cluster::start().await;
-    // Workloads are an atomic list: one field, which two managers cannot share in part.
+    // Workloads are an atomic list, which is one field: two managers cannot share it.
     let path = format!("{REBALANCERS}/web");
     let object = cluster.apply("me", &path, &rebalancer("web"), "").await.json();
     assert_eq!(fields(&object, "me", "Apply")["f:spec"], json!({"f:workloads": {}}));
-    // Owners are a map by uid, each of them one field.
+    // Owners are a map by uid, so each of them is a field.
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": uid});
     let owned = |uid: &str| {
         json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
@@ -141,7 +141,7 @@ async fn ap5_lists_are_what_the_schema_says() {
     assert_eq!(object["metadata"]["ownerReferences"], json!([owner("u1"), owner("u2")]));
     let expected = json!({"f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"u2\"}": {}}}});
     assert_eq!(fields(&object, "two", "Apply"), expected);
-    // Karmada's conditions are an atomic list, so two managers get in each other's way.
+    // Karmada's conditions are an atomic list, so two managers conflict.
     let status = |kind: &str| {
         json!({"apiVersion": BINDING_VERSION, "kind": "ResourceBinding", "metadata": {"name": "web"},
             "status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "",
@@ -198,7 +198,7 @@ async fn ap7_the_same_value_is_shared() {
     for manager in ["one", "two"] {
         assert_eq!(fields(&object, manager, "Apply")["f:spec"]["f:replicas"], json!({}), "{manager}");
     }
-    // Neither may change it alone.
+    // Neither of them may change it alone.
     let reply = cluster.apply("one", &rb("web"), &config(json!({"replicas": 3})), "").await;
     assert_eq!(reply.code, 409);
     cluster.stop().await;
@@ -228,7 +228,7 @@ async fn ap9_what_nobody_applies_any_more_goes() {
     theirs["metadata"]["finalizers"] = json!(["example.com/ours"]);
     cluster.apply("you", &rb("web"), &theirs, "").await;
     let mut left = cluster.apply("me", &rb("web"), &binding("web"), "").await.json();
-    // The server's own label, which nobody owns, stays too.
+    // The server's own label has no owner and stays, too.
     left["metadata"]["labels"].as_object_mut().unwrap().remove("resourcebinding.karmada.io/permanent-id");
     assert_eq!(left["metadata"]["labels"], json!({"ours": "1"}));
     assert_eq!(left["metadata"]["finalizers"], json!(["example.com/ours"]));
@@ -375,7 +375,7 @@ async fn ap18_and_fv9_duplicates_are_refused() {
     assert_eq!((warned.code.as_u16(), warned.json()["spec"]["replicas"].clone()), (201, json!(3)));
     assert!(warned.header("warning").unwrap().contains("already set in map"));
     assert_eq!(apply("Ignore").await.header("warning"), None);
-    // A conflict is told before a duplicate key.
+    // A conflict is reported before a duplicate key.
     cluster.apply("you", &rb("web"), &config(json!({"replicas": 9})), "&force=true").await;
     assert_eq!(apply("Strict").await.code, 409);
     cluster.stop().await;
@@ -401,8 +401,7 @@ async fn ap20_managed_fields_can_be_reset_and_not_broken() {
     let cluster = Cluster::start().await;
     let first = cluster.send(Method::POST, BINDINGS, &binding("web")).await.json();
     let managed = first["metadata"]["managedFields"].clone();
-    // An empty list is what clients send that know nothing of managed fields; broken entries are
-    // passed over.
+    // Clients that know nothing of managed fields send an empty list. Broken entries are ignored.
     for harmless in [json!([]), json!(null), json!("x"), json!([{"operation": "Nonsense"}]), json!([{}, {}])] {
         let mut put = cluster.get(&rb("web")).await;
         put["metadata"]["managedFields"] = harmless.clone();
@@ -415,7 +414,7 @@ async fn ap20_managed_fields_can_be_reset_and_not_broken() {
     assert_eq!(bare["metadata"].get("managedFields"), None);
     assert_eq!(bare["metadata"]["generation"], 1);
     assert_ne!(version(&bare), version(&first));
-    // What a client writes into the list, as kubectl does to migrate, is what is stored.
+    // The list that a client writes is stored, as kubectl needs it for its migration.
     let entry = json!({"manager": "kubectl", "operation": "Apply", "apiVersion": BINDING_VERSION,
         "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
     let patch = json!([{"op": "add", "path": "/metadata/managedFields", "value": [entry]}]);
@@ -474,7 +473,7 @@ async fn ap23_kubectl_takes_over_what_it_applied_before() {
     let annotation = object["metadata"]["annotations"][LAST].as_str().unwrap();
     let last: Value = serde_json::from_str(annotation).unwrap();
     assert_eq!(last["spec"]["replicas"], 3);
-    // What somebody else changed since is not kubectl's to take.
+    // kubectl may not take over fields that others have changed since.
     cluster.patch(&format!("{}?fieldManager=you", rb("web")), MERGE, &json!({"spec": {"replicas": 4}})).await;
     assert_eq!(cluster.apply("kubectl", &rb("web"), &config(json!({"replicas": 5})), "").await.code, 409);
     cluster.stop().await;

@@ -1,4 +1,4 @@
-//! Discovery over HTTP: which document answers which `Accept`, and what clients may remember.
+//! Discovery over HTTP: which document answers which `Accept`, and what clients may cache.
 
 use http::Method;
 

@@ -1,4 +1,4 @@
-//! kube-rs against the server: `Api`, `watcher`, `reflector`, as a controller uses them.
+//! kube-rs against the server: `Api`, `watcher` and `reflector`, as a controller uses them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -73,7 +73,7 @@ async fn long_lists_come_in_pages_of_one_state() {
     loop {
         let list = api.list(&page).await.unwrap();
         names.extend(list.items.iter().map(ResourceExt::name_any));
-        // What changes between two pages is not in them.
+        // Changes between two pages are not in them.
         api.create(&PostParams::default(), &object(&format!("x{}", names.len()))).await.unwrap();
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -157,7 +157,7 @@ async fn ap28_a_client_applies_forces_and_is_told_of_conflicts() {
     server.stop().await;
 }
 
-/// A kind as a controller in Rust declares it.
+/// A kind, as a controller in Rust declares it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadRebalancer {
@@ -233,7 +233,7 @@ async fn a_typed_api_does_what_the_dynamic_one_does() {
     let seen = api.replace_status("r", &PostParams::default(), &seen).await.unwrap();
     assert_eq!(seen.status.unwrap().observed_generation, 2);
 
-    // An apply sends the whole type, without what only the server sets.
+    // An apply sends the whole type, without the fields that only the server sets.
     let applied = api.patch("s", &PatchParams::apply("one"), &Patch::Apply(typed("s"))).await.unwrap();
     assert_eq!(applied.managed_fields()[0].manager.as_deref(), Some("one"));
     let page = api.list(&ListParams::default().limit(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! kubectl, where it is installed: what a user types, with the kubeconfig that the server wrote.
+//! kubectl, where it is installed: commands of a user, with the kubeconfig that the server wrote.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -19,7 +19,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// None, said aloud, where kubectl is not installed.
+    /// `None` where kubectl is not installed; a line says so.
     async fn find(server: &TestServer) -> Option<Kubectl> {
         let asked = Command::new("kubectl").args(["version", "--client"]).output().await;
         if !asked.is_ok_and(|output| output.status.success()) {
@@ -42,7 +42,7 @@ impl Kubectl {
         output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap()
     }
 
-    /// What it prints; it must succeed.
+    /// The output of kubectl, which must succeed.
     #[track_caller]
     fn run(&self, arguments: &[&str]) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
@@ -55,14 +55,14 @@ impl Kubectl {
         }
     }
 
-    /// What it complains about; it must fail.
+    /// The error output of kubectl, which must fail.
     async fn fail(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments).await;
         assert!(!output.status.success(), "kubectl {arguments:?}\n{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// A file with this object; YAML can be read as JSON's superset, so JSON will do.
+    /// A file with this object. JSON will do, because YAML is a superset of it.
     fn file(&self, name: &str, object: &Value) -> String {
         let path = self.home.path().join(name);
         std::fs::write(&path, object.to_string()).unwrap();
@@ -81,7 +81,8 @@ async fn di6_kubectl_finds_what_is_served() {
     let resources = kubectl.run(&["api-resources"]).await;
     let lines: Vec<_> = resources.lines().filter(|line| line.starts_with("resourcebindings ")).map(columns).collect();
     assert!(lines.contains(&vec!["resourcebindings", "rb", "work.karmada.io/v1alpha2", "true", "ResourceBinding"]));
-    // Both families have such a kind. The bare name means Karmada's; Fleet's takes its group.
+    // Both families have a kind of this name. The bare name means Karmada's; Fleet's needs its
+    // group.
     assert_eq!(lines.len(), 2);
     for (name, group) in [
         ("resourcebindings", "work.karmada.io"),
@@ -264,7 +265,7 @@ async fn ap28_and_dr5_kubectl_applies_on_the_server_and_shows_differences() {
     assert_eq!(kubectl.run(&["-n", "shop", "diff", "-f", &file]).await, "");
     object["spec"]["replicas"] = json!(3);
     let changed = kubectl.file("changed.yaml", &object);
-    // DR5: exit status 1 and the lines that differ.
+    // Exit status 1, and the lines that differ (DR5).
     let diff = kubectl.output(&["-n", "shop", "diff", "--server-side", "-f", &changed]).await;
     let shown = String::from_utf8_lossy(&diff.stdout);
     assert_eq!(diff.status.code(), Some(1), "{shown}");

@@ -1,4 +1,4 @@
-//! Verbs over raw HTTP: codes, paths, media types, bodies that are no objects.
+//! Verbs over raw HTTP: status codes, paths, media types, and bodies that are no objects.
 
 use http::Method;
 use serde_json::{Value, json};

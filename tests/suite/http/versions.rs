@@ -1,4 +1,4 @@
-//! A kind that is served in two versions is one object under two names.
+//! A kind that is served in two versions: one object under two names.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn an_object_is_read_and_written_in_both_versions() {
     assert_eq!(stable["apiVersion"], "placement.kubernetes-fleet.io/v1");
     assert_eq!((&stable["metadata"], &stable["spec"]), (&beta["metadata"], &beta["spec"]));
 
-    // Written in the one, read in the other, from the same version of the object.
+    // The object is written in one version and read in the other, at the same resourceVersion.
     stable["metadata"]["labels"] = json!({"tier": "front"});
     let put = admin.send(Method::PUT, &format!("{STABLE}/a"), &[JSON], stable.to_string()).await;
     assert_eq!((put.code.as_u16(), &put.json()["apiVersion"]), (200, &json!("placement.kubernetes-fleet.io/v1")));
@@ -47,7 +47,7 @@ async fn an_object_is_read_and_written_in_both_versions() {
     let patched = admin.send(Method::PATCH, &format!("{STABLE}/a"), &[MERGE], patch.to_string()).await;
     assert_eq!((patched.code.as_u16(), &patched.json()["metadata"]["labels"]["tier"]), (200, &json!("mid")));
     assert_eq!(get(&admin, &format!("{BETA}/a")).await.json()["metadata"]["labels"]["tier"], "mid");
-    // Who applies in the one version goes on owning what was applied in the other.
+    // A manager that applies in one version still owns what it applied in the other.
     let apply = [("content-type", "application/apply-patch+yaml")];
     for (path, version, tier) in [(STABLE, "v1", "top"), (BETA, "v1beta1", "low")] {
         let mut config = placement(version, "c");
@@ -92,8 +92,8 @@ async fn lists_tables_and_watches_speak_the_version_of_their_path() {
     server.stop().await;
 }
 
-/// Upstream's `v1` lacks some of these fields; who reads an object there and puts it back must not
-/// lose them.
+/// Upstream's `v1` lacks some of these fields. A client that reads an object in that version and
+/// writes it back must not lose them.
 #[tokio::test]
 async fn a_round_trip_through_one_version_loses_nothing_that_was_set_through_the_other() {
     let server = TestServer::start().await;
@@ -117,7 +117,8 @@ async fn a_round_trip_through_one_version_loses_nothing_that_was_set_through_the
     let mut expected = before["spec"].clone();
     expected["revisionHistoryLimit"] = json!(3);
     assert_eq!(get(&admin, &format!("{BETA}/a")).await.json()["spec"], expected);
-    // What is kept is also told: `kubectl explain --api-version=placement.kubernetes-fleet.io/v1`.
+    // Fields that are kept are also published: `kubectl explain
+    // --api-version=placement.kubernetes-fleet.io/v1`.
     let schema = get(&admin, "/openapi/v3/apis/placement.kubernetes-fleet.io/v1").await;
     for field in ["statusReportingScope", "selectionScope", "deleteStrategy", "reportBackStrategy"] {
         assert!(schema.text().contains(field), "{field} is published");

@@ -1,4 +1,4 @@
-//! Kinds that act when created and are never stored (R18-R21, C1, VB24).
+//! Kinds that act when an object is created, and store nothing (R18-R21, C1, VB24).
 
 use ballast::k8s::{DeleteOptions, GetOptions};
 use ballast::registry::Locator;

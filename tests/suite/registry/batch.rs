@@ -1,4 +1,4 @@
-//! Batches of the in-process client: one transaction, the same rules as for everybody.
+//! Batches of the in-process client: one transaction, and the same rules as for users.
 
 use ballast::k8s::{GroupResource, Key, Revision};
 use ballast::registry::{Atomicity, Change, Part};
@@ -47,7 +47,7 @@ async fn each_part_writes_what_it_is_about_and_the_generation_follows() {
     assert_eq!((&whole["status"]["observedGeneration"], &whole["metadata"]["generation"]), (&json!(3), &json!(3)));
 }
 
-/// Who manages what in the object's spec and status: `manager/subresource: fields`.
+/// The managers of the object's spec and status: `manager/subresource: fields`.
 fn managers(object: &Tree) -> Vec<String> {
     let entries = object["metadata"].get("managedFields").and_then(serde_json::Value::as_array);
     let of = |entry: &serde_json::Value| {
@@ -114,7 +114,7 @@ async fn with_all_one_refusal_stops_every_change() {
         let outcomes = world.client().batch(changes, Atomicity::Each).await.unwrap();
         assert!(outcomes[1].is_err());
         if outcomes[0].is_ok() {
-            // Undone for the next round: its version has moved.
+            // The change is undone for the next round, because the version is another one now.
             break;
         }
     }

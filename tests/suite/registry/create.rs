@@ -1,4 +1,4 @@
-//! Creating: identity, names, what is dropped and what is refused.
+//! Create: identity, names, what is dropped and what is refused.
 
 use ballast::k8s::{Body, WriteOptions};
 use ballast::registry::Locator;
@@ -23,7 +23,7 @@ async fn md1_the_server_sets_identity_and_drops_what_the_client_claims() {
     assert_eq!(metadata["resourceVersion"], "1");
     let fields: Vec<&str> = metadata.keys().map(String::as_str).collect();
     assert_eq!(fields, ["creationTimestamp", "generation", "managedFields", "name", "resourceVersion", "uid"]);
-    // What the client claims about managers is no record, so one is begun.
+    // The managers that the client claims are ignored, so tracking begins anew.
     assert_eq!(metadata["managedFields"][0]["manager"], "unknown");
 }
 

@@ -1,4 +1,4 @@
-//! Deleting: at once, with finalizers, under conditions, in bulk.
+//! Delete: at once, with finalizers, with preconditions, and of a collection.
 
 use ballast::k8s::{DeleteOptions, Propagation, Status};
 use ballast::registry::Deleted;
@@ -89,7 +89,7 @@ async fn de6_the_garbage_collectors_finalizers_follow_the_policy() {
         let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
         let marked = pending(world.delete_with(&stored, &options).await.unwrap());
         assert_eq!(marked["metadata"]["finalizers"], finalizers);
-        // Deciding otherwise later is possible.
+        // A later delete may choose another propagation.
         let background = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         gone(world.delete_with(&stored, &background).await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! Getting and listing: which state, which part of it, and in which pages.
+//! Get and list: the state that answers, the selection, and the pages.
 
 use ballast::k8s::{GetOptions, ListOptions, Query, Revision};
 use ballast::watch::Limits;
@@ -69,7 +69,7 @@ async fn ch1_ch2_and_ch9_pages_are_of_one_state_and_count_down() {
         let page = world.list(&all, &query).await.unwrap();
         assert_eq!(page.revision, Revision(40));
         seen.extend(names(&page));
-        // What happens meanwhile does not show.
+        // Changes between pages do not show.
         world.delete(&rebalancer(&format!("r{}", seen.len() - 1))).await;
         world.create(rebalancer(&format!("z{}", seen.len()))).await;
         match page.continue_token {
@@ -102,7 +102,7 @@ async fn ch2_pages_of_a_namespace_count_what_is_left_in_it() {
         query = format!("limit=2&continue={token}");
     }
     assert_eq!(left, [Some(3), Some(1), None]);
-    // A token of one collection that is used with another does not carry its count over.
+    // The count in a token is not used for another collection.
     let page = world.list(&world.all(BINDINGS), "limit=1").await.unwrap();
     assert_eq!(page.remaining, Some(6));
     let query = format!("limit=1&continue={}", page.continue_token.unwrap());

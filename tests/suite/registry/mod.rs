@@ -1,4 +1,5 @@
-//! The verbs, row by row of what a Kubernetes API server does: each test is named after its row.
+//! The verbs, held to what a Kubernetes API server does. Each test is named after the id of its
+//! rule.
 
 mod act;
 mod batch;

@@ -1,4 +1,4 @@
-//! Patching: what it may touch, how often it is tried, and what is refused.
+//! Patch: what it may change, how often it is tried, and what is refused.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! List, then watch: what a client pieces together is what a later list says, whatever the
+//! List, then watch: the state that a client derives is that of a later list, whatever the
 //! selector.
 
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ enum Step {
     Delete {
         name: u8,
     },
-    /// The client reads what has come.
+    /// The client reads the events that have come.
     Read,
-    /// The client begins anew at the last revision it knows.
+    /// The client starts again at the last revision that it knows.
     Resume,
 }
 
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a client knows.
+/// The state that a client knows.
 #[derive(Default)]
 struct Known {
     objects: BTreeMap<String, Value>,
@@ -74,7 +74,7 @@ impl Known {
 
 async fn take(world: &World, step: &Step) {
     let target = |name: &u8| rebalancer(&format!("r{name}"));
-    // Steps on what is not there, or is there already, are refused: that is no change.
+    // Some steps are refused, because the object is missing or exists. These change nothing.
     match step {
         Step::Create { name, app } => {
             let labels = json!({"metadata": {"labels": {"app": app.to_string()}}});
@@ -110,7 +110,7 @@ async fn check(steps: Vec<Step>, selector: &str) {
         take(&world, step).await;
         match step {
             Step::Read => known.read(&mut watch),
-            // Revision 0 would mean: from the state of now.
+            // Revision 0 would mean the present state.
             Step::Resume if known.revision > 0 => watch = begin(known.revision).await,
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! Updating: versions, no-ops, generations, what may not change, and the status apart.
+//! Update: versions, writes that change nothing, generations, immutable fields, and the status by
+//! itself.
 
 use ballast::registry::Locator;
 use serde_json::json;
@@ -44,7 +45,7 @@ async fn oc3_an_update_that_changes_nothing_writes_nothing() {
     let world = World::new().await;
     let stored = world.create(rebalancer("a")).await;
     assert_eq!(world.update(tree(stored.clone())).await, stored);
-    // Without what the server fills in, it is still the same.
+    // The object is still the same without the fields that the server sets.
     let version = json!({"metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]}});
     assert_eq!(world.update(with(rebalancer("a"), version)).await, stored);
     assert_eq!(world.revision().0, 1);

@@ -1,4 +1,4 @@
-//! Watching: from where, what is seen of it, bookmarks, and the end.
+//! Watch: where it begins, what it shows, bookmarks, and its end.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn relabel(world: &World, name: &str, app: &str) {
     world.merge(&rebalancer(name), json!({"metadata": {"labels": {"app": app}}})).await.unwrap();
 }
 
-/// The next event, and how long it took to come.
+/// The next event, and the time until it came.
 async fn next(watch: &mut Watch) -> (Option<String>, Duration) {
     let start = Instant::now();
     let event = watch.next().await.map(|event| told(&event));
@@ -51,7 +51,7 @@ async fn wa4_without_a_revision_the_state_comes_first() {
     assert_eq!(ready(&mut watch), ["ADDED a 2", "ADDED b 1", "END 2"]);
 }
 
-/// The window remembers two events, the log all of them.
+/// The window holds two events, the log all of them.
 async fn world_with_a_past() -> World {
     World::with_limits(Limits { window_events_max: 2, ..Limits::default() }).await
 }

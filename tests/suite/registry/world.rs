@@ -1,5 +1,4 @@
-//! A registry over the memory store and a clock that stands still, and short words for what tests
-//! do.
+//! A registry over the memory store with a clock that stands still, and short helpers for tests.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +27,7 @@ pub struct World {
     pub registry: Registry,
     pub store: Arc<MemoryStore>,
     pub clock: Arc<ManualClock>,
-    /// What the action of RescheduleTasks was asked to do: name, and whether it was a dry run.
+    /// The calls of the action of RescheduleTasks: the name, and whether it was a dry run.
     pub acts: Arc<Mutex<Vec<(String, bool)>>>,
     user: User,
     remarks: Remarks,
@@ -122,7 +121,7 @@ impl World {
         self.registry.cache().view().revision
     }
 
-    /// All of a kind.
+    /// The collection of all objects of a kind.
     pub fn all(&self, resource: GroupResource) -> Locator {
         let row = self.registry.kinds().rows().iter().find(|row| row.resource == resource).unwrap();
         Locator { row: Arc::clone(row), namespace: None, name: None, status: false }
@@ -132,7 +131,7 @@ impl World {
         Locator { namespace: Some(namespace.to_owned()), ..self.all(resource) }
     }
 
-    /// Where an object belongs.
+    /// The locator of an object.
     pub fn at(&self, object: &Tree) -> Locator {
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         let text = |name: &str| metadata[name].as_str().map(str::to_owned);
@@ -217,7 +216,7 @@ impl World {
     }
 }
 
-/// `ADDED web 7`: what happened, to whom, at which revision.
+/// An event as text, `ADDED web 7`: its type, the name and the revision.
 pub fn told(event: &WatchEvent) -> String {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -231,7 +230,7 @@ pub fn told(event: &WatchEvent) -> String {
     }
 }
 
-/// What there is to tell now.
+/// The events that are ready now.
 pub fn ready(watch: &mut Watch) -> Vec<String> {
     std::iter::from_fn(|| watch.next_ready()).map(|event| told(&event)).collect()
 }

@@ -1,10 +1,9 @@
 //! Request bodies: reads JSON and YAML into a tree, and collects what the tree cannot hold (FV6).
 //!
 //! Of two equal keys a tree keeps the last, as Kubernetes does. Strict validation must still name
-//! them, so they are collected while reading. YAML is read as Kubernetes reads it: YAML 1.1
-//! booleans, octal numbers with a leading zero, keys of any scalar turned into text, whole floats
-//! turned into integers. A body is one object: several YAML documents are refused. Depth, size and
-//! the replay of aliases are bounded.
+//! them, so they are collected while reading. YAML is read as in Kubernetes: YAML 1.1 booleans,
+//! octal numbers with a leading zero, keys turned into text, whole floats into integers. A body is
+//! one object: several YAML documents are refused. Depth, size and alias replay are bounded.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

@@ -102,7 +102,7 @@ fn oa13_operation_ids_are_unique_in_swagger_and_in_all_other_documents_together(
     }
 }
 
-/// What Kubernetes publishes for a custom resource, so that what is generated from either fits both.
+/// A client that is generated from the documents of one server fits the other.
 #[test]
 fn oa8_successful_answers_are_those_that_kubernetes_publishes() {
     let published = OpenApi::new(&api::standalone_kinds());

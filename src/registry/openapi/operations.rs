@@ -233,7 +233,7 @@ fn create(row: &ResourceKind) -> Operation<'_> {
         action: Some("post"),
         parameters: WRITE.iter().collect(),
         body: Some(Body { definition: Definition::Object, required: true, consumes: JSON_YAML }),
-        // Ballast answers 201. Kubernetes publishes all three, and clients are generated from either.
+        // Ballast answers 201. Kubernetes publishes all three codes.
         answers: vec![
             (200, "OK", Definition::Object),
             (201, "Created", Definition::Object),

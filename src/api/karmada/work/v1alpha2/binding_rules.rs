@@ -49,8 +49,8 @@ pub fn set_fully_applied(binding: &mut Object, now: Time) {
     }
 }
 
-/// The conditions after a pass, with FullyApplied as `set_fully_applied` sets it for these targets and
-/// eviction tasks. `conditions` are those that the pass itself writes.
+/// The conditions after a pass, with FullyApplied as `set_fully_applied` sets it for these targets
+/// and eviction tasks. `conditions` are those that the pass itself writes.
 pub fn conditions_with_fully_applied(
     binding: &AnyBinding,
     clusters: &Value,

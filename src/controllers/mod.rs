@@ -37,7 +37,7 @@ pub use application_failover::ApplicationFailover;
 pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{EvictionRate, Failover, TaintEviction};
 pub use graceful_eviction::GracefulEviction;
-pub use member_cluster::MemberClusters;
+pub use member_cluster::Memberships;
 pub use placements::Placements;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
@@ -93,7 +93,7 @@ pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Wo
     let placements = |name, look| -> Box<dyn Work> {
         Box::new(Placements::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))
     };
-    let clusters = MemberClusters::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
+    let clusters = Memberships::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
     vec![placements("placement", placement::look), placements("rollout", rollout::look), Box::new(clusters)]
 }
 

@@ -24,20 +24,20 @@ use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 /// Clusters in work at once.
 const CONCURRENCY: usize = 4;
 
-pub struct MemberClusters {
+pub struct Memberships {
     client: Client,
     clock: Arc<dyn Clock>,
     /// Clusters that wait to go: any binding may have been the last on one of them.
     leaving: BTreeSet<Key>,
 }
 
-impl MemberClusters {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> MemberClusters {
-        MemberClusters { client, clock, leaving: BTreeSet::new() }
+impl Memberships {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Memberships {
+        Memberships { client, clock, leaving: BTreeSet::new() }
     }
 }
 
-impl Work for MemberClusters {
+impl Work for Memberships {
     fn name(&self) -> &'static str {
         "member-cluster"
     }

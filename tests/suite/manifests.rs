@@ -1,5 +1,5 @@
-//! Holds deploy/ to the program: the manifests are valid for Kubernetes' own types, and name groups,
-//! flags, rights and metrics that exist.
+//! Holds deploy/ to the program: the manifests are valid for Kubernetes' own types, and name
+//! groups, flags, rights and metrics that exist.
 
 mod chart;
 mod image;

@@ -1,8 +1,8 @@
 //! Holds the ids in comments, tests and documents to docs/requirements.md and docs/differences.md.
 //!
 //! Every id that is cited is listed, every id that is listed is cited, and every requirement of the
-//! five documents that have tests has one that carries its number: `r87_an_edit_…`. Numbers may stand
-//! anywhere among the words of a name. The checklist's rows are held by `rows`.
+//! five documents that have tests has one that carries its number: `r87_an_edit_…`. Numbers may
+//! stand anywhere among the words of a name. The checklist's rows are held by `rows`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -34,7 +34,8 @@ fn every_row_has_its_test_or_its_reason() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// docs/security.md names the test of each claim as `room::its_name`, with `…` where it cuts a name.
+/// docs/security.md names the test of each claim as `room::its_name`, with `…` where it cuts a
+/// name.
 #[test]
 fn every_claim_of_security_names_a_test_that_there_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,8 +1,8 @@
-//! Renders the Helm chart and checks the result. With cert-manager the chart says what the manifests
-//! say. With other values it says only what Kubernetes and `ballast serve` understand.
+//! Renders the Helm chart and checks the result. With cert-manager the chart says what the
+//! manifests say. With other values it says only what Kubernetes and `ballast serve` understand.
 //!
-//! Helm is not installed where tests run. `Template` renders the part of its language that the chart
-//! uses: if, else, range, end, and a few functions. Anything else fails the test.
+//! Helm is not installed where tests run. `Template` renders the part of its language that the
+//! chart uses: if, else, range, end, and a few functions. Anything else fails the test.
 
 use std::collections::BTreeMap;
 

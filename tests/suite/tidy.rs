@@ -173,6 +173,27 @@ fn comments_fit_the_width() {
     assert!(faults.is_empty(), "these comments are wider than {WIDTH_MAX} characters:\n{}", faults.join("\n"));
 }
 
+/// Tables need their rows in one piece. Code and what programs print are shown as they are.
+#[test]
+fn markdown_fits_the_width() {
+    let mut faults = Vec::new();
+    for (path, text) in texts() {
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let mut in_code = false;
+        for (index, line) in text.lines().enumerate() {
+            let is_fence = line.trim_start().starts_with("```");
+            in_code ^= is_fence;
+            if !in_code && !is_fence && !line.starts_with('|') && is_too_wide(line) {
+                faults.push(format!("{}:{}: {} characters", path.display(), index + 1, line.chars().count()));
+            }
+        }
+        assert!(!in_code, "{}: a code block has no end", path.display());
+    }
+    assert!(faults.is_empty(), "these lines are wider than {WIDTH_MAX} characters:\n{}", faults.join("\n"));
+}
+
 #[test]
 fn files_and_functions_keep_their_size() {
     let (production, mut tests): (Vec<_>, Vec<_>) = rust_files("src").into_iter().partition(|(path, _)| !is_test(path));
@@ -291,7 +312,7 @@ fn comment_marker(path: &Path, text: &str) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("rs") => Some("//"),
-        Some("py" | "toml") => Some("#"),
+        Some("py" | "toml" | "yaml") => Some("#"),
         None if text.starts_with("#!") || name == "Dockerfile" => Some("#"),
         _ => None,
     }
@@ -345,7 +366,7 @@ fn texts() -> Vec<(PathBuf, String)> {
 
 /// What is built, fetched or recorded is not read.
 fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
-    const LEFT_OUT: &[&str] = &[".git", "target", "certs", "corpus", "__pycache__"];
+    const LEFT_OUT: &[&str] = &[".git", "target", "certs", "corpus", "__pycache__", "seeds"];
     for entry in fs::read_dir(folder).expect("the sources are readable") {
         let path = entry.expect("the sources are readable").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -14,7 +14,6 @@
 //!
 //! Templates are not kept here, so a label selector is matched against the labels of the bindings.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,7 +24,7 @@ use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds, ResourceSelector};
 use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
-use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, Trigger};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference, Trigger};
 use crate::clock::Clock;
 use crate::k8s::{Edit, Key, Object, Status, Time, User};
 use crate::registry::{Action, Atomicity, Change, Client};
@@ -101,12 +100,7 @@ fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
         let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
         return Some(vec![trigger::stamp(known.stamp(now))]);
     }
-    let binding: Bound = serde_json::from_slice(object.text.content()).ok()?;
-    let trigger = Trigger {
-        force: false,
-        triggered_at: binding.spec.reschedule_triggered_at,
-        last_scheduled: binding.status.last_scheduled_time,
-    };
+    let trigger = BindingSketch::of(object).ok()?.trigger();
     Some(vec![
         Edit::set(&["spec", "forceRescheduling"], true),
         Edit::set(&["spec", "rescheduleTriggeredAt"], trigger.stamp(now).to_string()),
@@ -152,14 +146,16 @@ impl<'a> Selection<'a> {
         if self.policies.iter().any(|selector| is_empty(&selector.namespace) && is_empty(&selector.name)) {
             return true;
         }
-        let Ok(binding) = serde_json::from_slice::<Bound>(object.text.content()) else { return false };
+        let Ok(binding) = BindingSketch::of(object) else { return false };
         let by_policy = || {
-            let managers = self.ids.managers(object, &binding.metadata.annotations);
+            let managers = self.ids.managers(object, &binding.annotations());
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))
         };
-        let by_resource =
-            || self.resources.iter().any(|selector| selects_resource(selector, &binding.spec.resource, object));
-        by_resource() || by_policy()
+        let by_resource = || {
+            let Some(resource) = binding.spec.resource() else { return false };
+            self.resources.iter().any(|selector| selects_resource(selector, &resource, object))
+        };
+        (!self.resources.is_empty() && by_resource()) || (!self.policies.is_empty() && by_policy())
     }
 }
 
@@ -179,32 +175,4 @@ fn selects_resource(selector: &LoweredSelector, resource: &ObjectReference, obje
 
 fn is_empty(text: &Option<String>) -> bool {
     text.as_deref().unwrap_or_default().is_empty()
-}
-
-/// As much of a binding as matters here.
-#[derive(Deserialize)]
-struct Bound {
-    metadata: BoundMetadata,
-    spec: BoundSpec,
-    #[serde(default)]
-    status: BoundStatus,
-}
-
-#[derive(Deserialize)]
-struct BoundMetadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundSpec {
-    resource: ObjectReference,
-    reschedule_triggered_at: Option<Time>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundStatus {
-    last_scheduled_time: Option<Time>,
 }

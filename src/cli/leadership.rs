@@ -34,11 +34,11 @@ impl Crew {
         let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
         sinks.extend(host_events);
         workers.spawn(Box::new(Events::new(recorder.clone(), sinks, events, Arc::clone(&clock))), &cache, &clock);
+        let karmada = controllers::karmada(&registry, &clock, &recorder, &profile.scheduler_name, failover);
         let scheduler = Scheduler::new(client("scheduler"), Arc::clone(&clock), profile, &recorder);
         workers.spawn(Box::new(scheduler), &cache, &clock);
         let scheduler = FleetScheduler::new(client("fleet-scheduler"), Arc::clone(&clock));
         workers.spawn(Box::new(scheduler), &cache, &clock);
-        let karmada = controllers::karmada(&registry, &clock, &recorder, failover);
         for controller in karmada.into_iter().chain(controllers::fleet(&registry, &clock)) {
             workers.spawn(controller, &cache, &clock);
         }

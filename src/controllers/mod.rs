@@ -6,6 +6,7 @@
 //! revision that the plan was made from; on conflict the plan is thrown away and made again.
 
 mod application_failover;
+mod cluster_finalizer;
 mod cluster_taints;
 mod conditions;
 mod eviction_task;
@@ -24,16 +25,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::api::core::ObjectReference;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::policy::v1alpha1::PurgeMode;
 use crate::clock::Clock;
 use crate::events::Recorder;
-use crate::k8s::{GroupResource, Key, Status, User};
+use crate::k8s::{GroupResource, Key, Object, Status, User};
 use crate::registry::{Atomicity, Change, Client, Part, Registry};
 use crate::watch::Event;
 use crate::worker::{Failure, Handled, Next, Work, Worked};
 
 pub use application_failover::ApplicationFailover;
+pub use cluster_finalizer::ClusterFinalizer;
 pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{EvictionRate, Failover, TaintEviction};
 pub use graceful_eviction::GracefulEviction;
@@ -51,41 +54,58 @@ const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io"
 pub struct FailoverOptions {
     pub unready: Unready,
     pub taints: TaintEviction,
+    /// Who keeps a deleted Cluster until its bindings have left.
+    pub finalizer: Finalizer,
     /// How long an eviction may take that does not say so itself.
     pub grace_seconds: i64,
 }
 
+/// Who adds and removes the finalizer of Clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finalizer {
+    /// `ClusterFinalizer`.
+    Managed,
+    /// Another controller: Karmada's own.
+    Foreign,
+}
+
 impl Default for FailoverOptions {
-    /// Upstream's numbers; its switch for evictions by taint is off where ours is on.
+    /// Upstream's numbers. Its switch for evictions by taint is off where ours is on.
     fn default() -> FailoverOptions {
         FailoverOptions {
             unready: Unready::Tainted { evicted_after_seconds: 300 },
             taints: TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate: EvictionRate::default() },
+            finalizer: Finalizer::Managed,
             grace_seconds: 600,
         }
     }
 }
 
 /// The controllers of the Karmada family, each under an identity of its own. Hand them to
-/// `worker::Workers::spawn`.
+/// `worker::Workers::spawn`. `scheduler_name` is the name of the scheduler that runs beside them.
 pub fn karmada(
     registry: &Arc<Registry>,
     clock: &Arc<dyn Clock>,
     recorder: &Recorder,
+    scheduler_name: &str,
     failover: FailoverOptions,
 ) -> Vec<Box<dyn Work>> {
     let client = |name: &str| -> Client { registry.client(User::component(name)) };
     let clock = || Arc::clone(clock);
-    let FailoverOptions { unready, taints, grace_seconds } = failover;
-    vec![
+    let FailoverOptions { unready, taints, finalizer, grace_seconds } = failover;
+    let mut work: Vec<Box<dyn Work>> = vec![
         Box::new(Rebalancer::new(client("rebalancer"), clock())),
         Box::new(Ttl::new(client("ttl"), clock())),
         Box::new(ClusterTaints::new(client("cluster-taints"), clock(), recorder, unready)),
-        Box::new(Failover::new(client("failover"), clock(), taints)),
+        Box::new(Failover::new(client("failover"), clock(), scheduler_name, taints)),
         Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds)),
         Box::new(ApplicationFailover::new(client("application-failover"), clock())),
         Box::new(Policies::new(client("policy"))),
-    ]
+    ];
+    if finalizer == Finalizer::Managed {
+        work.push(Box::new(ClusterFinalizer::new(client("cluster-finalizer"), recorder)));
+    }
+    work
 }
 
 /// The controllers of the Fleet family.
@@ -137,6 +157,17 @@ async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next
 
 fn cluster_key(name: &str) -> Key {
     Key::cluster(CLUSTERS, name)
+}
+
+/// What events about a cluster refer to.
+fn reference_to_cluster(cluster: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("cluster.karmada.io/v1alpha1".to_owned()),
+        kind: Some("Cluster".to_owned()),
+        name: Some(cluster.key.name.to_string()),
+        uid: Some(cluster.uid.to_string()),
+        ..ObjectReference::default()
+    }
 }
 
 fn taints_changed(event: &Event) -> bool {

@@ -59,6 +59,7 @@ pub struct Families {
     pub store_compactions: IntCounterVec,
     pub store_compaction_seconds: Histogram,
     pub queue_depth: IntGaugeVec,
+    pub queue_waiting: IntGaugeVec,
     pub worked_keys: IntCounterVec,
     pub work_seconds: HistogramVec,
     pub scheduled: IntCounterVec,
@@ -195,11 +196,7 @@ impl Families {
                 "How long transactions took until they were durable.",
                 COMMIT_SECONDS,
             ),
-            store_commit_changes: make.histogram(
-                "ballast_store_commit_changes",
-                "Changes in one transaction.",
-                CHANGES,
-            ),
+            store_commit_changes: make.histogram("ballast_store_commit_changes", "Changes in a transaction.", CHANGES),
             store_compactions: make.outcomes(
                 "ballast_store_compactions_total",
                 "Compactions of the log.",
@@ -211,7 +208,8 @@ impl Families {
                 "How long compactions of the log took.",
                 COMMIT_SECONDS,
             ),
-            queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that wait for a worker.", &["worker"]),
+            queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that are due, or in work.", &["worker"]),
+            queue_waiting: make.gauges("ballast_worker_queue_waiting", "Keys that wait for a time.", &["worker"]),
             worked_keys: make.counters("ballast_worker_keys_total", "Keys that were worked on.", &["worker"]),
             work_seconds: make.histograms(
                 "ballast_worker_batch_duration_seconds",

@@ -246,9 +246,11 @@ pub fn store_compacted(took: Duration, ok: bool) {
     FAMILIES.store_compaction_seconds.observe(took.as_secs_f64());
 }
 
-/// Keys that wait in a worker's queue: ready, or for their time.
-pub fn queue_depth(worker: &'static str, keys: usize) {
-    FAMILIES.queue_depth.with_label_values(&[worker]).set(i64::try_from(keys).unwrap_or(i64::MAX));
+/// A worker's queue: the keys that are due, and those that wait for a time or for a change.
+pub fn queue(worker: &'static str, due: usize, waiting: usize) {
+    let keys = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    FAMILIES.queue_depth.with_label_values(&[worker]).set(keys(due));
+    FAMILIES.queue_waiting.with_label_values(&[worker]).set(keys(waiting));
 }
 
 /// A batch of a worker ended.

@@ -12,7 +12,7 @@ use crate::api::karmada::work::v1alpha2::{
     AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
 use crate::api::meta::Condition;
-use crate::engine::karmada::{self as engine, Decision, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
+use crate::engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
 
 /// What a pass at `now` changes in the binding; nothing where it leaves everything as it is.
@@ -68,9 +68,9 @@ pub fn edits(
         }
     }
     let served = trigger.served(now);
-    // A pass that nobody asked for and that found everything as it is leaves no trace: Duplicated
-    // bindings are decided at every chance, and a restart would rewrite them all.
-    let is_worth_it = !edits.is_empty() || trigger.is_pending();
+    // A pass that no trigger asked for and that changes nothing leaves no trace. Duplicated
+    // bindings are decided at every chance, so a restart would rewrite them all.
+    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh;
     if decision.is_success() && is_worth_it && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }

@@ -1,17 +1,14 @@
-//! What makes a binding worth a pass. Pure.
+//! Tells whether a change of a binding calls for a pass. Pure.
 //!
-//! Only what a decision reads counts: the spec (its generation), and the labels that say who
-//! manages the binding. A status that moves, which is most of what happens to a binding, is no
-//! reason.
+//! Only what a decision reads counts: the spec (by its generation), and the labels that say who
+//! manages the binding. A change of the status, which is the most frequent change of a binding,
+//! does not count.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-
+use crate::api::karmada::work::v1alpha2::{SpecSketch, TargetSketch};
 use crate::engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use crate::k8s::Object;
 
-/// Whether the change from `before` (`None`: it was created) to `after` may change its decision.
+/// Whether the change from `before` (`None`: it was created) to `after` may change the decision.
 pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
     match before {
         _ if after.deleting => false,
@@ -20,95 +17,24 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
     }
 }
 
-/// What the queue and the indexes need to know of a binding, read without decoding the rest.
-#[derive(Debug, Default)]
-pub struct Head<'a> {
-    /// `spec.schedulePriority.priority`; 0 where there is none.
-    pub priority: i32,
-    pub affinity_group: String,
-    pub anti_affinity_group: String,
-    /// As it is written.
-    pub placement: Option<&'a str>,
-    pub replicas: i32,
-    /// Says what a replica needs, if only that it needs nothing.
-    pub has_requirements: bool,
-    pub component_count: usize,
-    pub clusters: Vec<Cluster>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub struct Cluster {
-    pub name: String,
-    #[serde(default)]
-    pub replicas: Option<i32>,
-}
-
-/// What cannot be read is left empty: whoever decides the binding will say what is wrong with it.
-pub fn head(binding: &Object) -> Head<'_> {
-    let Ok(Binding { spec }) = serde_json::from_slice(binding.text.content()) else { return Head::default() };
-    let groups = spec.workload_affinity_groups.unwrap_or_default();
-    Head {
-        priority: spec.schedule_priority.and_then(|priority| priority.priority).unwrap_or_default(),
-        affinity_group: groups.affinity_group,
-        anti_affinity_group: groups.anti_affinity_group,
-        placement: spec.placement.map(RawValue::get),
-        replicas: spec.replicas.unwrap_or_default(),
-        has_requirements: spec.replica_requirements.is_some(),
-        component_count: spec.components.map_or(0, |components| components.len()),
-        clusters: spec.clusters.unwrap_or_default(),
-    }
-}
-
-impl Head<'_> {
-    /// `Request::is_settled`, of as much of the binding as that looks at.
-    pub fn is_settled(&self, placement: Option<&Shared<Placement>>) -> bool {
-        let target = |cluster: &Cluster| Target {
-            name: cluster.name.as_str().into(),
-            replicas: cluster.replicas.unwrap_or_default().max(0),
-            components: Vec::new(),
-        };
-        let component = || Component { name: Box::default(), replicas: 0, requirements: None };
-        let request = Request {
-            placement: placement.cloned(),
-            replicas: self.replicas,
-            requirements: self.has_requirements.then(|| Shared::new(Requirements::default())),
-            components: (0..self.component_count).map(|_| component()).collect(),
-            targets: self.clusters.iter().map(target).collect(),
-            ..Request::default()
-        };
-        request.is_settled()
-    }
-}
-
-#[derive(Deserialize)]
-struct Binding<'a> {
-    #[serde(borrow)]
-    spec: Spec<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
-    schedule_priority: Option<Priority>,
-    workload_affinity_groups: Option<Groups>,
-    #[serde(borrow)]
-    placement: Option<&'a RawValue>,
-    replicas: Option<i32>,
-    replica_requirements: Option<IgnoredAny>,
-    components: Option<Vec<IgnoredAny>>,
-    clusters: Option<Vec<Cluster>>,
-}
-
-#[derive(Deserialize)]
-struct Priority {
-    priority: Option<i32>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Groups {
-    affinity_group: String,
-    anti_affinity_group: String,
+/// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the
+/// binding's own.
+pub fn is_settled(spec: &SpecSketch<'_>, placement: Option<&Shared<Placement>>) -> bool {
+    let target = |target: &TargetSketch<'_>| Target {
+        name: (&*target.name).into(),
+        replicas: target.replicas.unwrap_or_default().max(0),
+        components: Vec::new(),
+    };
+    let component = || Component { name: Box::default(), replicas: 0, requirements: None };
+    let request = Request {
+        placement: placement.cloned(),
+        replicas: spec.replicas(),
+        requirements: spec.has_requirements().then(|| Shared::new(Requirements::default())),
+        components: (0..spec.component_count()).map(|_| component()).collect(),
+        targets: spec.clusters().iter().map(target).collect(),
+        ..Request::default()
+    };
+    request.is_settled()
 }
 
 #[cfg(test)]
@@ -139,25 +65,5 @@ mod tests {
     fn a_binding_that_is_going_needs_no_place() {
         let going = object(json!({"metadata": {"generation": 2, "deletionTimestamp": "2024-01-01T00:00:00Z"}}));
         assert!(!is_dirtied(None, &going));
-    }
-
-    #[test]
-    fn the_head_is_empty_where_nothing_is_said() {
-        let silent = object(json!({"metadata": {}, "spec": {}}));
-        let head_of_silent = head(&silent);
-        assert!(head_of_silent.placement.is_none() && head_of_silent.clusters.is_empty());
-        let spec = json!({
-            "schedulePriority": {"priority": 7},
-            "clusters": [{"name": "m1", "replicas": 2}, {"name": "m2"}],
-            "placement": {"clusterAffinity": {}},
-            "replicaRequirements": {},
-            "components": [{}, {}],
-        });
-        let binding = object(json!({"metadata": {}, "spec": spec}));
-        let head = head(&binding);
-        let clusters: Vec<_> = head.clusters.iter().map(|cluster| (&*cluster.name, cluster.replicas)).collect();
-        assert_eq!((head.priority, clusters), (7, vec![("m1", Some(2)), ("m2", None)]));
-        assert_eq!(head.placement, Some(r#"{"clusterAffinity":{}}"#));
-        assert_eq!((head.has_requirements, head.component_count), (true, 2));
     }
 }

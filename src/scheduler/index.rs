@@ -9,9 +9,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::dirty::Head;
-use super::lower;
+use super::{dirty, lower};
 use crate::api::karmada::policy::v1alpha1::Placement;
+use crate::api::karmada::work::v1alpha2::SpecSketch;
 use crate::engine::karmada::{Cluster, Reach, Shared};
 use crate::k8s::Key;
 
@@ -51,19 +51,19 @@ pub struct Reached {
 
 impl Index {
     /// Files a binding, or files it anew.
-    pub fn upsert(&mut self, key: &Key, head: &Head<'_>) {
+    pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
         self.remove(key);
         let number = self.vacant.pop().unwrap_or(self.bindings.len() as u32);
-        let shelf = head.placement.map(|text| self.shelf(text));
+        let shelf = spec.placement().map(|text| self.shelf(text));
         if let Some(shelf) = shelf {
             let shelf = self.shelves[shelf as usize].as_mut().expect("just made or found");
             shelf.count += 1;
-            if !head.is_settled(self.reach.find(self.placements[&shelf.text])) {
+            if !dirty::is_settled(spec, self.reach.find(self.placements[&shelf.text])) {
                 shelf.restless.insert(number);
             }
         }
-        let targets = head.clusters.iter().map(|target| self.file_under_cluster(&target.name, number)).collect();
-        let binding = Binding { key: key.clone(), priority: head.priority, shelf, targets };
+        let targets = spec.clusters().iter().map(|target| self.file_under_cluster(&target.name, number)).collect();
+        let binding = Binding { key: key.clone(), priority: spec.priority(), shelf, targets };
         if number as usize == self.bindings.len() {
             self.bindings.push(None);
         }
@@ -159,8 +159,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::karmada::work::v1alpha2::BindingSketch;
     use crate::k8s::{GroupResource, Object, Revision};
-    use crate::scheduler::dirty;
 
     fn key(name: usize) -> Key {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", format!("b{name}").as_str())
@@ -214,7 +214,7 @@ mod tests {
             json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
         ];
         for (number, spec) in specs.iter().enumerate() {
-            index.upsert(&key(number), &dirty::head(&object(number, spec)));
+            index.upsert(&key(number), &BindingSketch::of(&object(number, spec)).unwrap().spec);
         }
         assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
         assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
@@ -228,7 +228,7 @@ mod tests {
         let mut index = Index::default();
         for name in 0..4 {
             let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
-            index.upsert(&key(name), &dirty::head(&object(name, &spec)));
+            index.upsert(&key(name), &BindingSketch::of(&object(name, &spec)).unwrap().spec);
         }
         for name in 0..4 {
             index.remove(&key(name));
@@ -255,12 +255,12 @@ mod tests {
                 };
                 let clusters: Vec<Value> = (0..on).map(|on| json!({"name": format!("m{on}"), "replicas": 1})).collect();
                 let spec = json!({"replicas": replicas, "placement": placement, "clusters": clusters});
-                index.upsert(&key(name), &dirty::head(&object(name, &spec)));
+                index.upsert(&key(name), &BindingSketch::of(&object(name, &spec)).unwrap().spec);
                 now.insert(name, spec);
             }
             let mut anew = Index::default();
             for (name, spec) in &now {
-                anew.upsert(&key(*name), &dirty::head(&object(*name, spec)));
+                anew.upsert(&key(*name), &BindingSketch::of(&object(*name, spec)).unwrap().spec);
             }
             for (old, new) in [("north", "north"), ("", "west"), ("", "")] {
                 let (old, new) = (cluster(old), cluster(new));

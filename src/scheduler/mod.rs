@@ -32,12 +32,11 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::dirty::Head;
 use self::index::Index;
 use self::members::Members;
 use self::pass::{Pass, Verdict};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
-use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::Recorder;
@@ -82,20 +81,20 @@ impl Scheduler {
         }
     }
 
-    /// Notes where a binding may be, and where it is. Marks nothing.
-    fn note(&mut self, object: &Object, head: &Head<'_>) {
-        self.index.upsert(&object.key, head);
+    /// Notes where a binding may be placed, and where it is. Marks nothing.
+    fn note(&mut self, object: &Object, spec: &SpecSketch<'_>) {
+        self.index.upsert(&object.key, spec);
         let Key { namespace, name, .. } = &object.key;
         let was = self.groups.remove(&object.key).unwrap_or_default();
-        let groups = WorkloadGroups {
-            affinity: head.affinity_group.as_str().into(),
-            anti_affinity: head.anti_affinity_group.as_str().into(),
-        };
+        let groups = spec.groups().map_or_else(WorkloadGroups::default, |groups| WorkloadGroups {
+            affinity: groups.affinity_group.as_str().into(),
+            anti_affinity: groups.anti_affinity_group.as_str().into(),
+        });
         if was == WorkloadGroups::default() && groups == was {
             return;
         }
         let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
-        let targets: Vec<Target> = head.clusters.iter().map(|cluster| on(&cluster.name)).collect();
+        let targets: Vec<Target> = spec.clusters().iter().map(|target| on(&target.name)).collect();
         self.workloads.upsert(namespace, name, &was, &groups, &targets);
         if groups != WorkloadGroups::default() {
             self.groups.insert(object.key.clone(), groups);
@@ -141,7 +140,12 @@ impl Scheduler {
     }
 }
 
-/// None: it cannot be read, which `Members` reports.
+/// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
+fn sketch(binding: &Object) -> SpecSketch<'_> {
+    BindingSketch::of(binding).map(|binding| binding.spec).unwrap_or_default()
+}
+
+/// `None` for a cluster that cannot be read, which `Members` reports.
 fn lowered(object: &Object) -> Option<engine::Cluster> {
     Some(lower::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
 }
@@ -161,9 +165,9 @@ impl Work for Scheduler {
         self.workloads = Workloads::default();
         self.groups.clear();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            let head = dirty::head(object);
-            self.note(object, &head);
-            queue.mark(object.key.clone(), head.priority);
+            let spec = sketch(object);
+            self.note(object, &spec);
+            queue.mark(object.key.clone(), spec.priority());
         }
     }
 
@@ -177,10 +181,10 @@ impl Work for Scheduler {
             return self.forget(&object.key);
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
-            let head = dirty::head(object);
-            self.note(object, &head);
+            let spec = sketch(object);
+            self.note(object, &spec);
             self.wake_companions(&object.key, queue);
-            queue.mark_changed(object.key.clone(), head.priority, event.revision);
+            queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
         }
     }
 

@@ -7,15 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::news::News;
 use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, Trigger};
-use crate::engine::karmada::{self as engine, ClusterSet, Decision, Profile, Requeue, Rules, Workloads};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
+use crate::engine::karmada::{self as engine, ClusterSet, Decision, Mode, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
@@ -70,7 +67,7 @@ impl Pass {
             }
         };
         let trigger = Trigger::of(&binding.spec, &binding.status);
-        if trigger.is_pending() && self.profile.rules == Rules::Default {
+        if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
             request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
         }
         request.evicting.extend(self.outstayed(&binding));
@@ -80,7 +77,8 @@ impl Pass {
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
-        let waited_seconds = trigger.waited_seconds(self.now).filter(|_| decision.is_success());
+        let is_answer = decision.mode == Mode::Fresh && decision.is_success();
+        let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
         let news = news.map(|news| news.warning_of(&pass.overlaps(&request)));
         Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
@@ -124,16 +122,5 @@ fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Er
 
 /// The text of `spec.placement`.
 fn placement(object: &Object) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct Placed<'a> {
-        #[serde(borrow)]
-        spec: PlacedSpec<'a>,
-    }
-    #[derive(Deserialize)]
-    struct PlacedSpec<'a> {
-        #[serde(borrow)]
-        placement: Option<&'a RawValue>,
-    }
-    let placed: Placed<'_> = serde_json::from_slice(object.text.content()).ok()?;
-    placed.spec.placement.map(RawValue::get)
+    BindingSketch::of(object).ok()?.spec.placement()
 }

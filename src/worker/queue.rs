@@ -270,6 +270,16 @@ impl Queue {
         self.entries.len()
     }
 
+    /// The keys that are due: ready, or in work.
+    pub fn depth(&self) -> usize {
+        self.entries.len() - self.waiting()
+    }
+
+    /// The keys that wait for a time or for a change.
+    pub fn waiting(&self) -> usize {
+        self.due.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -333,6 +343,22 @@ mod tests {
         assert_eq!(names(&queue.take(10)), ["a"]);
         queue.finish(&key("a"), Next::Done, None);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_waits_is_no_part_of_the_depth() {
+        let mut queue = queue();
+        for name in ["timer", "parked", "failed", "working", "ready"] {
+            queue.mark(key(name), 0);
+        }
+        assert_eq!((queue.depth(), queue.waiting()), (5, 0));
+        queue.take(4);
+        queue.finish(&key("timer"), Next::After(3_600_000), None);
+        queue.finish(&key("parked"), Next::Park, None);
+        queue.finish(&key("failed"), Next::Retry, None);
+        assert_eq!((queue.depth(), queue.waiting()), (2, 3));
+        queue.tick(1_000_000 + 3_600_000);
+        assert_eq!((queue.depth(), queue.waiting()), (5, 0));
     }
 
     #[test]

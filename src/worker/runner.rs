@@ -55,7 +55,7 @@ impl Runner {
             self.notice_all();
             self.queue.tick(self.clock.now_ms());
             self.begin();
-            metrics::queue_depth(self.name(), self.queue.len());
+            metrics::queue(self.name(), self.queue.depth(), self.queue.waiting());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {

@@ -47,7 +47,13 @@ impl World {
         let mut work: Vec<Box<dyn Work>> = controllers::fleet(&registry, &clock);
         // WorkloadRebalancer is a kind of Karmada. Its controller serves both families.
         let recorder = Recorder::new(Arc::clone(&clock));
-        work.extend(controllers::karmada(&registry, &clock, &recorder, FailoverOptions::default()));
+        work.extend(controllers::karmada(
+            &registry,
+            &clock,
+            &recorder,
+            "default-scheduler",
+            FailoverOptions::default(),
+        ));
         work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         World { clock: manual, client, runners, store, _writer: task }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{GoDuration, share};
 use crate::api::karmada::policy::v1alpha1;
-use crate::controllers::{EvictionRate, FailoverOptions, TaintEviction, Unready};
+use crate::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -22,6 +22,11 @@ pub struct FailoverArgs {
     /// Evict bindings from clusters with NoExecute taints; false where another controller does
     #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION", default_value_t = true, action = ArgAction::Set)]
     pub enable_no_execute_taint_eviction: bool,
+
+    /// Keep a deleted Cluster until no binding is placed on it, by the finalizer
+    /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does
+    #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER", default_value_t = true, action = ArgAction::Set)]
+    pub manage_cluster_finalizer: bool,
 
     /// How workloads leave a tainted cluster whose bindings do not say
     #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
@@ -63,6 +68,7 @@ impl FailoverArgs {
             taint_unready_clusters,
             failover_eviction_timeout,
             enable_no_execute_taint_eviction,
+            manage_cluster_finalizer,
             no_execute_taint_eviction_purge_mode,
             resource_eviction_rate,
             secondary_resource_eviction_rate,
@@ -88,7 +94,11 @@ impl FailoverArgs {
             true => TaintEviction::By { purge_mode, rate },
             false => TaintEviction::Off,
         };
-        FailoverOptions { unready, taints, grace_seconds: seconds(*graceful_eviction_timeout) }
+        let finalizer = match manage_cluster_finalizer {
+            true => Finalizer::Managed,
+            false => Finalizer::Foreign,
+        };
+        FailoverOptions { unready, taints, finalizer, grace_seconds: seconds(*graceful_eviction_timeout) }
     }
 }
 

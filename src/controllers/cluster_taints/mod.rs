@@ -14,8 +14,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 pub use self::plan::Unready;
-use super::{CLUSTERS, commit_one};
-use crate::api::core::{ObjectReference, Taint};
+use super::{CLUSTERS, commit_one, reference_to_cluster};
+use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::clock::Clock;
 use crate::events::{Note, Recorder, Severity};
@@ -114,13 +114,7 @@ fn with_taints(cluster: &Object, taints: &[Taint]) -> Option<Change> {
 }
 
 fn told(recorder: &Recorder, cluster: &Object, taints: &[Taint]) -> Note {
-    let about = ObjectReference {
-        api_version: Some("cluster.karmada.io/v1alpha1".to_owned()),
-        kind: Some("Cluster".to_owned()),
-        name: Some(cluster.key.name.to_string()),
-        uid: Some(cluster.uid.to_string()),
-        ..ObjectReference::default()
-    };
+    let about = reference_to_cluster(cluster);
     let message = match taints {
         [] => "Taint cluster succeed: cluster now does not have taints.".to_owned(),
         taints => format!("Taint cluster succeed: cluster now has taints([{}]).", shown(taints)),

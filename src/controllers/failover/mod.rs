@@ -1,13 +1,20 @@
-//! Takes bindings off the clusters that they may not stay on (see `plan`). The scheduler, which
-//! notices that replicas are missing, finds them another place.
+//! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
+//! notices the missing replicas and finds another place for them.
 //!
-//! Two kinds of keys are worked on. A cluster's: find the bindings that run there. A binding's:
-//! leave what must be left, look again when the next toleration runs out. All is decided from the
-//! newest view, so it makes no difference which change was noticed, or whether a restart lies in
-//! between; the date of a taint is stored on the cluster for that reason.
+//! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there. For a
+//! binding, it leaves what must be left, and looks again when the next toleration runs out.
+//! Everything is decided from the newest view. So it does not matter which change was noticed, or
+//! whether the server restarted in between. The date of a taint is stored on the cluster for that
+//! reason, and a cluster that is being deleted stays until its bindings have left
+//! (`cluster_finalizer`).
 //!
-//! Evictions take turns (see `pace`). A binding leaves a tainted cluster by an eviction task, which
-//! `graceful_eviction` ends; one that is gone is left without.
+//! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
+//! evictions are paced (see `pace`). A binding leaves a deleted cluster at once and without a task,
+//! but only if this scheduler owns the binding and its scheduling is not suspended.
+//! Differs from Karmada (D49): it also leaves where there is no room elsewhere.
+//!
+//! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
+//! does when bindings are restored before clusters.
 
 mod pace;
 mod plan;
@@ -15,7 +22,6 @@ mod plan;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use self::pace::EvictionRate;
@@ -23,28 +29,27 @@ use self::pace::Pace;
 use self::plan::{Host, Plan, Why};
 use super::eviction_task::{evict, preserve};
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
-use crate::api::core::Toleration;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use crate::api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
-use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, GracefulEvictionTask};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch};
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Handled, Next, Queue, Work, Worked};
 
-/// Keys looked at, and at most as many bindings written, at once.
+/// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
 
-/// Clusters go before the bindings on them: a taint decides what becomes of the bindings.
+/// Clusters go first, because their taints decide what becomes of the bindings.
 const CLUSTER_PRIORITY: i32 = 1;
 
-/// Whether NoExecute taints drive bindings out, and how.
+/// Whether NoExecute taints evict bindings, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaintEviction {
     Off,
     By {
-        /// For bindings that do not say so themselves.
+        /// The purge mode of bindings that do not choose one.
         purge_mode: PurgeMode,
         rate: EvictionRate,
     },
@@ -53,13 +58,15 @@ pub enum TaintEviction {
 pub struct Failover {
     client: Client,
     clock: Arc<dyn Clock>,
+    /// The scheduler whose bindings leave deleted clusters.
+    scheduler_name: Arc<str>,
     taints: TaintEviction,
     pace: Arc<Mutex<Pace>>,
 }
 
 impl Failover {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, taints: TaintEviction) -> Failover {
-        Failover { client, clock, taints, pace: Arc::default() }
+    pub fn new(client: Client, clock: Arc<dyn Clock>, scheduler_name: &str, taints: TaintEviction) -> Failover {
+        Failover { client, clock, scheduler_name: scheduler_name.into(), taints, pace: Arc::default() }
     }
 }
 
@@ -73,17 +80,9 @@ impl Work for Failover {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        for object in view.list(CLUSTERS, None).filter(|object| is_hostile(object)) {
+        // The work on a cluster finds the bindings on it.
+        for object in view.list(CLUSTERS, None).filter(|object| may_be_left(object)) {
             queue.mark(object.key.clone(), CLUSTER_PRIORITY);
-        }
-        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            let is_at_risk = placed(object).is_some_and(|placed| {
-                let mut hosts = placed.spec.clusters.iter();
-                hosts.any(|host| view.get(&cluster_key(&host.name)).is_none_or(|cluster| is_hostile(cluster)))
-            });
-            if is_at_risk {
-                queue.mark(object.key.clone(), 0);
-            }
         }
     }
 
@@ -96,7 +95,8 @@ impl Work for Failover {
             }
             return;
         }
-        if event.kind == EventKind::Deleted || taints_changed(event) {
+        let was_deleting = event.previous.as_ref().is_some_and(|object| object.deleting);
+        if event.object.deleting != was_deleting || taints_changed(event) {
             queue.mark(key, CLUSTER_PRIORITY);
         }
     }
@@ -104,7 +104,7 @@ impl Work for Failover {
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let (client, now_ms) = (self.client.clone(), self.clock.now_ms());
         let now = self.clock.now();
-        let (taints, pace) = (self.taints, Arc::clone(&self.pace));
+        let (taints, pace, scheduler_name) = (self.taints, Arc::clone(&self.pace), Arc::clone(&self.scheduler_name));
         async move {
             let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
             let mut worked = Worked::default();
@@ -114,7 +114,8 @@ impl Work for Failover {
             }
             let writes = {
                 let mut pace = pace.lock().expect("no holder of this lock can panic");
-                let mut eviction = Eviction { view: &view, taints, pace: &mut pace, now, now_ms };
+                let mut eviction =
+                    Eviction { view: &view, scheduler_name: &scheduler_name, taints, pace: &mut pace, now, now_ms };
                 eviction.judge_all(bindings, &mut worked)
             };
             commit_each(&client, writes, &mut worked).await;
@@ -130,18 +131,20 @@ impl Work for Failover {
 
 /// Finds the bindings on a cluster that they may have to leave.
 async fn find_bindings(view: &Arc<View>, key: Key, worked: &mut Worked) {
-    if view.get(&key).is_none_or(|object| is_hostile(object)) {
+    if view.get(&key).is_some_and(|object| may_be_left(object)) {
         let (view, name) = (Arc::clone(view), key.name.to_string());
-        // A look into every binding: milliseconds for thousands of them, so not between two awaits.
+        // This reads every binding. It takes milliseconds for thousands of them, which is too long
+        // between two awaits.
         let found = tokio::task::spawn_blocking(move || bindings_on(&view, &name)).await;
         worked.found.extend(found.unwrap_or_default().into_iter().map(|key| (key, 0)));
     }
     worked.outcomes.push(Handled::new(key, Next::Done));
 }
 
-/// What a batch of bindings is judged by.
+/// What a batch of bindings is decided from.
 struct Eviction<'a> {
     view: &'a View,
+    scheduler_name: &'a str,
     taints: TaintEviction,
     pace: &'a mut Pace,
     now: Time,
@@ -159,11 +162,11 @@ impl Eviction<'_> {
                 worked.outcomes.push(Handled::new(key, Next::Done));
                 continue;
             };
-            let Some(placed) = placed(object) else {
+            let Ok(binding) = BindingSketch::of(object) else {
                 worked.outcomes.push(Handled::new(key, Next::Park));
                 continue;
             };
-            let mut plan = self.plan(&placed);
+            let mut plan = self.plan(&binding.spec);
             let mut next = match plan.look_again {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
                 None => Next::Done,
@@ -171,7 +174,7 @@ impl Eviction<'_> {
             if !plan.evicts() {
                 self.pace.forget(&key);
             } else if let Err(wait_ms) = self.pace.ask(&key, self.now_ms, per_second) {
-                plan.leave.retain(|(_, why)| *why == Why::Gone);
+                plan.leave.retain(|(_, why)| *why == Why::Deleted);
                 next = Next::After(wait_ms);
             }
             let left = match plan.leave.is_empty() {
@@ -181,7 +184,7 @@ impl Eviction<'_> {
             match left {
                 Ok(None) => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
                 Ok(Some(tree)) => {
-                    tracing::info!(%key, leaves = ?plan.leave, "evicted");
+                    tracing::info!(%key, leaves = ?plan.leave, "leaves clusters");
                     writes.push((key, tree, next));
                 }
                 Err(why) => {
@@ -204,20 +207,25 @@ impl Eviction<'_> {
         rate.of_fleet(clusters, unready)
     }
 
-    fn plan(&self, placed: &Placed) -> Plan {
-        let names = placed.spec.clusters.iter().map(|cluster| &*cluster.name);
-        let clusters: Vec<(&str, Option<Arc<Cluster>>)> = names
-            // A cluster that cannot be read is there all the same: nothing is evicted for that.
-            .map(|name| (name, self.view.get(&cluster_key(name)).map(|object| object.typed().unwrap_or_default())))
-            .collect();
+    fn plan(&self, spec: &SpecSketch<'_>) -> Plan {
+        let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
         let evicts = self.taints != TaintEviction::Off;
+        let clusters: Vec<(&str, Option<(bool, Arc<Cluster>)>)> = spec
+            .clusters()
+            .iter()
+            .map(|target| {
+                let known = self.view.get(&cluster_key(&target.name));
+                // A cluster that cannot be read is there all the same: nothing is evicted for that.
+                (&*target.name, known.map(|object| (object.deleting, object.typed().unwrap_or_default())))
+            })
+            .collect();
         let hosts = clusters.iter().map(|(name, cluster)| match cluster {
-            Some(cluster) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
+            Some((true, _)) if is_ours => (*name, Host::Deleted),
+            Some((_, cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
             Some(_) => (*name, Host::There { taints: &[] }),
-            None => (*name, Host::Gone),
+            None => (*name, Host::Unknown),
         });
-        let tolerations = placed.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
-        plan::plan(hosts, tolerations, self.now)
+        plan::plan(hosts, &spec.tolerations(), self.now)
     }
 
     /// The binding without the clusters that it leaves.
@@ -231,7 +239,7 @@ impl Eviction<'_> {
             _ => PurgeMode::Gracefully,
         };
         for (cluster, why) in &plan.leave {
-            if *why == Why::Gone {
+            if *why == Why::Deleted {
                 if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {
                     clusters.retain(|target| target["name"] != **cluster);
                 }
@@ -253,42 +261,12 @@ impl Eviction<'_> {
 
 fn bindings_on(view: &View, cluster: &str) -> Vec<Key> {
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-    let on_cluster = |object: &&Arc<Object>| {
-        placed(object).is_some_and(|placed| placed.spec.clusters.iter().any(|host| host.name == cluster))
-    };
-    bindings.filter(on_cluster).map(|object| object.key.clone()).collect()
+    let is_on = |object: &&Arc<Object>| BindingSketch::of(object).is_ok_and(|binding| binding.spec.is_on(cluster));
+    bindings.filter(is_on).map(|object| object.key.clone()).collect()
 }
 
-fn is_hostile(cluster: &Object) -> bool {
-    cluster.typed::<Cluster>().is_ok_and(|cluster| cluster.spec.taints.iter().any(is_no_execute))
-}
-
-/// As much of a binding as matters here. Read anew each time: kept typed forms of all bindings
-/// would cost more memory than the bindings themselves.
-#[derive(Deserialize)]
-struct Placed {
-    spec: PlacedSpec,
-}
-
-#[derive(Deserialize)]
-struct PlacedSpec {
-    #[serde(default)]
-    clusters: Vec<PlacedCluster>,
-    placement: Option<PlacedPlacement>,
-}
-
-#[derive(Deserialize)]
-struct PlacedCluster {
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PlacedPlacement {
-    #[serde(default)]
-    cluster_tolerations: Vec<Toleration>,
-}
-
-fn placed(object: &Object) -> Option<Placed> {
-    serde_json::from_slice(object.text.content()).ok()
+/// Whether bindings may have to leave the cluster.
+fn may_be_left(cluster: &Object) -> bool {
+    let is_hostile = |cluster: Arc<Cluster>| cluster.spec.taints.iter().any(is_no_execute);
+    cluster.deleting || cluster.typed::<Cluster>().is_ok_and(is_hostile)
 }

@@ -1,39 +1,45 @@
-//! Which clusters a binding must leave, and when to look again. Pure.
+//! Decides which clusters a binding must leave, and when to look again. Pure.
 //!
-//! A cluster is left when it is gone, or when its NoExecute taints end the binding's stay (`Stay`).
-//! One that is gone is left without more ado; from one with taints the binding is evicted.
+//! A binding leaves a cluster that is being deleted, and one whose NoExecute taints end its stay
+//! (`Stay`). From a tainted cluster it is evicted; a deleted one it leaves without an eviction. A
+//! cluster that is not known here is not left.
 
 use crate::api::core::{Taint, Toleration};
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::k8s::Time;
 
-/// What is known of a cluster that a binding runs on.
+/// The state of a cluster that a binding is placed on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Host<'a> {
-    There { taints: &'a [Taint] },
-    Gone,
+    There {
+        taints: &'a [Taint],
+    },
+    /// It is being deleted, and the binding may be moved.
+    Deleted,
+    /// There is no such Cluster object. Upstream keeps such a target, too.
+    Unknown,
 }
 
 /// Why a cluster is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    Gone,
+    Deleted,
     Tainted,
-}
-
-impl Plan {
-    /// Whether it leaves a cluster that is still there.
-    pub fn evicts(&self) -> bool {
-        self.leave.iter().any(|(_, why)| *why == Why::Tainted)
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The clusters to leave, in the order of the binding's.
+    /// The clusters to leave, in the order of the binding's targets.
     pub leave: Vec<(String, Why)>,
     /// When the next toleration runs out.
     pub look_again: Option<Time>,
+}
+
+impl Plan {
+    /// Whether a taint evicts the binding, which takes a turn.
+    pub fn evicts(&self) -> bool {
+        self.leave.iter().any(|(_, why)| *why == Why::Tainted)
+    }
 }
 
 pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, tolerations: &[Toleration], now: Time) -> Plan {
@@ -41,10 +47,11 @@ pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, toleration
     for (name, host) in hosts {
         let taints = match host {
             Host::There { taints } => taints,
-            Host::Gone => {
-                plan.leave.push((name.to_owned(), Why::Gone));
+            Host::Deleted => {
+                plan.leave.push((name.to_owned(), Why::Deleted));
                 continue;
             }
+            Host::Unknown => continue,
         };
         let stay = Stay::of(taints, tolerations, now);
         if stay.is_over(now) {
@@ -117,8 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_gone_is_left() {
-        let plan = plan([("member1", Host::Gone), ("member2", Host::There { taints: &[] })], &[], at(0));
-        assert_eq!(plan.leave, [("member1".to_owned(), Why::Gone)]);
+    fn a_deleted_cluster_is_left_and_an_unknown_one_is_not() {
+        let hosts = [("member1", Host::Deleted), ("member2", Host::There { taints: &[] }), ("member3", Host::Unknown)];
+        let plan = plan(hosts, &[], at(0));
+        assert_eq!(plan.leave, [("member1".to_owned(), Why::Deleted)]);
+        assert!(!plan.evicts());
     }
 }

@@ -19,12 +19,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use self::plan::{Policy, Template};
 use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds};
-use crate::api::karmada::work::v1alpha2::{BINDINGS, ObjectReference};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
@@ -62,7 +60,7 @@ impl Work for Policies {
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         if BINDINGS.contains(&event.object.key.resource) {
-            if event.previous.is_none() && event.kind != EventKind::Deleted && may_lack_placement(&event.object) {
+            if event.previous.is_none() && event.kind != EventKind::Deleted && lacks_placement(&event.object) {
                 queue.mark(event.object.key.clone(), 0);
             }
             return;
@@ -144,19 +142,23 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
         false => BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect(),
     };
     let renewed = |binding: &Arc<Object>| {
-        let Head { metadata, spec } = serde_json::from_slice(binding.text.content()).ok()?;
-        let named = ids.managers(binding, &metadata.annotations);
-        if named.is_empty() && !PolicyIds::is_released(&metadata.annotations) {
+        let sketch = BindingSketch::of(binding).ok()?;
+        let annotations = sketch.annotations();
+        let named = ids.managers(binding, &annotations);
+        if named.is_empty() && !PolicyIds::is_released(&annotations) {
             return None;
         }
-        let template = Template::new(&spec.resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
+        let resource = sketch.spec.resource()?;
+        let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
         let there = named.iter().filter_map(policy).filter(|policy| policy.may_select(&template));
         let manager = there.max_by_key(|policy| (policy.is_of_namespace(), policy.priority()));
-        let kind = (spec.resource.api_version.as_str(), spec.resource.kind.as_str());
+        let kind = (resource.api_version.as_str(), resource.kind.as_str());
         let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
         let object = match (plan::successor(manager, claims, &template), manager) {
             (Some(successor), _) => plan::renewed(successor, binding.value().ok()?)?,
-            (None, Some(manager)) if spec.placement.is_none() => plan::renewed(manager, binding.value().ok()?)?,
+            (None, Some(manager)) if sketch.spec.placement().is_none() => {
+                plan::renewed(manager, binding.value().ok()?)?
+            }
             (None, Some(manager)) if changed.contains(manager.key) && plan::is_active(manager.tree) => {
                 plan::renewed(manager, binding.value().ok()?)?
             }
@@ -172,26 +174,8 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
     bindings.into_iter().filter(|binding| !binding.deleting).filter_map(renewed).collect()
 }
 
-/// Cheap, as it is asked of every binding that is made.
-fn may_lack_placement(binding: &Object) -> bool {
-    !std::str::from_utf8(binding.text.content()).is_ok_and(|text| text.contains("\"placement\":"))
-}
-
-/// Read without decoding the rest.
-#[derive(Deserialize)]
-struct Head {
-    metadata: Metadata,
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    resource: ObjectReference,
-    placement: Option<IgnoredAny>,
+/// Whether the binding was made without a placement. One that cannot be read counts as complete:
+/// no policy can complete it.
+fn lacks_placement(binding: &Object) -> bool {
+    BindingSketch::of(binding).is_ok_and(|binding| binding.spec.placement().is_none())
 }

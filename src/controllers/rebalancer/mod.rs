@@ -20,19 +20,17 @@
 
 mod plan;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use serde::Deserialize;
 
 use self::plan::{Found, Plan, Request, Then};
 use super::WORKLOAD_REBALANCERS;
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
-use crate::api::karmada::work::v1alpha2::{Trigger, key_of_workload};
+use crate::api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
 use crate::clock::Clock;
 use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time};
 use crate::registry::{Atomicity, Change, Client};
@@ -159,19 +157,15 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
         return Found::Refused;
     }
     let Some(object) = view.get(&key) else { return Found::Nothing };
-    let Ok(Bound { spec, status }) = serde_json::from_slice(object.text.content()) else { return Found::Refused };
-    // Names in lower case may meet: ClusterRoles Foo and foo. The binding says whose it is.
-    let BoundResource { api_version, kind, name } = spec.resource;
+    let Ok(binding) = BindingSketch::of(object) else { return Found::Refused };
+    let Some(bound) = binding.spec.resource() else { return Found::Refused };
+    // Names in lower case may meet: ClusterRoles Foo and foo. The binding says which one it binds.
     let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
-    if kind != workload.kind || name != workload.name || group(&api_version) != group(&workload.api_version) {
+    let is_same_group = group(&bound.api_version) == group(&workload.api_version);
+    if bound.kind != workload.kind || bound.name != workload.name || !is_same_group {
         return Found::Nothing;
     }
-    let trigger = Trigger {
-        force: spec.force_rescheduling == Some(true),
-        triggered_at: spec.reschedule_triggered_at,
-        last_scheduled: status.last_scheduled_time,
-    };
-    Found::Binding(key, trigger)
+    Found::Binding(key, binding.trigger())
 }
 
 /// A placement of the Fleet family stands for itself.
@@ -240,39 +234,4 @@ fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
         Some(written) if !unavailable => Committed::Done(written),
         _ => Committed::Unavailable,
     }
-}
-
-/// As much of a binding as matters here.
-#[derive(Deserialize)]
-struct Bound<'a> {
-    #[serde(borrow)]
-    spec: BoundSpec<'a>,
-    #[serde(default)]
-    status: BoundStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundSpec<'a> {
-    #[serde(borrow)]
-    resource: BoundResource<'a>,
-    force_rescheduling: Option<bool>,
-    reschedule_triggered_at: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundResource<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundStatus {
-    last_scheduled_time: Option<Time>,
 }

@@ -97,6 +97,7 @@ async fn me1_me2_me3_me4_metrics_name_what_was_done() {
         "apiserver_admission_controller_admission_duration_seconds_count{name=\"NamespaceLifecycle\",\
          operation=\"CREATE\",rejected=\"true\",type=\"validate\"}",
         "ballast_worker_queue_depth{worker=\"rebalancer\"}",
+        "ballast_worker_queue_waiting{worker=\"rebalancer\"}",
         "process_resident_memory_bytes",
     ] {
         assert!(text.lines().any(|it| it.starts_with(line)), "{line} is missing in:\n{text}");

@@ -3,6 +3,7 @@
 mod backup;
 mod commands;
 mod defaults;
+mod failover;
 mod health;
 mod kill;
 mod kubectl;

@@ -46,6 +46,32 @@ async fn what_has_not_failed_yet_has_failed_no_times() {
     }
 }
 
+/// The value of a series, 0 where it is missing.
+fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    line.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+}
+
+/// Events are kept for an hour: timers like that must not look like a backlog.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_server_has_no_queue_and_its_timers_are_counted_apart() {
+    let running = Running::start();
+    let mut web = binding("web");
+    web["spec"]["placement"] = json!({});
+    assert_eq!(running.post(BINDINGS, &web).await.code, 201);
+    let seen = async {
+        loop {
+            let metrics = running.admin.get("/metrics").await;
+            let of = |gauge: &str| value(metrics.text(), &format!("ballast_worker_{gauge}{{worker=\"events\"}}"));
+            if of("queue_waiting") > 0.0 && of("queue_depth") == 0.0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, seen).await.expect("the events of the failed pass wait for their end");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r8_r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_applied() {
     let running = Running::start();

@@ -1,7 +1,7 @@
 //! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124). How an
 //! eviction begins and ends, and how fast clusters are emptied.
 
-use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction, Unready};
+use ballast::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
@@ -88,11 +88,97 @@ async fn a_toleration_without_seconds_stays_for_ever() {
 }
 
 #[tokio::test]
-async fn a_deleted_cluster_is_left_by_its_bindings() {
+async fn a_deleted_cluster_is_left_by_its_bindings_and_then_goes() {
     let (mut world, key) = nginx().await;
+    assert_eq!(world.get(&member1()).unwrap()["metadata"]["finalizers"], json!(["karmada.io/cluster-controller"]));
     world.delete(&member1()).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:4");
+    assert_eq!(tasks(&world, &key), [Value::Null; 0], "nobody purges a workload from a cluster that is gone");
+    assert_eq!(world.get(&member1()), None);
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_is_left_even_where_there_is_no_other() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.settle().await;
+    world.delete(&member1()).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key).as_str(), world.get(&member1())), ("", None));
+}
+
+/// A binding as a backup has it: placed, and with the placement that it was placed by.
+fn restored(name: &str, clusters: Value) -> Value {
+    let mut restored = binding(name, 4, by_room());
+    restored["metadata"]["annotations"] = json!({"policy.karmada.io/applied-placement": by_room().to_string()});
+    restored["spec"]["clusters"] = clusters;
+    restored
+}
+
+#[tokio::test]
+async fn bindings_that_are_restored_before_their_clusters_stay_as_they_are() {
+    let mut world = World::new().await;
+    let key =
+        world.given(restored("nginx", json!([{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 3}]))).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "m1:1 m2:3", "no cluster is known");
+    world.given(cluster("m1")).await;
+    world.settle().await;
+    // Any new generation used to be enough.
+    world.edit(&key, |binding| binding["spec"]["propagateDeps"] = json!(true)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "m1:1 m2:3", "one cluster is known");
+    world.crash().await;
+    world.settle().await;
+    world.given(cluster("m2")).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "m1:1 m2:3");
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_waits_for_bindings_that_are_suspended_or_another_scheduler_s() {
+    let (mut world, key) = nginx().await;
+    let held = json!([{"name": "member1", "replicas": 4}]);
+    let mut foreign = restored("foreign", held.clone());
+    foreign["spec"]["schedulerName"] = json!("other");
+    let mut suspended = restored("suspended", held);
+    suspended["spec"]["suspension"] = json!({"scheduling": true});
+    let (foreign, suspended) = (world.given(foreign).await, world.given(suspended).await);
+    world.settle().await;
+    world.delete(&member1()).await;
+    world.settle().await;
+    let placed = |world: &World| [&key, &foreign, &suspended].map(|key| world.placed(key));
+    assert_eq!(placed(&world), ["member2:4", "member1:4", "member1:4"]);
+    world.crash().await;
+    world.pass_seconds(2).await;
+    assert!(world.get(&member1()).unwrap()["metadata"]["deletionTimestamp"].is_string());
+    let told = events_about(&world, "Cluster");
+    assert!(told.iter().any(|told| told.contains("WaitingForBindings member1")), "{told:?}");
+    world.edit(&suspended, |binding| drop(binding["spec"].as_object_mut().unwrap().remove("suspension"))).await;
+    world.settle().await;
+    assert_eq!(placed(&world), ["member2:4", "member1:4", "member2:4"], "it is owned again");
+    world.edit(&foreign, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;
+    world.settle().await;
+    assert_eq!(world.get(&member1()), None);
+}
+
+#[tokio::test]
+async fn where_another_controller_keeps_the_finalizer_ours_does_not() {
+    let failover = FailoverOptions { finalizer: Finalizer::Foreign, ..without_a_rate() };
+    let mut world = World::with_failover(failover).await;
+    let mut kept = cluster("member1");
+    kept["metadata"]["finalizers"] = json!(["karmada.io/cluster-controller"]);
+    world.given(kept).await;
+    let other = world.given(cluster("member2")).await;
+    let key = world.given(binding("nginx", 4, by_room())).await;
+    world.settle().await;
+    assert_eq!(world.get(&other).unwrap()["metadata"].get("finalizers"), None);
+    world.delete(&member1()).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:4", "the other controller waits for this");
+    assert!(world.get(&member1()).is_some());
 }
 
 #[tokio::test]

@@ -55,6 +55,20 @@ async fn r121_an_edited_policy_moves_its_bindings() {
 }
 
 #[tokio::test]
+async fn a_binding_that_is_labelled_placement_gets_its_policy_s_placement_too() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(policy(only("member1"))).await;
+    world.settle().await;
+    let mut bare = binding("nginx", 2, Value::Null);
+    bare["spec"].as_object_mut().unwrap().remove("placement");
+    bare["metadata"]["labels"]["placement"] = json!("edge");
+    let key = world.given(bare).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:2");
+}
+
+#[tokio::test]
 async fn r7_r49_after_a_lazy_policy_s_edit_a_trigger_goes_by_the_binding_s_own_placement() {
     let (mut world, policy, key) = nginx(Some("Lazy")).await;
     world.edit(&policy, |policy| policy["spec"]["placement"] = only("member2")).await;

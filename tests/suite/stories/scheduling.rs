@@ -318,6 +318,30 @@ async fn a_placement_is_enough_except_for_karmada_which_wants_a_policy_s_label()
     }
 }
 
+/// A stamp on a binding that no pass has placed yet: only our profile owes it a pass.
+#[tokio::test]
+async fn a_pass_is_owed_by_the_rules_of_the_profile_wherever_that_is_asked() {
+    for (profile, is_owed) in [(Profile::ours(), true), (Profile::karmada(), false)] {
+        let mut world = World::with(profile).await;
+        world.given(cluster("member1")).await;
+        // Copied to every cluster, so it is decided at every chance, asked for or not.
+        let key = world.given(binding("nginx", 2, json!({}))).await;
+        world.settle().await;
+        assert_eq!(world.placed(&key), "member1:2");
+        world
+            .edit(&key, |binding| {
+                let generation = binding["metadata"]["generation"].as_i64().unwrap();
+                binding["spec"]["rescheduleTriggeredAt"] = json!("2024-04-17T15:00:00Z");
+                binding["status"].as_object_mut().unwrap().remove("lastScheduledTime");
+                binding["status"]["schedulerObservedGeneration"] = json!(generation + 1);
+            })
+            .await;
+        world.settle().await;
+        let is_served = world.get(&key).unwrap()["status"]["lastScheduledTime"].is_string();
+        assert_eq!(is_served, is_owed, "a pass that nobody is owed, and that changes nothing, leaves no trace");
+    }
+}
+
 #[tokio::test]
 async fn the_scheduler_s_own_write_does_not_make_it_look_again() {
     let (mut world, key) = nginx().await;

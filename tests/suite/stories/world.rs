@@ -88,7 +88,8 @@ impl World {
         let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
         let client = registry.client(User::component("story"));
         let recorder = Recorder::new(Arc::clone(&clock));
-        let mut work: Vec<Box<dyn Work>> = controllers::karmada(&registry, &clock, &recorder, self.failover);
+        let mut work: Vec<Box<dyn Work>> =
+            controllers::karmada(&registry, &clock, &recorder, &self.profile.scheduler_name, self.failover);
         let scheduler = Scheduler::new(
             registry.client(User::component("scheduler")),
             clock.clone(),

@@ -6,6 +6,7 @@ mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
 mod resource_binding;
+mod sketch;
 mod trigger;
 
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload};
@@ -18,4 +19,5 @@ pub use binding_spec::{
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use resource_binding::ResourceBinding;
+pub use sketch::{BindingSketch, SpecSketch, TargetSketch};
 pub use trigger::Trigger;

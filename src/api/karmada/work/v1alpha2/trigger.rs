@@ -33,6 +33,8 @@ pub struct Trigger {
     pub last_scheduled: Option<Time>,
 }
 
+// Whether a pass is owed depends on the scheduling profile: `engine::karmada::Request` says so.
+
 impl Trigger {
     pub fn of(spec: &ResourceBindingSpec, status: &ResourceBindingStatus) -> Trigger {
         Trigger {
@@ -42,17 +44,10 @@ impl Trigger {
         }
     }
 
-    /// Whether a fresh pass is owed. A trigger with the time of the last pass has been served (R53,
-    /// R71).
-    pub fn is_pending(self) -> bool {
-        self.force || self.triggered_at > self.last_scheduled
-    }
-
-    /// Seconds since the trigger, if its pass is still owed.
+    /// Seconds since the stamp, for a pass that answers it. `None`: there is no stamp.
     pub fn waited_seconds(self, now: Time) -> Option<i64> {
-        let stamp = self.triggered_at.filter(|_| self.is_pending())?;
-        // A stamp may lie in the future, because it is always later than the one before.
-        Some((now.seconds() - stamp.seconds()).max(0))
+        // A stamp may lie ahead, because it is always later than the one before.
+        self.triggered_at.map(|stamp| (now.seconds() - stamp.seconds()).max(0))
     }
 
     /// The value of `spec.rescheduleTriggeredAt` for a trigger that was caused at `cause`.
@@ -97,20 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn a_served_trigger_waits_no_longer() {
+    fn a_trigger_has_waited_since_its_stamp() {
         let now = Time::from_seconds(9);
         assert_eq!(trigger(at(6), at(5)).waited_seconds(now), Some(3));
         assert_eq!(trigger(at(11), at(5)).waited_seconds(now), Some(0));
-        assert_eq!(trigger(at(5), at(5)).waited_seconds(now), None);
-    }
-
-    #[test]
-    fn r53_only_a_later_time_triggers() {
-        assert!(!trigger(None, at(5)).is_pending());
-        assert!(!trigger(at(4), at(5)).is_pending());
-        assert!(!trigger(at(5), at(5)).is_pending());
-        assert!(trigger(at(6), at(5)).is_pending());
-        assert!(Trigger { force: true, ..trigger(None, at(5)) }.is_pending());
+        assert_eq!(trigger(None, at(5)).waited_seconds(now), None);
     }
 
     #[test]
@@ -143,7 +129,7 @@ mod tests {
                 } else {
                     state.last_scheduled = Some(state.served(now));
                 }
-                assert_eq!(state.is_pending(), owed, "{state:?}");
+                assert_eq!(state.triggered_at > state.last_scheduled, owed, "{state:?}");
             }
         }
     }

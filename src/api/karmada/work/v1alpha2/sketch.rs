@@ -1,0 +1,230 @@
+//! A cheap, borrowed look at either of the two binding kinds, for the workers that look at very
+//! many bindings and act on few.
+//!
+//! A sketch is read anew from the object's bytes each time: typed bindings that are kept for all
+//! objects would cost more memory than the objects themselves. The large parts stay text until
+//! somebody asks for them. What few readers need (reports, eviction tasks, conditions) is left
+//! out: `AnyBinding` has it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::{ObjectReference, Trigger};
+use crate::api::core::Toleration;
+use crate::k8s::{Object, Time};
+
+/// The scheduler of the bindings that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+#[derive(Debug, Default, Deserialize)]
+pub struct BindingSketch<'a> {
+    #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    pub spec: SpecSketch<'a>,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpecSketch<'a> {
+    #[serde(borrow)]
+    resource: Option<&'a RawValue>,
+    #[serde(borrow)]
+    placement: Option<&'a RawValue>,
+    replicas: Option<i32>,
+    replica_requirements: Option<IgnoredAny>,
+    components: Option<Vec<IgnoredAny>>,
+    #[serde(borrow)]
+    clusters: Option<Vec<TargetSketch<'a>>>,
+    scheduler_name: Option<String>,
+    suspension: Option<Suspension>,
+    force_rescheduling: Option<bool>,
+    reschedule_triggered_at: Option<Time>,
+    schedule_priority: Option<Priority>,
+    workload_affinity_groups: Option<Groups>,
+}
+
+/// A cluster that the binding is placed on.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct TargetSketch<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    pub replicas: Option<i32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Suspension {
+    scheduling: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Priority {
+    priority: Option<i32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Groups {
+    pub affinity_group: String,
+    pub anti_affinity_group: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    last_scheduled_time: Option<Time>,
+}
+
+impl<'a> BindingSketch<'a> {
+    /// The error says that the object is not a binding, or is damaged.
+    pub fn of(object: &'a Object) -> Result<BindingSketch<'a>, serde_json::Error> {
+        serde_json::from_slice(object.text.content())
+    }
+
+    /// Empty where there are none, or where they cannot be read.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        parsed(self.metadata.annotations).unwrap_or_default()
+    }
+
+    /// What decides whether the binding is to be scheduled afresh.
+    pub fn trigger(&self) -> Trigger {
+        Trigger {
+            force: self.spec.force_rescheduling == Some(true),
+            triggered_at: self.spec.reschedule_triggered_at,
+            last_scheduled: self.status.last_scheduled_time,
+        }
+    }
+}
+
+impl<'a> SpecSketch<'a> {
+    /// The object that is bound; `None` where the binding does not say, or cannot be read.
+    pub fn resource(&self) -> Option<ObjectReference> {
+        parsed(self.resource)
+    }
+
+    /// The JSON text of the placement, as it is stored.
+    pub fn placement(&self) -> Option<&'a str> {
+        self.placement.map(RawValue::get)
+    }
+
+    /// The tolerations of the placement; none where it cannot be read.
+    pub fn tolerations(&self) -> Vec<Toleration> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Placement {
+            cluster_tolerations: Vec<Toleration>,
+        }
+        parsed::<Placement>(self.placement).unwrap_or_default().cluster_tolerations
+    }
+
+    /// The replicas that are wanted; 0 where the binding does not say.
+    pub fn replicas(&self) -> i32 {
+        self.replicas.unwrap_or_default()
+    }
+
+    /// Whether it says what a replica needs, if only that a replica needs nothing.
+    pub fn has_requirements(&self) -> bool {
+        self.replica_requirements.is_some()
+    }
+
+    pub fn component_count(&self) -> usize {
+        self.components.as_ref().map_or(0, Vec::len)
+    }
+
+    pub fn clusters(&self) -> &[TargetSketch<'a>] {
+        self.clusters.as_deref().unwrap_or_default()
+    }
+
+    pub fn is_on(&self, cluster: &str) -> bool {
+        self.clusters().iter().any(|target| target.name == cluster)
+    }
+
+    /// The scheduler that places the binding.
+    pub fn scheduler_name(&self) -> &str {
+        self.scheduler_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_SCHEDULER)
+    }
+
+    /// Whether scheduling is suspended: the targets stay as they are.
+    pub fn is_suspended(&self) -> bool {
+        self.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
+    }
+
+    /// `spec.schedulePriority.priority`; 0 where there is none.
+    pub fn priority(&self) -> i32 {
+        self.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default()
+    }
+
+    pub fn groups(&self) -> Option<&Groups> {
+        self.workload_affinity_groups.as_ref()
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(text: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(text?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::karmada::work::v1alpha2::key_of_workload;
+    use crate::k8s::Revision;
+
+    fn object(object: Value) -> Object {
+        let key = key_of_workload("Deployment", "shop", "web");
+        Object::decode(key, Revision(1), object.to_string().into_bytes().into()).unwrap()
+    }
+
+    #[test]
+    fn a_silent_binding_has_the_defaults() {
+        let silent = object(json!({"metadata": {}, "spec": {}}));
+        let BindingSketch { spec, .. } = BindingSketch::of(&silent).unwrap();
+        assert!(spec.placement().is_none() && spec.clusters().is_empty() && spec.resource().is_none());
+        assert_eq!((spec.scheduler_name(), spec.is_suspended(), spec.priority()), ("default-scheduler", false, 0));
+        assert!(BindingSketch::of(&object(json!({"metadata": {}}))).is_ok());
+        assert!(BindingSketch::of(&object(json!({"metadata": {}, "spec": {"replicas": "four"}}))).is_err());
+    }
+
+    #[test]
+    fn it_says_what_the_binding_says() {
+        let binding = object(json!({
+            "metadata": {"annotations": {"a": "b"}},
+            "spec": {
+                "resource": {"apiVersion": "v1", "kind": "Secret", "name": "web"},
+                "schedulePriority": {"priority": 7},
+                "clusters": [{"name": "m1", "replicas": 2}, {"name": "m\"2"}],
+                "placement": {"clusterTolerations": [{"key": "down"}]},
+                "replicaRequirements": {},
+                "components": [{}, {}],
+                "schedulerName": "other",
+                "suspension": {"scheduling": true},
+                "forceRescheduling": true,
+            },
+            "status": {"lastScheduledTime": "2024-01-01T00:00:00Z"},
+        }));
+        let sketch = BindingSketch::of(&binding).unwrap();
+        assert_eq!(sketch.annotations()["a"], "b");
+        assert!(sketch.trigger().force && sketch.trigger().last_scheduled.is_some());
+        let spec = sketch.spec;
+        let clusters: Vec<_> = spec.clusters().iter().map(|target| (&*target.name, target.replicas)).collect();
+        assert_eq!((spec.priority(), clusters), (7, vec![("m1", Some(2)), ("m\"2", None)]));
+        assert_eq!(spec.placement(), Some(r#"{"clusterTolerations":[{"key":"down"}]}"#));
+        assert_eq!(spec.tolerations()[0].key.as_deref(), Some("down"));
+        assert_eq!((spec.has_requirements(), spec.component_count()), (true, 2));
+        assert_eq!((spec.scheduler_name(), spec.is_suspended()), ("other", true));
+        assert_eq!(spec.resource().unwrap().kind, "Secret");
+    }
+}

@@ -1,0 +1,76 @@
+//! Clusters that are deleted, through the built server over HTTPS and over kill -9.
+
+use ballast::cli::client::Client;
+use serde_json::{Value, json};
+
+use crate::process::{ServerProcess, WITHIN, wait};
+use crate::support::objects::{BINDINGS, CLUSTERS, binding};
+
+/// A deleted cluster must be left even where evictions are off.
+const FLAGS: [&str; 1] = ["--enable-no-execute-taint-eviction=false"];
+const FINALIZER: &str = "karmada.io/cluster-controller";
+
+fn named(path: &str, name: &str) -> String {
+    format!("{path}?fieldSelector=metadata.name%3D{name}")
+}
+
+async fn given_cluster(client: &Client, name: &str) {
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
+    client.post(CLUSTERS, &cluster).await.unwrap();
+    let status = json!({"status": {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+        "resourceSummary": {"allocatable": {"cpu": "100", "memory": "400Gi", "pods": "1000"}},
+    }});
+    client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.unwrap();
+    wait(client, &named(CLUSTERS, name), |cluster| cluster["metadata"]["finalizers"] == json!([FINALIZER])).await;
+}
+
+/// A binding as a backup has it: divided by room, and placed.
+fn restored(name: &str, clusters: &Value) -> Value {
+    let placement = json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    }});
+    let mut restored = binding(name);
+    restored["metadata"]["annotations"] = json!({"policy.karmada.io/applied-placement": placement.to_string()});
+    restored["spec"]["replicas"] = json!(4);
+    restored["spec"]["placement"] = placement;
+    restored["spec"]["clusters"] = clusters.clone();
+    restored
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_s_deletion_is_remembered_over_a_kill_until_no_binding_is_placed_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &FLAGS);
+    let client = server.client().await;
+    let unknown = json!([{"name": "elsewhere", "replicas": 4}]);
+    client.post(BINDINGS, &restored("stranger", &unknown)).await.unwrap();
+    given_cluster(&client, "m1").await;
+    given_cluster(&client, "m2").await;
+    let mut suspended = restored("web", &json!([{"name": "m1", "replicas": 4}]));
+    suspended["spec"]["suspension"] = json!({"scheduling": true});
+    client.post(BINDINGS, &suspended).await.unwrap();
+    let deleted = client.delete(&format!("{CLUSTERS}/m1")).await.unwrap();
+    assert!(deleted["metadata"]["deletionTimestamp"].is_string(), "{deleted}");
+    server.kill();
+
+    let server = ServerProcess::start(folder.path(), &FLAGS);
+    let client = server.client().await;
+    let held = client.get(&format!("{CLUSTERS}/m1")).await.unwrap();
+    assert_eq!(held["metadata"]["finalizers"], json!([FINALIZER]), "a suspended binding is placed there");
+    let resumed = json!({"spec": {"suspension": null}});
+    client.merge_patch(&format!("{BINDINGS}/web"), &resumed).await.unwrap();
+    let moved = json!([{"name": "m2", "replicas": 4}]);
+    wait(&client, &named(BINDINGS, "web"), |binding| binding["spec"]["clusters"] == moved).await;
+    let path = format!("{CLUSTERS}/m1");
+    let is_gone = async {
+        while client.get(&path).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, is_gone).await.expect("nothing holds it any more");
+    let stranger = client.get(&format!("{BINDINGS}/stranger")).await.unwrap();
+    assert_eq!(stranger["spec"]["clusters"], unknown, "a cluster that is not known may come yet");
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+/// A JSON object.
 pub type Object = Map<String, Value>;
 
 /// The object under `path`. None: a step is missing, or is not an object.

@@ -21,6 +21,7 @@ pub enum Usage {
     Available,
 }
 
+/// A property of clusters: a figure of a resource, or a value that the cluster reports by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Property {
     Resource((Usage, Box<str>)),
@@ -28,6 +29,7 @@ pub enum Property {
 }
 
 impl Property {
+    /// Parses the name of a property. A malformed resource name is a fault.
     pub fn parse(name: &str) -> Result<Property, Fault> {
         let Some(figure) = name.strip_prefix(RESOURCE_PREFIX) else {
             return Ok(Property::Reported(name.into()));
@@ -76,6 +78,7 @@ impl Property {
     }
 }
 
+/// How a property is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     Greater,
@@ -166,6 +169,7 @@ pub struct Preference {
     pub sorter: Option<Sorter>,
 }
 
+/// Sorts clusters by a property.
 #[derive(Clone, Debug)]
 pub struct Sorter {
     pub property: Result<Property, Fault>,

@@ -30,6 +30,7 @@ pub struct Cluster {
     pub namespaces: Namespaces,
 }
 
+/// The last report of a member agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub heartbeat: Option<Time>,
@@ -38,6 +39,7 @@ pub struct Agent {
     pub health: Option<Health>,
 }
 
+/// The health of a cluster, and since when.
 #[derive(Clone, Debug)]
 pub struct Health {
     pub healthy: bool,
@@ -69,6 +71,7 @@ pub enum Ineligible {
 }
 
 impl Cluster {
+    /// Whether placements may use the cluster at `now`. The error says why not.
     pub fn eligibility(&self, now: Time) -> Result<(), Ineligible> {
         if self.leaving {
             return Err(Ineligible::Leaving);

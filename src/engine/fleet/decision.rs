@@ -16,6 +16,7 @@ pub struct Decision {
     pub fault: Option<Fault>,
 }
 
+/// What the caller does after it has applied the decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     #[default]
@@ -24,6 +25,7 @@ pub enum Next {
     Again,
 }
 
+/// One change of a binding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Removes the scheduler's finalizer from a binding that is being deleted.

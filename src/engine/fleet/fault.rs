@@ -5,6 +5,7 @@
 
 use crate::k8s::{quantity, selector};
 
+/// Why a cycle cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("annotation {annotation} of the policy snapshot is {found:?}, not a whole number from 0")]

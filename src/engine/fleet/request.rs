@@ -9,6 +9,7 @@ use super::fault::Fault;
 use super::topology_spread::SpreadConstraint;
 use crate::k8s::{Time, Toleration};
 
+/// Everything that a cycle reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub now: Time,
@@ -30,6 +31,7 @@ pub struct PolicySnapshot {
     pub status: Option<Report>,
 }
 
+/// Which clusters the policy picks.
 #[derive(Clone, Debug)]
 pub enum Placement {
     All(Requirements),
@@ -53,6 +55,7 @@ pub struct Requirements {
     pub namespace: Option<Box<str>>,
 }
 
+/// The state of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Picked, and waits for the rollout.
@@ -63,6 +66,7 @@ pub enum State {
     Unscheduled,
 }
 
+/// A binding of the placement: one cluster that was picked.
 #[derive(Clone, Debug)]
 pub struct Binding {
     pub name: Arc<str>,

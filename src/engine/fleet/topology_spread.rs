@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::cluster::{Cluster, MemberClusters};
 
+/// Bounds how unevenly bindings are spread over the values of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
     pub max_skew: i32,
@@ -16,6 +17,7 @@ pub struct SpreadConstraint {
     pub when_unsatisfiable: WhenUnsatisfiable,
 }
 
+/// What happens to a cluster that would exceed the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnsatisfiable {
     DoNotSchedule,

@@ -19,6 +19,7 @@ pub struct Affinity {
     pub fields: Clause<Vec<FieldRequirement>>,
 }
 
+/// One part of an affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Clause<T> {
     #[default]
@@ -28,12 +29,14 @@ pub enum Clause<T> {
     Malformed(Box<str>),
 }
 
+/// A requirement on a field of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldRequirement {
     pub field: Field,
     pub requirement: Requirement,
 }
 
+/// The fields of a cluster that can be selected by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     Provider,
@@ -45,6 +48,7 @@ pub enum Field {
 }
 
 impl Affinity {
+    /// Whether the affinity selects the cluster. A cluster that is being deleted can match.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
         if listed(&self.exclude) || !(self.names.is_empty() || listed(&self.names)) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::k8s::{Quantity, Taint, selector::Labels};
 
+/// One cluster, as filters and estimates read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub name: Arc<str>,

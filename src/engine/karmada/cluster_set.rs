@@ -18,6 +18,7 @@ use crate::k8s::taint::Effect;
 /// Index into the arrays of a [`ClusterSet`].
 pub type Slot = usize;
 
+/// All clusters, indexed for scheduling. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSet {
     rows: Arc<Rows>,
@@ -205,6 +206,7 @@ impl ClusterSet {
         self.slot(name).map(|slot| self.cluster(slot))
     }
 
+    /// Adds the cluster, or replaces the one of the same name. Returns what changed.
     pub fn upsert(&mut self, cluster: Cluster) -> Difference {
         let Some(slot) = self.slot(&cluster.name) else {
             let slot = Arc::make_mut(&mut self.rows).insert(Arc::new(cluster));
@@ -231,6 +233,7 @@ impl ClusterSet {
         difference
     }
 
+    /// Removes the cluster of this name, if it exists. Returns what changed.
     pub fn remove(&mut self, name: &str) -> Difference {
         let Some(slot) = self.slot(name) else { return Difference::default() };
         let old = Arc::make_mut(&mut self.rows).remove(slot);

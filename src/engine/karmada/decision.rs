@@ -3,12 +3,14 @@
 use super::profile::Profile;
 use super::request::{Mode, Target};
 
+/// The decision about one binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub outcome: Outcome,
     pub mode: Mode,
 }
 
+/// The outcome of a pass for one binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The algorithm did not run.
@@ -17,6 +19,7 @@ pub enum Outcome {
     Failed(Failed),
 }
 
+/// Why the algorithm did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skip {
     /// The binding is not for this scheduler: it is suspended, names another scheduler, or was made
@@ -28,6 +31,7 @@ pub enum Skip {
     Unchanged,
 }
 
+/// The result of a successful pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The new targets of the binding, sorted by name.
@@ -37,6 +41,7 @@ pub struct Placed {
     pub term: Option<Box<str>>,
 }
 
+/// The result of a failed pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     pub reason: Reason,
@@ -69,6 +74,7 @@ pub enum Requeue {
     Backoff,
 }
 
+/// Reason and message of the condition `Scheduled` when it is True, in upstream's words.
 pub const SUCCESS_REASON: &str = "Success";
 pub const SUCCESS_MESSAGE: &str = "Binding has been scheduled successfully.";
 
@@ -191,6 +197,7 @@ impl Decision {
         self.is_success() || self.outcome == Outcome::Skipped(Skip::Unchanged)
     }
 
+    /// When the binding is decided again.
     pub fn requeue(&self) -> Requeue {
         match &self.outcome {
             Outcome::Skipped(Skip::NoPlacement(requeue)) => *requeue,

@@ -19,6 +19,8 @@ use super::workloads::Workloads;
 use super::{components, specified};
 use crate::engine::bits::Bits;
 
+/// One pass over many bindings. Decisions of the same pass share work, and see each other in their
+/// workload groups.
 pub struct Pass<'a> {
     fleet: &'a ClusterSet,
     profile: &'a Profile,
@@ -100,6 +102,7 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Decides one binding. The decision counts for the workload groups of later requests.
     pub fn decide(&mut self, request: &Request) -> Decision {
         let mode = request.mode(self.profile);
         let placement = match self.asked(request) {

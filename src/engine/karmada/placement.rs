@@ -7,6 +7,7 @@ use super::affinity::Affinity;
 use super::cluster::Cluster;
 use crate::k8s::Toleration;
 
+/// The rules by which clusters are chosen and replicas are divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// None: every cluster is a candidate (R106).
@@ -36,6 +37,7 @@ pub struct Spread {
     pub max: i64,
 }
 
+/// What clusters are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum By {
     Cluster,
@@ -80,6 +82,7 @@ pub enum Division {
     Unsupported { scheduling_type: Box<str>, preference: Box<str> },
 }
 
+/// The weight of each cluster that `target` selects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Weight {
     pub target: Affinity,

@@ -3,6 +3,7 @@
 /// The scheduler that serves bindings which name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The settings of the scheduler that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub rules: Rules,
@@ -15,6 +16,7 @@ pub struct Profile {
     pub multiple_pod_templates: bool,
 }
 
+/// The rules that a profile decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// The same decisions as Karmada's scheduler.

@@ -13,6 +13,7 @@ use super::placement::Placement;
 use super::request::Shared;
 use crate::k8s::selector::Operator;
 
+/// An index of placements by the clusters that they can choose.
 #[derive(Debug, Default)]
 pub struct Reach {
     placements: HashMap<u32, Shared<Placement>>,

@@ -12,6 +12,7 @@ use super::placement::{Division, Placement};
 use super::profile::Profile;
 use crate::k8s::{Quantity, Time};
 
+/// One binding, as the engine reads it.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Empty for cluster-scoped bindings.
@@ -47,6 +48,7 @@ pub struct Request {
     pub fault: Option<Box<str>>,
 }
 
+/// The object that the binding places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resource {
     pub api_version: Box<str>,
@@ -64,6 +66,7 @@ pub struct WorkloadGroups {
     pub anti_affinity: Box<str>,
 }
 
+/// A cluster that the workload is placed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub name: Arc<str>,
@@ -72,6 +75,7 @@ pub struct Target {
     pub components: Vec<TargetComponent>,
 }
 
+/// The replicas of one component on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TargetComponent {
     pub name: Box<str>,
@@ -84,6 +88,7 @@ pub struct Requirements {
     pub amounts: Box<[(Box<str>, Quantity)]>,
 }
 
+/// One pod template of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
     pub name: Box<str>,
@@ -155,6 +160,7 @@ impl Request {
         triggered || self.force
     }
 
+    /// Fresh if a trigger is pending, Steady otherwise.
     pub fn mode(&self, profile: &Profile) -> Mode {
         if self.is_triggered(profile) { Mode::Fresh } else { Mode::Steady }
     }

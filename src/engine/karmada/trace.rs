@@ -23,6 +23,7 @@ pub struct Trace {
     pub attempts: Vec<Attempt>,
 }
 
+/// One attempt to place the binding.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
@@ -42,6 +43,7 @@ pub struct Attempt {
     pub failure: Option<String>,
 }
 
+/// What an attempt found about one cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrace {
@@ -85,6 +87,7 @@ pub struct GroupTrace {
     pub chosen: bool,
 }
 
+/// The answer of one filter for one cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct FilterTrace {
     pub filter: &'static str,
@@ -96,6 +99,7 @@ pub struct FilterTrace {
     pub overruled: bool,
 }
 
+/// The score that one plugin gave a cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Score {
     pub plugin: &'static str,

@@ -29,6 +29,7 @@ const RELEASED_BY: &str = "ballast.dev/released-by";
 pub struct PolicyIds(BTreeMap<String, Key>);
 
 impl PolicyIds {
+    /// Collects the permanent ids of these policies. Policies without an id are left out.
     pub fn of<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
         let id = |policy: &k8s::Object| policy.label(id_label(policy.key.resource)).map(str::to_owned);
         let ids = policies.into_iter().filter_map(|policy| Some((id(policy)?, policy.key.clone())));

@@ -14,6 +14,7 @@ pub const RESOURCE_BINDINGS: GroupResource = GroupResource::new("resourcebinding
 pub const CLUSTER_RESOURCE_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
 pub const BINDINGS: [GroupResource; 2] = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS];
 
+/// The parts that both kinds of bindings share.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct AnyBinding {
     #[serde(default)]

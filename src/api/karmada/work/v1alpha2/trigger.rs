@@ -23,6 +23,7 @@ use crate::resource::Given;
 
 const STAMP: &str = "rescheduleTriggeredAt";
 
+/// The fields of a binding that a trigger consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trigger {
     /// `spec.forceRescheduling`

@@ -418,6 +418,13 @@ fn modules_of_the_registry_use_only_those_listed_above_them() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+#[test]
+fn names_in_paths_and_in_lists_of_paths_are_found() {
+    let code = "use super::{a::B, c, d::{E, F}}; use super::super::x; super::y::z(super::w)";
+    assert_eq!(named_after(code, "super::"), ["a", "c", "d", "super", "y", "w"]);
+    assert_eq!(named_after(code, "super::super::"), ["x"]);
+}
+
 /// The names that follow `prefix` in a path: one, or those of a list in braces.
 fn named_after<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
     let mut names = Vec::new();

@@ -1,4 +1,5 @@
-//! Kinds that act when they are created and store nothing. `cli::serve` hands them to the registry.
+//! Kinds that act when they are created, and are not stored. `cli::serve` hands them to the
+//! registry.
 
 mod reschedule_task;
 mod reviews;

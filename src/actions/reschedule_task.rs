@@ -1,18 +1,18 @@
 //! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh
 //! (R8-R25).
 //!
-//! A mark is both triggers in one write per binding: `spec.forceRescheduling` and a stamp that is
-//! later than everything the binding carries (C7). The call returns when every selected binding is
-//! marked durably (R27); what the scheduler makes of it is not waited for (R23).
+//! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and a stamp that
+//! is later than everything on the binding (C7). The call returns when the marks of all selected
+//! bindings are durable (R27). It does not wait for the scheduler (R23).
 //!
-//! *Invariant:* an error means that some bindings may be marked and some not. That is harmless, as
-//! the kind promises no idempotency (R20): the caller may simply post again.
+//! *Invariant:* after an error, some bindings may be marked and others not. That is harmless,
+//! because the kind does not promise idempotency (R20): the caller can post again.
 //!
-//! A resource may be a placement of the Fleet family (ours, the seed knows none): it gets a stamp,
-//! too, and is decided afresh through its rollout strategy. It has to be named as such: what
-//! selects everything selects bindings.
+//! A task may also name a placement of the Fleet family, which is an addition to the seed. The
+//! placement gets a stamp too, and its decision is carried out by its rollout strategy. It must be
+//! named by its kind: a task that selects everything selects bindings only.
 //!
-//! Templates are not kept here, so a label selector is matched against the labels of the bindings.
+//! The server does not have the templates, so label selectors look at the labels of the bindings.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl Action for RescheduleTasks {
     async fn create(&self, _caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status> {
         let task = RescheduleTask::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
         let view = self.client.view();
-        // A look into every binding: milliseconds for thousands of them, so not on a thread that
-        // serves.
+        // This reads every binding. It takes milliseconds for thousands of them, which is too long
+        // on a thread that serves requests.
         let selected = tokio::task::spawn_blocking(move || Selection::new(&task.spec, &view).select(&view));
         let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
         if dry_run {
@@ -94,7 +94,7 @@ impl RescheduleTasks {
     }
 }
 
-/// What marks the binding or placement. `None` for one that cannot be read.
+/// The edits that mark the binding or placement. `None` if it cannot be read.
 fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
     if PlacementKinds::of(object.key.resource).is_some() {
         let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
@@ -107,11 +107,11 @@ fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
     ])
 }
 
-/// What a task selects, made ready to ask each binding.
+/// What a task selects, prepared for a look at each binding.
 struct Selection<'a> {
     policies: &'a [PolicySelector],
     resources: Vec<LoweredSelector>,
-    /// Which policy has which permanent id, for bindings that carry nothing but the id.
+    /// The policy of each permanent id, for bindings that carry only the id.
     ids: PolicyIds,
 }
 
@@ -165,8 +165,8 @@ fn selects_policy(selector: &PolicySelector, policy: &Key) -> bool {
     fits(&selector.namespace, &policy.namespace) && fits(&selector.name, &policy.name)
 }
 
-/// An empty namespace selects cluster-scoped resources and those of every namespace (C6), an empty
-/// name all, or those with the labels (R15).
+/// An empty namespace selects cluster-scoped resources and those of every namespace (C6). An empty
+/// name selects all names, or those with the labels (R15).
 fn selects_resource(selector: &LoweredSelector, resource: &ObjectReference, object: &Object) -> bool {
     let namespace = resource.namespace.as_deref().unwrap_or_default();
     selector.is_of_kind(&resource.api_version, &resource.kind)

@@ -1,5 +1,5 @@
-//! What users ask about themselves (`api::review`), answered by whoever decides about requests: a
-//! review says what the request itself would meet.
+//! Reviews in which users ask about their own access (`api::review`). The server's own authorizer
+//! answers them, so a review says what the request itself would meet.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::k8s::{GroupResource, Status, User};
 use crate::registry::Action;
 use crate::resource::Resource;
 
-/// The kinds with what answers them.
+/// The review kinds, each with its action.
 pub fn reviews(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Action>); 3] {
     [
         (resource_of::<SelfSubjectReview>(), Arc::new(WhoAmI)),

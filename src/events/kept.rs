@@ -11,7 +11,7 @@ use crate::k8s::Key;
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::worker::Failure;
 
-/// Events that are there at once, at most, as far as they are made here.
+/// The most events of its own that the server keeps.
 const KEPT_MAX: usize = 20_000;
 
 pub struct Kept {
@@ -72,7 +72,7 @@ impl Sink for Kept {
     }
 }
 
-/// The same news once, counted.
+/// Counts an event that happened again.
 fn merged(notes: Vec<Note>) -> BTreeMap<Key, Note> {
     let mut merged: BTreeMap<Key, Note> = BTreeMap::new();
     for note in notes {

@@ -1,14 +1,15 @@
-//! What happened to objects, as Kubernetes events: who records them, and where they go.
+//! Kubernetes events: what records them, and where they go.
 //!
-//! Events are for people. Recording one costs a push to a short queue and never waits or fails:
-//! what finds no room is dropped. A loop of its own (`Events`) takes what waits once a second, a
-//! bounded number at a time, and hands it to the sinks, so that ten thousand bindings moved at once
-//! do not write twenty thousand events. What the server keeps itself (`Kept`) is ordinary objects
-//! of the kind Event, counted when the same happens again, and deleted an hour after it last did.
+//! Events are for people. Recording one costs a push to a short queue. It never waits and never
+//! fails; an event that finds no room is dropped. A loop of its own (`Events`) empties the queue
+//! once a second, a bounded number at a time, and hands the events to the sinks. So ten thousand
+//! bindings that move at once do not write twenty thousand events. The server keeps events itself
+//! (`Kept`), as ordinary objects of the kind Event. An event that happens again is counted, and is
+//! deleted an hour after the last time.
 //!
-//! *Invariant:* whoever records is not slowed down by events, whatever becomes of them.
+//! *Invariant:* events never slow down what records them.
 //!
-//! Deliberately absent: posting to another API server. That is a `Sink` for somebody else to write.
+//! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
 
 mod kept;
 mod plan;
@@ -23,13 +24,13 @@ pub use plan::{Note, Severity, counted, event};
 pub use posting::Events;
 pub use recorder::Recorder;
 
-/// Where events go.
+/// A place that events go to.
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
     /// For logs.
     fn name(&self) -> &'static str;
 
-    /// Takes these, and gives back what may be taken later. What is given back may still be
+    /// Takes these events, and returns those to try again later. What is returned may still be
     /// dropped.
     async fn post(&self, notes: Vec<Note>) -> Vec<Note>;
 }

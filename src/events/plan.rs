@@ -1,8 +1,7 @@
-//! What a piece of news becomes: the event's name, a new event, or one more in the count of a known
-//! one. Pure.
+//! Turns a note into an event: its name, and a new event or a higher count of a known one. Pure.
 //!
-//! The name follows from the content, so that the same news finds its event again, after a restart
-//! too, and two writers cannot make two events of it.
+//! The name follows from the content. So the same note finds its event again, even after a restart,
+//! and two writers cannot make two events of it.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use super::Recorder;
 use crate::api::core::{EVENTS, NAMESPACE_OF_CLUSTER_SCOPED, ObjectReference};
 use crate::k8s::{Key, Time};
 
-/// A message is cut here: a result over a thousand clusters is no reading for people.
+/// A message is cut at this length. Nobody reads a result over a thousand clusters.
 const MESSAGE_BYTES_MAX: usize = 1_024;
-/// Of an event's name, before the dot and the sixteen digits.
+/// The part of an event's name before the dot and the sixteen digits.
 const NAME_BYTES_MAX: usize = 253 - 17;
-/// An event that is only repeated is counted at most this often.
+/// An event that only repeats is counted at most this often.
 const REPEATED_EVERY_SECONDS: i64 = 5 * 60;
 /// How long an event is kept after it last happened.
 const KEPT_SECONDS: i64 = 60 * 60;
@@ -37,21 +36,21 @@ impl Severity {
     }
 }
 
-/// Something that happened, to be told.
+/// Something that happened, to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What it happened to.
+    /// The object that it happened to.
     pub about: ObjectReference,
     pub severity: Severity,
-    /// One word for programs.
+    /// One word, for programs.
     pub reason: &'static str,
-    /// Words for people.
+    /// A sentence, for people.
     pub message: String,
-    /// Who says so.
+    /// The component that reports it.
     pub source: Arc<str>,
     pub at: Time,
     pub count: i32,
-    /// Nothing is new about it: it is told to keep the event alive.
+    /// Nothing has changed: the note only keeps its event alive.
     pub is_repeated: bool,
 }
 
@@ -91,7 +90,7 @@ impl Note {
             digest.update([0]);
         }
         let digits: String = digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        // Names of roles may hold what names of events may not.
+        // Names of roles may contain characters that names of events may not.
         let stem: String = text(name)
             .chars()
             .take(NAME_BYTES_MAX)
@@ -109,7 +108,7 @@ impl Note {
         Key::namespaced(EVENTS, namespace, event.trim_start_matches('.'))
     }
 
-    /// Takes in the same news, told again.
+    /// Adds the same note, recorded again.
     pub fn absorb(&mut self, later: &Note) {
         self.count = self.count.saturating_add(later.count);
         self.at = self.at.max(later.at);
@@ -117,7 +116,7 @@ impl Note {
     }
 }
 
-/// The event, the first time.
+/// The event for a first note.
 pub fn event(note: &Note, key: &Key) -> Map<String, Value> {
     let event = json!({
         "apiVersion": "v1", "kind": "Event",
@@ -134,7 +133,7 @@ pub fn event(note: &Note, key: &Key) -> Map<String, Value> {
     }
 }
 
-/// The known event, counted on; `None` where that is not worth a write.
+/// The known event with a higher count. `None` where that is not worth a write.
 pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String, Value>> {
     let last = last_seen(&event);
     if note.is_repeated && last.is_some_and(|last| note.at < last.plus_seconds(REPEATED_EVERY_SECONDS)) {
@@ -144,7 +143,7 @@ pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String,
     event.insert("count".to_owned(), Value::from(count.min(i64::from(i32::MAX))));
     let at = last.map_or(note.at, |last| last.max(note.at));
     event.insert("lastTimestamp".to_owned(), Value::from(at.to_string()));
-    // The version that the news is about; kubectl does not select by it.
+    // The version of the object is left out, because kubectl does not select events by it.
     if let (Some(version), Some(Value::Object(involved))) =
         (&note.about.resource_version, event.get_mut("involvedObject"))
     {
@@ -153,8 +152,8 @@ pub fn counted(mut event: Map<String, Value>, note: &Note) -> Option<Map<String,
     Some(event)
 }
 
-/// Seconds until the event goes; none are left when it is to go now. One that a client wrote in its
-/// own way counts from when it was created.
+/// Seconds until the event expires; 0 or less if it expires now. An event that a client wrote in a
+/// form of its own counts from its creation.
 pub fn seconds_left(event: &Map<String, Value>, now: Time) -> i64 {
     let created = event.get("metadata").and_then(|metadata| metadata["creationTimestamp"].as_str()?.parse().ok());
     let seen: Option<Time> = last_seen(event).max(created);

@@ -1,4 +1,4 @@
-//! The loop behind the recorder: hands out what waits, and deletes the events whose time has come.
+//! The loop behind the recorder: it hands waiting notes to the sinks, and deletes expired events.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 const POST_EVERY_MS: i64 = 1_000;
 /// and how much at once: together with the recorder's queue this bounds what events cost the store.
 const POSTED_MAX: usize = 500;
-/// Events looked at, and at most as many deleted, at once.
+/// The expired events that one batch looks at and deletes.
 const BATCH_MAX: usize = 500;
 
-/// What waits goes before what is old.
+/// Waiting notes go before expired events.
 const POST_PRIORITY: i32 = 1;
 
 pub struct Events {
@@ -30,13 +30,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// `client` deletes what is old.
+    /// `client` deletes expired events.
     pub fn new(recorder: Recorder, sinks: Vec<Arc<dyn Sink>>, client: Client, clock: Arc<dyn Clock>) -> Events {
         Events { recorder, sinks, client, clock }
     }
 }
 
-/// Names no event: the turn of what waits.
+/// A key that names no event: the turn to hand out the waiting notes.
 fn post() -> Key {
     Key::cluster(EVENTS, "")
 }
@@ -58,7 +58,7 @@ impl Work for Events {
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
-        // One that is counted on is known already: when its time comes, it gets some more.
+        // The event may have been counted again since. Its expiry then gives it more time.
         if event.kind == EventKind::Created {
             queue.mark(event.object.key.clone(), 0);
         }
@@ -96,7 +96,7 @@ async fn hand_out(recorder: &Recorder, sinks: &[Arc<dyn Sink>]) -> Next {
         if !given_back.is_empty() {
             tracing::debug!(sink = sink.name(), notes = given_back.len(), "events given back");
         }
-        // Only the first sink is asked again: the others would be told twice.
+        // Only the first sink is asked to try again. The other sinks would get the note twice.
         if index == 0 {
             left = given_back;
         }

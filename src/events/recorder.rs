@@ -1,4 +1,4 @@
-//! The recorder: a handle for whoever has something to tell, and the short queue behind it.
+//! The recorder: a handle for every component that records events, and the short queue behind it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;
 
-/// Clones share one queue; each may speak under another name.
+/// Clones share one queue. Each may record under another name.
 #[derive(Clone)]
 pub struct Recorder {
     waiting: Arc<Mutex<VecDeque<Note>>>,
@@ -39,12 +39,12 @@ impl Recorder {
         self.clock.now()
     }
 
-    /// Whether normal news would be taken: where it costs something to make, ask first.
+    /// Whether a normal note would find room. Ask first where a note is costly to make.
     pub fn has_room(&self) -> bool {
         self.lock().len() < NORMAL_WAITING_MAX
     }
 
-    /// Drops what finds no room.
+    /// Records a note. One that finds no room is dropped.
     pub fn record(&self, note: Note) {
         let mut waiting = self.lock();
         let room = match note.severity {
@@ -56,14 +56,14 @@ impl Recorder {
         }
     }
 
-    /// The oldest that wait, at most so many.
+    /// Takes the oldest notes, at most `limit`.
     pub(super) fn take(&self, limit: usize) -> Vec<Note> {
         let mut waiting = self.lock();
         let count = waiting.len().min(limit);
         waiting.drain(..count).collect()
     }
 
-    /// Puts back what no sink took, in front, as far as there is room.
+    /// Puts back notes that no sink took, in front, as far as there is room.
     pub(super) fn put_back(&self, notes: Vec<Note>) {
         let mut waiting = self.lock();
         for note in notes.into_iter().rev() {

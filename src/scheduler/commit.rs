@@ -1,9 +1,9 @@
-//! From a decision to the object that is written: result, trigger, status, in one write.
+//! Turns a decision into one write of the object: result, trigger and status.
 //!
-//! What is written is what Karmada's scheduler writes (`spec.clusters`, the applied placement, the
-//! condition, the observed generation and group, the time), so that clients made for it can read
-//! it, but in one write where it makes three: no crash can leave the result of one pass with the
-//! status of another.
+//! The fields are those that Karmada's scheduler writes: `spec.clusters`, the applied placement,
+//! the condition, the observed generation and affinity group, and the time. So clients made for
+//! Karmada can read them. But there is one write where Karmada makes three, so a crash cannot leave
+//! the result of one pass with the status of another.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
 
-/// What a pass at `now` changes in the binding; nothing where it leaves everything as it is.
+/// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the text of `spec.placement` as it is stored.
 pub fn edits(
     binding: &AnyBinding,
@@ -33,7 +33,7 @@ pub fn edits(
             let value = (!clusters.is_empty()).then(|| written(&clusters));
             edits.push(Edit { member: &["spec", "clusters"], value });
         }
-        // A cluster that the binding is sent to is not one that it leaves.
+        // The binding no longer leaves a cluster that it is placed on again.
         let tasks = spec.graceful_eviction_tasks.iter();
         let left: Vec<_> =
             tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
@@ -61,7 +61,7 @@ pub fn edits(
         edits.push(Edit::set(&["status", "conditions"], conditions));
     }
     if decision.observes_generation() {
-        // This write is a new generation itself where it changes the spec.
+        // A write that changes the spec makes a new generation.
         let observed = generation + i64::from(changes_spec);
         if status.scheduler_observed_generation != Some(observed) {
             edits.push(Edit::set(&["status", "schedulerObservedGeneration"], observed));
@@ -77,8 +77,8 @@ pub fn edits(
     edits
 }
 
-/// The conditions to be written, if any: those of the pass, and what the reports of the clusters
-/// say of the new targets.
+/// The conditions to write, if any: those of the pass, and FullyApplied, which follows from the
+/// clusters' reports and the new targets.
 fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>, now: Time) -> Option<Value> {
     let (spec, status) = (&binding.spec, &binding.status);
     if status.aggregated_status.is_empty() || (edits.is_empty() && conditions.is_none()) {
@@ -95,8 +95,8 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
     (conditions.is_some() || told != written(&status.conditions)).then_some(told)
 }
 
-/// Differs from Karmada (D19): what could not be placed and then no longer needed to be (it was
-/// scaled to what is there) does not go on saying that it cannot be placed.
+/// Differs from Karmada (D19): a binding that could not be placed, and then was scaled to what is
+/// there, no longer says that it cannot be placed.
 fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::ScheduledCondition<'static>> {
     let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
     let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
@@ -113,8 +113,8 @@ fn cluster(target: &Target) -> TargetCluster {
     }
 }
 
-/// The conditions with this one set as Kubernetes does it: the time moves only with the status
-/// (R72). `None`: it is there already.
+/// The conditions with this one set. As in Kubernetes, its time changes only with its status (R72).
+/// `None`: it is set already.
 fn with_condition(
     conditions: &[Condition],
     kind: &str,

@@ -1,10 +1,10 @@
-//! Which bindings a changed cluster can matter to: those that are on it, and of those whose
-//! placement can choose it the ones that a pass would decide (`Request::is_settled`) or that are
-//! parked, which the queue knows.
+//! Finds the bindings that a changed cluster can affect. These are the bindings on the cluster, and
+//! those whose placement can choose it, if a pass would decide them (`Request::is_settled`) or if
+//! they are parked, which the queue knows.
 //!
-//! Kept in step with the bindings event by event. Nothing here walks all bindings, all placements,
-//! or the fleet: bindings are filed under the text of their placement, of which there are few, and
-//! under the clusters they are on.
+//! The index is kept in step with the bindings, event by event. No lookup walks all bindings, all
+//! placements or all clusters. Bindings are filed under the text of their placement, of which there
+//! are few, and under their clusters.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::k8s::Key;
 #[derive(Default)]
 pub struct Index {
     numbers: HashMap<Key, u32>,
-    /// By number, like those below: sets of numbers are small and cheap to change.
+    /// By number, like the fields below. Sets of numbers are small and cheap to change.
     bindings: Vec<Option<Binding>>,
     vacant: Vec<u32>,
     placements: HashMap<Arc<str>, u32>,
@@ -39,18 +39,18 @@ struct Binding {
 struct Shelf {
     text: Arc<str>,
     count: usize,
-    /// Those that are not settled.
+    /// The bindings that are not settled.
     restless: BTreeSet<u32>,
 }
 
-/// What a change of a cluster reaches.
+/// The bindings that the change of a cluster can affect.
 pub struct Reached {
     shelves: BTreeSet<u32>,
     on_it: BTreeSet<u32>,
 }
 
 impl Index {
-    /// Files a binding, or files it anew.
+    /// Files a binding, or files it again after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
         self.remove(key);
         let number = self.vacant.pop().unwrap_or(self.bindings.len() as u32);
@@ -87,13 +87,13 @@ impl Index {
         }
     }
 
-    /// Whom a cluster can matter to that was `old` and is `new`.
+    /// The bindings that a cluster's change from `old` to `new` can affect.
     pub fn reached(&self, name: &str, old: Option<&Cluster>, new: Option<&Cluster>) -> Reached {
         let shelves = [old, new].into_iter().flatten().flat_map(|cluster| self.reach.choosing(cluster)).collect();
         Reached { shelves, on_it: self.on.get(name).cloned().unwrap_or_default() }
     }
 
-    /// Bindings that a pass would decide, with their priority; each once.
+    /// The bindings that a pass would decide, each once, with their priority.
     pub fn restless<'a>(&'a self, reached: &'a Reached) -> impl Iterator<Item = (&'a Key, i32)> {
         let shelves = reached.shelves.iter().filter_map(|shelf| self.shelves[*shelf as usize].as_ref());
         let elsewhere = shelves.flat_map(|shelf| &shelf.restless).filter(|number| !reached.on_it.contains(number));
@@ -101,14 +101,14 @@ impl Index {
         numbers.filter_map(|number| self.bindings[*number as usize].as_ref()).map(|found| (&found.key, found.priority))
     }
 
-    /// Whether it matters to the binding if it has failed, or is in work.
+    /// Whether the change can affect the binding, if that is parked or in work.
     pub fn concerns(&self, reached: &Reached, key: &Key) -> bool {
         let Some(number) = self.numbers.get(key) else { return false };
         let shelf = self.bindings[*number as usize].as_ref().and_then(|binding| binding.shelf);
         reached.on_it.contains(number) || shelf.is_some_and(|shelf| reached.shelves.contains(&shelf))
     }
 
-    /// The number of the placement's shelf; made for the first binding that has it.
+    /// The number of the placement's shelf. The first binding with the placement makes the shelf.
     fn shelf(&mut self, text: &str) -> u32 {
         if let Some(known) = self.placements.get(text) {
             return *known;
@@ -118,7 +118,7 @@ impl Index {
             self.shelves.push(None);
         }
         let text: Arc<str> = text.into();
-        // One that cannot be read chooses no cluster, whatever becomes of the fleet.
+        // A placement that cannot be read chooses no cluster, now or later.
         if let Ok(placement) = serde_json::from_str::<Placement>(&text) {
             self.reach.insert(number, Shared::new(lower::karmada::placement(&placement)));
         }
@@ -140,7 +140,7 @@ impl Index {
         }
     }
 
-    /// The shared form of the cluster's name.
+    /// The shared copy of the cluster's name.
     fn file_under_cluster(&mut self, name: &str, number: u32) -> Arc<str> {
         if let Some((known, _)) = self.on.get_key_value(name) {
             let known = Arc::clone(known);

@@ -1,4 +1,4 @@
-//! The fleet that passes decide on, kept in step with the clusters of a view.
+//! The set of clusters that passes decide on, kept in step with the Cluster objects of a view.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::watch::View;
 #[derive(Default)]
 pub struct Members {
     pub fleet: ClusterSet,
-    /// The clusters with NoExecute taints, and their taints: the fleet does not know since when
-    /// they are.
+    /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
+    /// when a taint was added.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
-    /// The revision at which each cluster of the fleet was read.
+    /// The revision at which each cluster was read.
     known: BTreeMap<Arc<str>, Revision>,
 }
 
 impl Members {
-    /// Brings the fleet to the state of a view. Costs little where no cluster has changed.
+    /// Brings the set to the state of a view. This costs little where no cluster has changed.
     pub fn sync(&mut self, view: &View) {
         let mut changed = Vec::new();
         let mut gone = Vec::new();
@@ -42,7 +42,7 @@ impl Members {
             self.known.insert(Arc::clone(&object.key.name), object.revision);
             match object.typed::<Cluster>() {
                 Ok(cluster) => self.take_in(&object.key.name, &cluster),
-                // The last state that could be read stands.
+                // The last readable state stays in use.
                 Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
             }
         }

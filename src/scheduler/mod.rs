@@ -1,20 +1,18 @@
-//! The shell around the engine: which bindings are worth a pass, what they are decided from, and
-//! what is written.
+//! The shell around the engine. It decides which bindings get a pass, gives the engine its input,
+//! and writes the results.
 //!
-//! Bindings are taken from the queue many at a time; a pass decides all of them from one view, off
-//! the async threads when there are many, and commits the results as one batch. Each write names
-//! the revision that was decided on: one that lost the race is decided again, knowing what happened
-//! meanwhile.
+//! Bindings are taken from the queue many at a time. A pass decides all of them from one view, away
+//! from the async threads when there are many, and commits the results as one batch. Each write
+//! names the revision that was decided on. A write that loses the race is decided again, from the
+//! new state.
 //!
-//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it (design.md
-//! §4). A stamp makes the binding dirty; a success written from a revision without the stamp
-//! conflicts; nothing but a success takes the trigger away; and at start every binding is looked
-//! at.
+//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it. A stamp
+//! makes the binding dirty. A success that was decided without the stamp conflicts when it is
+//! written. Only a success takes the trigger away. And at start every binding is looked at.
 //!
-//! A cluster that changes is noticed like a binding that changes: its event wakes those bindings
-//! that it can matter to (`index`), and only when it is more than a heartbeat. The fleet that
-//! decisions are made from is brought to the view when a pass begins, which may be ahead of the
-//! events.
+//! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
+//! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
+//! newest view when a pass begins, which may be ahead of the events.
 
 mod commit;
 mod dirty;
@@ -48,10 +46,11 @@ use crate::worker::{Failure, Handled, Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
-/// Bindings decided from one view and committed in one batch. Enough to make one durable write
-/// cheap per binding, few enough that a pass takes milliseconds and a conflict costs little.
+/// Bindings decided from one view and committed in one batch. There are enough of them to make a
+/// durable write cheap for each, and so few that a pass takes milliseconds and a conflict costs
+/// little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
-/// Passes up to this size are decided where they are: going to another thread would cost more.
+/// Smaller passes are decided on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
 
 pub struct Scheduler {
@@ -62,7 +61,7 @@ pub struct Scheduler {
     members: Members,
     index: Index,
     workloads: Workloads,
-    /// What bindings in groups were last noted with.
+    /// The workload groups that each binding was last noted with.
     groups: HashMap<Key, WorkloadGroups>,
 }
 
@@ -108,8 +107,8 @@ impl Scheduler {
         }
     }
 
-    /// Where a binding goes decides where the others of its groups may: those that found no place
-    /// may find one.
+    /// Wakes the parked bindings in the same groups: where one binding goes decides where the
+    /// others may go.
     fn wake_companions(&self, of: &Key, queue: &mut Queue) {
         let Some(groups) = self.groups.get(of) else { return };
         let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
@@ -121,7 +120,7 @@ impl Scheduler {
         });
     }
 
-    /// Wakes whom the change of a cluster can matter to.
+    /// Wakes the bindings that the change of a cluster can affect.
     fn notice_cluster(&self, event: &Event, queue: &mut Queue) {
         let old = event.previous.as_deref().and_then(lowered);
         let new = (event.kind != EventKind::Deleted).then(|| lowered(&event.object)).flatten();
@@ -207,8 +206,8 @@ impl Work for Scheduler {
         BINDINGS_PER_PASS_MAX
     }
 
-    /// While one pass commits, the next decides. Not where workloads seek or shun each other: a
-    /// pass must know what the one before it did.
+    /// The next pass is decided while one commits, unless there are workload groups: then a pass
+    /// must know the result of the one before it.
     fn concurrency(&self) -> usize {
         if self.groups.is_empty() { 2 } else { 1 }
     }
@@ -224,13 +223,12 @@ async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>
     worked
 }
 
-/// Runs what computes for long on a thread where nobody waits. A panic in there is ours as much as
-/// here.
+/// Runs a long computation away from the async threads. A panic in it is passed on.
 async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(compute).await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(computed) => computed,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The runtime is shutting down: nothing was decided.
+        // The runtime is shutting down, and nothing was decided.
         Err(Err(_)) => T::default(),
     }
 }

@@ -1,5 +1,5 @@
-//! What people are told of a pass: one event on the binding, and one on what it binds, in
-//! upstream's words (R73). Where two entries specify replicas for one cluster, another says which
+//! The events of a pass: one about the binding, and one about the object that it binds, in
+//! upstream's words (R73). Where two entries specify replicas for one cluster, a warning says which
 //! of them counts (C22).
 
 use crate::api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
@@ -18,17 +18,17 @@ pub struct News {
 }
 
 const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
-/// Clusters that a warning names; there may be thousands.
+/// The most clusters that a warning names. There may be thousands.
 const OVERLAPS_TOLD_MAX: usize = 3;
 
-/// A pass that changed nothing is news only if it failed: it is told that it still does. What went
-/// well is told where somebody `tells` it.
+/// The events for a decision. A pass that changed nothing has an event only if it failed, to say
+/// that it still does. A success has one only if `tells` is true.
 pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, tells: bool) -> Option<News> {
     let (severity, reason, message) = match &decision.outcome {
         Outcome::Skipped(_) => return None,
         Outcome::Placed(_) if !changed || !tells => return None,
         Outcome::Placed(placed) => {
-            // Upstream writes the colon for the one kind and not for the other.
+            // Upstream writes the colon for one kind and not for the other.
             let colon = if key.resource == RESOURCE_BINDINGS { ":" } else { "" };
             let message = format!("{SUCCESS_MESSAGE} Result{colon} {}", result(&placed.targets));
             (Severity::Normal, "ScheduleBindingSucceed", message)
@@ -39,7 +39,7 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
 }
 
 impl News {
-    /// With what is to be said of clusters that several entries specify replicas for.
+    /// Adds a warning about clusters that several entries specify replicas for.
     pub fn warning_of(self, overlaps: &[Overlap]) -> News {
         let told = overlaps.iter().take(OVERLAPS_TOLD_MAX).map(|Overlap { cluster, entries }| {
             format!("cluster {cluster:?} is in entries {entries:?} of staticSpecifyList")

@@ -1,8 +1,7 @@
-//! A pass: one view, many bindings, a decision and at most one change for each.
+//! A pass: one view, many bindings, a decision for each, and at most one change for each.
 //!
-//! *Invariant:* fleet, groups and bindings are of one view, at the revision of which everything a
-//! trigger could have been waiting for is in the fleet: a trigger that is served here was accepted
-//! before the pass began (design.md §4).
+//! *Invariant:* clusters, groups and bindings come from one view. So a pass that serves a trigger
+//! knows everything that was written before the trigger was accepted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,22 +27,22 @@ pub struct Pass {
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
-    /// Whether anybody takes news of what went well.
+    /// Whether there is room for events about successes.
     pub tells: bool,
 }
 
-/// What a pass makes of one binding.
+/// The result of a pass for one binding.
 #[derive(Debug)]
 pub struct Verdict {
     pub key: Key,
-    /// Of the binding that was decided; `None` if there is none.
+    /// The revision of the binding that was decided; `None` if the binding is gone.
     pub revision: Option<Revision>,
-    /// What to write, and to which version. `None`: nothing changes.
+    /// What to write, and the version it is based on. `None`: nothing changes.
     pub change: Option<(Arc<Object>, Vec<Edit>)>,
     pub next: Next,
-    /// To be told once the change is written.
+    /// The events to record once the change is written.
     pub news: Option<News>,
-    /// How long the trigger has waited that this answers.
+    /// How long the trigger that this pass answers has waited.
     pub waited_seconds: Option<i64>,
 }
 
@@ -84,8 +83,9 @@ impl Pass {
         Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
     }
 
-    /// Clusters on which the binding's tolerations have run out. It must not be sent back to where
-    /// it was evicted from: to a filter without a clock the taint still looks tolerated.
+    /// Clusters on which the binding's tolerations have run out. The binding must not return to
+    /// where it was evicted from. The taint filter has no clock, so to it such a taint looks
+    /// tolerated.
     fn outstayed(&self, binding: &AnyBinding) -> impl Iterator<Item = Box<str>> {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
@@ -94,9 +94,8 @@ impl Pass {
         hostile.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
 
-    /// Whether a taint alone drove the binding out of the cluster, and there is none any more. Such
-    /// an eviction does not stand in the way of a trigger: somebody asks for the way back (R44,
-    /// R47).
+    /// Whether only a taint drove the binding out of the cluster, and the cluster has no such taint
+    /// any more. Such an eviction does not block a trigger, which asks for the way back (R44, R47).
     ///
     /// Differs from Karmada (D7), where the cluster is out of the question until its task has
     /// ended.

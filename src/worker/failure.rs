@@ -1,15 +1,15 @@
-//! What a write that did not happen means for whoever planned it.
+//! What a failed write means for the plan behind it.
 
 use super::Next;
 use crate::k8s::Status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plan was made from a state that is no longer the newest: throw it away and plan again.
+    /// The plan was made from an outdated state. Throw it away and plan again.
     Changed,
-    /// The store or the server cannot do it now: the same write may succeed later.
+    /// The store or the server cannot write now. The same write may succeed later.
     Unavailable,
-    /// This write breaks a rule. It may succeed once the object, or the rule, is mended.
+    /// The write breaks a rule. It may succeed once the object, or the rule, has changed.
     Refused,
 }
 

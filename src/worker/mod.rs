@@ -1,15 +1,15 @@
-//! What every background loop shares: a keyed queue, a run loop over it, and a set of loops that
+//! The base of all background loops: a keyed queue, a run loop over it, and a set of loops that
 //! ends together.
 //!
-//! A loop is level-triggered. Events only say which keys to look at again; what is done is decided
-//! from the newest view, so a missed, doubled or late event does no harm, and a restart begins by
-//! looking at everything. Time comes from a `Clock`: the same loop runs under `ManualClock` in
-//! stories, turn by turn (`Runner::turn`), and against the wall clock in the server
+//! A loop is level-triggered. Events only say which keys to look at again. The work itself is
+//! decided from the newest view, so a missed, repeated or late event does no harm, and a restart
+//! begins by looking at everything. Time comes from a `Clock`: the same loop runs under
+//! `ManualClock` in stories, turn by turn (`Runner::turn`), and by the wall clock in the server
 //! (`Runner::run`).
 //!
-//! Deliberately absent: leader election (one process owns the store) and restarting a loop that
-//! died. A loop dies only by a fault of ours; `Workers::died` tells the server, which ends and is
-//! started anew.
+//! Deliberately absent: leader election (one process owns the store), and restarting a loop that
+//! died. A loop dies only by a fault of ours. `Workers::died` then tells the server, which exits
+//! and is started again.
 
 mod failure;
 mod queue;
@@ -26,22 +26,23 @@ pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
 pub use runner::Runner;
 pub use workers::{Died, Workers};
 
-/// The part of a background loop that is its own.
+/// What distinguishes one background loop from another.
 pub trait Work: Send + 'static {
-    /// For logs: `scheduler`, `rebalancer`.
+    /// The name in logs and metrics: `scheduler`, `rebalancer`.
     fn name(&self) -> &'static str;
 
-    /// The kinds whose changes it wants to notice.
+    /// The kinds whose changes the loop notices.
     fn interest(&self) -> Vec<GroupResource>;
 
-    /// Marks everything that may have work in it: at start, and after events were missed. What is
-    /// in the queue already may stay.
+    /// Marks everything that may need work, at start and after events were missed. What is in the
+    /// queue already may stay.
     fn list(&mut self, view: &View, queue: &mut Queue);
 
-    /// Marks what this change makes worth a look. Must be quick: it runs between two awaits.
+    /// Marks the keys that this change concerns. It must be quick, because it runs between two
+    /// awaits.
     fn notice(&mut self, event: &Event, queue: &mut Queue);
 
-    /// Begins work on these keys, at most `batch` of them. What is noticed meanwhile goes to the
+    /// Begins work on these keys, at most `batch` of them. Keys that are marked meanwhile go to the
     /// queue.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked>;
 
@@ -59,9 +60,9 @@ pub trait Work: Send + 'static {
 /// The outcome of a batch.
 #[derive(Debug, Default)]
 pub struct Worked {
-    /// One for each key that was given.
+    /// One for each key of the batch.
     pub outcomes: Vec<Handled>,
-    /// Further keys that this work found to be worth a look, with their priority.
+    /// Further keys that the work found, with their priority.
     pub found: Vec<(Key, i32)>,
 }
 
@@ -69,8 +70,8 @@ pub struct Worked {
 pub struct Handled {
     pub key: Key,
     pub next: Next,
-    /// The newest revision of the key's object that the work knew or wrote: events up to it are
-    /// echoes.
+    /// The newest revision of the key's object that the work read or wrote. Events up to it bring
+    /// no news.
     pub seen: Option<Revision>,
 }
 

@@ -1,39 +1,38 @@
-//! The keyed queue of a background loop: which keys are ready, in work, waiting for a time, or
-//! parked.
+//! The keyed queue of a background loop. A key is ready, in work, waiting for a time, or parked.
 //!
-//! Invariants: a key has one entry however often it is marked; a key in work is never handed out a
-//! second time, and a mark that comes meanwhile makes it ready again when the work ends; higher
-//! priority goes first, then whoever became ready first. Pure: the time is told with `tick`, so
-//! that a manual clock drives it.
+//! Invariants: A key has one entry however often it is marked. A key in work is never handed out a
+//! second time; a mark that comes meanwhile makes it ready again when the work ends. Higher
+//! priority goes first, then the key that became ready first.
 //!
-//! Time in here never goes backwards. A wall clock that steps back delays nothing by more than the
-//! step hides, and one that steps forward fires early: whoever waits for an instant looks at the
-//! clock again.
+//! The queue is pure: `tick` tells it the time, so a manual clock can drive it. Its own time never
+//! goes backwards. When the wall clock steps back, a timer is late by that step at most. When the
+//! wall clock steps forward, timers fire early, and whoever waits for an instant looks at the clock
+//! again.
 //!
-//! Deliberately absent: any bound. Keys name stored objects, so the store bounds the queue.
+//! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::k8s::{Key, Revision};
 
-/// A failed attempt is repeated after this long, then twice as long, and so on.
+/// The first backoff. Each further failure in a row doubles it.
 pub const BACKOFF_FIRST_MS: i64 = 1_000;
 pub const BACKOFF_MAX_MS: i64 = 10_000;
-/// What is parked is tried again after this long even if nothing that matters was seen to change.
+/// A parked key is tried again after this long, even if no change has woken it.
 pub const PARKED_MAX_MS: i64 = 5 * 60 * 1_000;
 
-/// What becomes of a key after work on it.
+/// What happens to a key after the work on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing more to do until it is marked.
+    /// Nothing, until the key is marked.
     Done,
-    /// More to do at once, after the others that are ready.
+    /// It is ready again at once, behind the others that are ready.
     Again,
-    /// Look again after this many milliseconds, or when it is marked.
+    /// It is ready again after this many milliseconds, or when it is marked.
     After(i64),
-    /// It failed, and may succeed later without anything changing here: backoff.
+    /// The work failed and may succeed later without a change here: backoff.
     Retry,
-    /// It waits for something to change (`wake_parked`, a mark), or for `PARKED_MAX_MS`.
+    /// It waits for a change (`wake_parked`, or a mark), for `PARKED_MAX_MS` at most.
     Park,
 }
 
@@ -44,7 +43,7 @@ enum State {
     },
     Working {
         marked: Marked,
-        /// What it may turn out to wait for has happened since the work began.
+        /// What the key may be parked for has happened since the work began.
         woken: bool,
     },
     Waiting {
@@ -60,7 +59,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marked {
     No,
-    /// The object changed, at latest at this revision: void if the work ends having seen it.
+    /// The object changed, at the latest at this revision. The mark is void if the work has seen
+    /// that revision.
     Changed(Revision),
     Yes,
 }
@@ -68,7 +68,7 @@ enum Marked {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// Attempts that ended in `Retry` or `Park` since the last that did not.
+    /// The number of `Retry` and `Park` results in a row.
     failures: u32,
     state: State,
 }
@@ -76,11 +76,11 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<Key, Entry>,
-    /// Highest priority first (the key is its negation), then in the order of becoming ready.
+    /// By negated priority, so that the highest comes first, then in the order of becoming ready.
     ready: BTreeMap<(i64, u64), Key>,
     due: BTreeSet<(i64, Key)>,
     parked: BTreeSet<Key>,
-    /// Revisions that finished work has seen, whose events may still be on their way.
+    /// The revisions that finished work has seen and whose events may still come.
     seen: HashMap<Key, Revision>,
     seen_order: VecDeque<(Revision, Key)>,
     sequence: u64,
@@ -94,7 +94,7 @@ impl Queue {
         Queue::default()
     }
 
-    /// Tells the time and makes ready what is due.
+    /// Sets the time and makes ready what is due.
     pub fn tick(&mut self, wall_ms: i64) {
         let elapsed = self.wall.map_or(0, |last| wall_ms.saturating_sub(last).max(0));
         self.wall = Some(wall_ms);
@@ -107,13 +107,13 @@ impl Queue {
         }
     }
 
-    /// There is something to do for this key, whatever was seen of it before.
+    /// Marks a key, whatever was seen of its object before.
     pub fn mark(&mut self, key: Key, priority: i32) {
         self.mark_as(key, priority, Marked::Yes);
     }
 
-    /// The object of this key changed at `revision`: work that has seen that revision need not be
-    /// repeated.
+    /// Marks a key because its object changed at `revision`. Work that has seen that revision is
+    /// not repeated.
     pub fn mark_changed(&mut self, key: Key, priority: i32, revision: Revision) {
         if self.seen.get(&key).is_some_and(|&seen| revision <= seen) {
             return;
@@ -149,8 +149,8 @@ impl Queue {
         }
     }
 
-    /// Makes the parked keys ready that `concerned` says to, each no sooner than its backoff
-    /// allows: a fleet that reports every second must not turn parking into a busy loop.
+    /// Wakes the parked keys for which `concerned` is true, each no sooner than its backoff allows.
+    /// Otherwise clusters that report every second would turn parking into a busy loop.
     pub fn wake_parked(&mut self, concerned: impl Fn(&Key) -> bool) {
         let woken: Vec<Key> = self.parked.iter().filter(|key| concerned(key)).cloned().collect();
         for key in woken {
@@ -162,7 +162,7 @@ impl Queue {
             entry.state = State::Waiting { due };
             self.due.insert((due, key));
         }
-        // What it waits for may happen while it works from an older view.
+        // The change that a key will wait for may come while its work goes on with an older view.
         for key in self.working.iter().filter(|key| concerned(key)) {
             if let Some(Entry { state: State::Working { woken, .. }, .. }) = self.entries.get_mut(key) {
                 *woken = true;
@@ -171,7 +171,7 @@ impl Queue {
         self.tick_again();
     }
 
-    /// Work on these keys is repeated: what it is done from is no longer so.
+    /// Repeats the work in progress on these keys, because it is based on an outdated state.
     pub fn mark_working(&mut self, concerned: impl Fn(&Key) -> bool) {
         for key in self.working.iter().filter(|key| concerned(key)) {
             if let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) {
@@ -180,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Up to `limit` keys to work on. Each must be given back with `finish`.
+    /// Hands out up to `limit` keys. Give each back with `finish`.
     pub fn take(&mut self, limit: usize) -> Vec<Key> {
         let mut taken = Vec::new();
         while taken.len() < limit
@@ -194,7 +194,7 @@ impl Queue {
         taken
     }
 
-    /// Ends the work on a key. `seen` is the newest revision of its object that the work knew or
+    /// Ends the work on a key. `seen` is the newest revision of its object that the work read or
     /// wrote.
     pub fn finish(&mut self, key: &Key, next: Next, seen: Option<Revision>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -240,7 +240,7 @@ impl Queue {
         self.tick_again();
     }
 
-    /// All events up to `position` were noticed: what was seen up to there need not be remembered.
+    /// Forgets the revisions up to `position`: all their events have been noticed.
     pub fn noticed(&mut self, position: Revision) {
         while let Some((revision, key)) = self.seen_order.front() {
             if *revision > position {
@@ -253,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// Milliseconds until something becomes ready by itself. `None`: nothing will.
+    /// Milliseconds until the next timer. `None`: there is none.
     pub fn next_due_ms(&self) -> Option<i64> {
         self.due.first().map(|(due, _)| (due - self.now).max(0))
     }

@@ -1,8 +1,8 @@
-//! The loop itself: notice what changed, work on what is ready, sleep until something is due.
+//! The run loop: it notices changes, works on what is ready, and sleeps until the next timer.
 //!
-//! Invariants: events are noticed while batches are in work, so a slow commit does not push the
-//! loop out of the watch window; a loop that did fall out of it lists anew; shutdown lets the
-//! batches in work end and begins no other.
+//! Invariants: Events are noticed while batches are in work, so a slow commit does not push the
+//! loop out of the watch window. A loop that falls out of the window lists again. Shutdown lets the
+//! batches in work end and begins no new one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +20,10 @@ use crate::k8s::Key;
 use crate::metrics;
 use crate::watch::{Cache, Event, Expired, Interest, Subscriber};
 
-/// While something is due later, the clock is read at least this often: it may have been set
-/// forward.
+/// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
-/// A batch in work: the keys it was given, to put back should it forget one, and what came of it.
+/// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
 type Batch = BoxFuture<'static, (Vec<Key>, Worked)>;
 
 pub struct Runner {
@@ -51,7 +50,7 @@ impl Runner {
     /// Runs until `shutdown`, then until the batches in work have ended.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            // Also what the batch that just ended has written: the next one should know of it.
+            // This includes what the last batch wrote: the next batch should know of it.
             self.notice_all();
             self.queue.tick(self.clock.now_ms());
             self.begin();
@@ -76,8 +75,8 @@ impl Runner {
         }
     }
 
-    /// One turn that waits for no event and no time: notices what happened, begins what is ready
-    /// and ends one batch. Answers whether there was anything to do.
+    /// One turn, which waits for no event and no time: it notices what happened, begins what is
+    /// ready, and ends one batch. Returns whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.notice_all();
         self.queue.tick(self.clock.now_ms());
@@ -89,7 +88,7 @@ impl Runner {
         busy
     }
 
-    /// Notices everything there is, without waiting. Answers whether there was anything.
+    /// Notices all events that are there, without waiting. Returns whether there were any.
     fn notice_all(&mut self) -> bool {
         let mut any = false;
         while let Some(events) = self.subscriber.next().now_or_never() {
@@ -124,7 +123,7 @@ impl Runner {
             self.queue.finish(&outcome.key, outcome.next, outcome.seen);
         }
         if worked.outcomes.len() < keys.len() {
-            // A key that was forgotten would never be worked on again.
+            // Without this, a key that got no outcome would never be worked on again.
             for key in &keys {
                 self.queue.finish(key, Next::Retry, None);
             }
@@ -153,7 +152,7 @@ impl Runner {
 fn list(work: &mut dyn Work, queue: &mut Queue, cache: &Cache) -> Subscriber {
     loop {
         let view = cache.view();
-        // Subscribed before listing: whatever changes in between is listed too, or noticed later.
+        // Subscribing comes first, so that a change in between is listed or noticed.
         if let Ok(subscriber) = cache.subscribe(Interest::Kinds(work.interest()), view.revision) {
             work.list(&view, queue);
             return subscriber;

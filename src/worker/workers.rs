@@ -1,4 +1,4 @@
-//! A set of loops that ends together, and the news when one of them ended by itself.
+//! A set of loops that ends together, and that reports a loop which ends by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::{Runner, Work};
 use crate::clock::Clock;
 use crate::watch::Cache;
 
-/// How long shutdown waits for the batches in work. They are bounded, and what is cut off here was
-/// not acknowledged to anybody: the next start does it again.
+/// How long shutdown waits for the batches in work. Batches are bounded. Nothing that is cut off
+/// here was acknowledged, and the next start does it again.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
-/// A loop ended though nobody asked it to.
+/// A loop ended before shutdown.
 #[derive(Debug, thiserror::Error)]
 #[error("a background worker died")]
 pub struct Died {
@@ -38,8 +38,8 @@ impl Workers {
         self.tasks.spawn(runner.run(self.shutdown.clone()));
     }
 
-    /// Resolves when a loop has ended before shutdown was asked for, which is a fault of ours: end
-    /// the process rather than serve an API that nothing acts on. Never resolves otherwise.
+    /// Resolves when a loop has ended before shutdown, which is a fault of ours. End the process
+    /// then, rather than serve an API that nothing acts on. Never resolves otherwise.
     pub async fn died(&mut self) -> Died {
         loop {
             match self.tasks.join_next().await {

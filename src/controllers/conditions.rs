@@ -1,10 +1,10 @@
-//! Conditions as Kubernetes keeps them: one of each type, whose time moves only with its status.
+//! Sets conditions as Kubernetes does: one of each type, whose time changes only with its status.
 //! Pure.
 
 use crate::api::meta::Condition;
 use crate::k8s::Time;
 
-/// What a condition says now.
+/// The new content of a condition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told<'a> {
     pub type_: &'a str,

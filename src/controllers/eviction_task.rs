@@ -1,9 +1,9 @@
-//! The eviction task: how a binding leaves a cluster. Shared by those who decide that it must.
+//! The eviction task, by which a binding leaves a cluster. All controllers that evict share it.
 //! Pure.
 //!
-//! The target goes at once, so that the scheduler sees replicas missing and places them elsewhere;
-//! the task says what becomes of the workload that still runs there, and keeps the scheduler from
-//! sending it back (R43). Whoever purges workloads from clusters reads the tasks;
+//! The target goes at once, so that the scheduler sees missing replicas and places them elsewhere.
+//! The task says what happens to the workload that still runs there, and keeps the scheduler from
+//! sending it back (R43). Whoever removes workloads from clusters reads the tasks.
 //! `graceful_eviction` ends them.
 
 use serde_json::{Map, Value};
@@ -13,11 +13,11 @@ use crate::api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
 use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask};
 use crate::k8s::json_path::JsonPath;
 
-/// Why a workload leaves that does not run well, in upstream's word.
+/// The reason of an eviction because the workload does not run well; upstream's word.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
 
-/// Takes the target away and adds the task, which gets the replicas that were there. A binding that
-/// leaves the cluster already gets no second task. `None` if it is not there.
+/// Removes the target and adds the task, which gets the replicas of the target. A binding that
+/// leaves the cluster already gets no second task. `None` if there is no such target.
 pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -> Option<()> {
     let spec = binding.get_mut("spec")?.as_object_mut()?;
     let clusters = spec.get_mut("clusters")?.as_array_mut()?;
@@ -33,9 +33,9 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Writes into the task what goes along to the next cluster, and to which clusters it need not go:
-/// those that the workload was on have a state of their own. The error says why it is not known
-/// yet: then nothing may be evicted, for the state would be lost.
+/// Adds to the task the state that goes along to the next cluster, and the clusters that do not
+/// need it because the workload ran there. The error says why the state is not known yet. Nothing
+/// may be evicted then, because the state would be lost.
 pub fn preserve(
     rules: Option<&StatePreservation>,
     binding: &AnyBinding,
@@ -76,7 +76,7 @@ fn preserved(
     Ok(state)
 }
 
-/// Whether a workload is purged only by hand: such a task is kept until somebody says so.
+/// Whether a person must remove the workload. Such a task stays until somebody allows its deletion.
 pub fn suppresses_deletion(mode: PurgeMode) -> Option<bool> {
     (mode == PurgeMode::Never).then_some(true)
 }

@@ -1,9 +1,9 @@
-//! Loops that turn what users ask for into changes of other objects. Each is a `mod.rs` that
-//! observes and applies, and a `plan.rs` that decides (pure).
+//! Controllers: loops that turn what users ask for into changes of other objects. Each has a
+//! `mod.rs` that observes and applies, and a `plan.rs` that decides (pure).
 //!
-//! Controllers know neither the scheduler nor each other: they meet in objects. They write through
-//! the registry's client, so validation and generations hold for them too. Each write names the
-//! revision that the plan was made from; on conflict the plan is thrown away and made again.
+//! Controllers know neither the scheduler nor each other: they only share objects. They write
+//! through the registry's client, so validation and generations apply to them too. Each write names
+//! the revision that its plan is based on. After a conflict, a new plan is made.
 
 mod application_failover;
 mod cluster_finalizer;
@@ -56,7 +56,7 @@ pub struct FailoverOptions {
     pub taints: TaintEviction,
     /// Who keeps a deleted Cluster until its bindings have left.
     pub finalizer: Finalizer,
-    /// How long an eviction may take that does not say so itself.
+    /// The grace period of evictions that have none of their own.
     pub grace_seconds: i64,
 }
 
@@ -117,14 +117,14 @@ pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Wo
     vec![placements("placement", placement::look), placements("rollout", rollout::look), Box::new(clusters)]
 }
 
-/// A batch of one.
+/// Commits a batch of one change.
 async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
     let outcomes = client.batch(vec![change], Atomicity::Each).await?;
     outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
 }
 
-/// Writes each object, in one transaction, and says what became of its key. Answers which were
-/// written.
+/// Writes each object, in one transaction, and records the outcome of each key. Returns which
+/// objects were written.
 async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next)>, worked: &mut Worked) -> Vec<bool> {
     let mut changes = Vec::with_capacity(writes.len());
     let mut writing = Vec::with_capacity(writes.len());

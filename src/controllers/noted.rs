@@ -1,6 +1,5 @@
-//! The bindings that a controller has something to do with, out of very many that it has not: kept
-//! in step with the events, so that the others cost a look at their text when their spec changes,
-//! and no more.
+//! The few bindings that a controller works on, out of very many. They are kept in step with the
+//! events, so any other binding only costs a search in its text when its spec changes.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +8,8 @@ use crate::k8s::{Key, Object};
 use crate::watch::{Event, EventKind, View};
 
 pub struct Noted {
-    /// A field that only these bindings have. Found elsewhere in an object, it costs a needless
-    /// look.
+    /// A field that only these bindings have. Where the text appears elsewhere in an object, it
+    /// costs a needless look.
     field: &'static str,
     keys: BTreeSet<Key>,
 }
@@ -25,7 +24,7 @@ impl Noted {
         self.keys = bindings.filter(|object| self.has_field(object)).map(|object| object.key.clone()).collect();
     }
 
-    /// Whether the binding is, or was until now, one of these.
+    /// Whether the binding is one of these, or was until now.
     pub fn note(&mut self, event: &Event) -> bool {
         let object = &event.object;
         if event.kind == EventKind::Deleted {

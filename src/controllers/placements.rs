@@ -1,8 +1,8 @@
-//! What the controllers of Fleet placements share: their loop, and the objects of a placement in a
+//! The loop that the controllers of Fleet placements share, and the objects of a placement in a
 //! view.
 //!
-//! *Invariant:* a controller looks at one placement in one view and answers with one batch, all or
-//! nothing; a conflict throws the batch away, and it looks again.
+//! *Invariant:* a controller reads one placement from one view and answers with one batch, all or
+//! nothing. After a conflict it starts again.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const CONCURRENCY: usize = 4;
 /// Changes of one batch.
 pub(super) type Changes = Vec<(GroupResource, Change)>;
 
-/// What a controller wants changed about a placement, and when it wants to look again. None:
+/// The changes that a controller wants for a placement, and when it wants to look again. `None`:
 /// nothing.
 pub(super) type Look = fn(&Scene<'_>, Time) -> Option<(Changes, Next)>;
 
-/// A loop over placements: each is a key, and so is whatever belongs to it.
+/// A loop over placements. An event about any object of a placement marks the placement.
 pub struct Placements {
     name: &'static str,
     look: Look,
@@ -66,7 +66,7 @@ impl Work for Placements {
             EventKind::Deleted => self.strays.forget(&event.object),
             _ => self.strays.note(&event.object),
         }
-        // What changes its label leaves one placement and comes to another.
+        // A changed label takes an object from one placement to another.
         for state in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
             if let Some(placement) = placement_of(state) {
                 queue.mark(placement, 0);
@@ -115,9 +115,9 @@ async fn commit(name: &str, client: &Client, key: &Key, changes: Changes, next: 
 pub(super) struct Scene<'a> {
     pub view: &'a View,
     pub kinds: &'static PlacementKinds,
-    /// The placement itself, which is there.
+    /// The placement itself.
     pub object: &'a Arc<Object>,
-    /// What belongs to it under a name of its own.
+    /// The objects that belong to it but are not named after it.
     strays: &'a [Key],
 }
 
@@ -126,34 +126,34 @@ impl<'a> Scene<'a> {
         Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)?, strays })
     }
 
-    /// Snapshots or bindings of the placement.
+    /// The snapshots or bindings of the placement.
     pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
         let placement = &self.object.key;
-        // All others are named after it, so only a part of the kind is walked.
+        // All others are named after the placement, so only a part of the kind is read.
         let named_alike = self.view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
         let strays = self.strays.iter().filter(move |stray| stray.resource == resource);
         let strays = strays.filter_map(|stray| self.view.get(stray));
         named_alike.chain(strays).filter(move |object| placement_of(object).as_ref() == Some(placement))
     }
 
-    /// Those that the form can hold.
+    /// Those that fit their kind's type.
     pub fn all<T: DeserializeOwned + Clone + Send + Sync + 'static>(&self, resource: GroupResource) -> Vec<T> {
         self.children(resource).filter_map(read::<T>).map(|object| T::clone(&object)).collect()
     }
 
-    /// The snapshot that is in force.
+    /// The snapshot in force.
     pub fn latest(&self, resource: GroupResource) -> Option<&'a Arc<Object>> {
         self.children(resource).find(|object| object.label(IS_LATEST_LABEL) == Some("true"))
     }
 
-    /// The key of something that belongs to the placement.
+    /// The key of an object that belongs to the placement.
     pub fn key(&self, resource: GroupResource, name: &str) -> Key {
         Key { resource, namespace: self.object.key.namespace.clone(), name: name.into() }
     }
 
     pub fn create(&self, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
         let mut tree = self.kinds.tree(resource, object);
-        // The status is whoever's who reports it.
+        // Whoever reports the status writes it.
         tree.remove("status");
         (resource, Change::Create(tree))
     }
@@ -163,7 +163,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// An object that its kind's form cannot hold is left alone, and said so in the log.
+/// An object that does not fit its kind's type is logged and left alone.
 pub(super) fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
     object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
 }

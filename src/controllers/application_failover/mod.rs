@@ -1,8 +1,8 @@
-//! Takes workloads off clusters where they do not run well (see `plan`), for bindings that ask for
-//! it (`spec.failover.application`).
+//! Moves workloads off clusters where they do not run well (see `plan`), for bindings with
+//! `spec.failover.application`.
 //!
-//! Since when a workload is unhealthy is kept in memory, as upstream keeps it: after a restart the
-//! toleration counts anew.
+//! As upstream, memory holds since when a workload is unhealthy. After a restart, the toleration
+//! starts again.
 
 mod plan;
 
@@ -25,7 +25,7 @@ use crate::watch::{Event, EventKind, View};
 use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 const BATCH_MAX: usize = 500;
-/// The schema's default, for objects that were stored before it.
+/// The schema's default, for objects that were stored before the schema had it.
 const TOLERATION_SECONDS: i32 = 300;
 
 pub struct ApplicationFailover {

@@ -1,4 +1,4 @@
-//! Which clusters a workload must leave because it does not run well there. Pure.
+//! Decides which clusters a workload must leave because it does not run well there. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Plan {
     pub look_again: Option<Time>,
 }
 
-/// A report of unknown health says nothing: what was noticed before stands.
+/// A report of unknown health changes nothing: what was noticed before stays.
 pub fn plan(
     targets: &[TargetCluster],
     reports: &[AggregatedStatusItem],

@@ -1,10 +1,9 @@
-//! Taints clusters by what they say of themselves (see `plan`): the condition `Ready` becomes the
-//! taints that keep workloads away and, later, drive them out. Dates every NoExecute taint that
-//! nobody dated.
+//! Taints clusters by their condition `Ready` (see `plan`). These taints keep workloads away and,
+//! later, evict them. This loop also dates NoExecute taints that have no date.
 //!
-//! Deliberately absent: noticing that a cluster has stopped reporting. Karmada renews a Lease for
-//! that, or asks the cluster; `Ready` itself carries no time of renewal. Whoever watches the
-//! clusters sets it to Unknown.
+//! Deliberately absent: noticing that a cluster no longer reports. Karmada watches a Lease for
+//! that, or asks the cluster. `Ready` has no time of renewal, so whoever watches the clusters must
+//! set it to Unknown.
 
 mod plan;
 
@@ -122,7 +121,7 @@ fn told(recorder: &Recorder, cluster: &Object, taints: &[Taint]) -> Note {
     Note::new(recorder, about, Severity::Normal, "TaintClusterSucceed", message)
 }
 
-/// `key=value:Effect`, with commas between.
+/// `key=value:Effect`, joined by commas.
 fn shown(taints: &[Taint]) -> String {
     let shown = taints.iter().map(|taint| {
         let effect = serde_json::to_value(taint.effect).unwrap_or(Value::Null);

@@ -1,10 +1,10 @@
-//! Which taints a cluster has for the state it is in. Pure.
+//! Decides which taints a cluster has in its present state. Pure.
 //!
-//! A cluster that is not ready takes no new workloads at once, and is left by those that run there
-//! once it has not been ready for a while: `cluster.karmada.io/not-ready` where it says so itself,
-//! `unreachable` where nobody can say. A cluster that never said anything about itself is left
-//! alone, and so are all other taints: those under these keys that evict and do not keep away were
-//! set by somebody else.
+//! A cluster that is not ready gets no new workloads, and after a while its workloads are evicted.
+//! The taint is `cluster.karmada.io/not-ready` where the cluster reports that itself, and
+//! `unreachable` where its state is unknown. A cluster that never reported keeps its taints. So do
+//! all other taints: one under these keys that evicts but does not keep workloads away was set by
+//! somebody else.
 
 use crate::api::core::{Taint, TaintEffect};
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
@@ -13,11 +13,11 @@ use crate::k8s::Time;
 const NOT_READY: &str = "cluster.karmada.io/not-ready";
 const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
 
-/// What becomes of a cluster that is not ready.
+/// What happens to a cluster that is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
     Ignored,
-    /// It is tainted, and after so many seconds evicted from.
+    /// It is tainted, and after this many seconds its workloads are evicted.
     Tainted {
         evicted_after_seconds: i64,
     },
@@ -25,7 +25,7 @@ pub enum Unready {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What to write; `None` if the cluster has the taints that it should have.
+    /// The taints to write; `None` if the cluster has them already.
     pub taints: Option<Vec<Taint>>,
     /// When the next taint is due.
     pub look_again: Option<Time>,
@@ -33,8 +33,8 @@ pub struct Plan {
 
 pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
     let mut taints = cluster.spec.taints.clone();
-    // Tolerations in seconds count from it. A date in the future is from before the clock stepped
-    // back.
+    // Toleration seconds count from this date. A date in the future comes from a clock that has
+    // stepped back since.
     let is_ahead = |taint: &Taint| is_no_execute(taint) && taint.time_added > Some(now);
     for taint in taints.iter_mut().filter(|taint| is_undated(taint) || is_ahead(taint)) {
         taint.time_added = Some(now);
@@ -59,7 +59,8 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
     Plan { look_again, taints: (taints != cluster.spec.taints).then_some(taints) }
 }
 
-/// Those under the other key give way; a cluster that evicts already goes on to, since when it did.
+/// Replaces the taints under the other key. Where that evicted already, the new one evicts since
+/// the same time.
 fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_from: Time) {
     let gone = take(taints, other);
     let evicted = gone.iter().find(|taint| taint.effect == TaintEffect::NoExecute);
@@ -75,8 +76,7 @@ fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_f
     }
 }
 
-/// Takes away the taints that were set here under this key: one that keeps away, maybe with one
-/// that evicts.
+/// Removes the taints that this loop set under this key: NoSchedule, and NoExecute beside it.
 fn take(taints: &mut Vec<Taint>, key: &str) -> Vec<Taint> {
     if !taints.iter().any(|taint| taint.key == key && taint.effect == TaintEffect::NoSchedule) {
         return Vec::new();

@@ -1,28 +1,28 @@
-//! How fast bindings may be driven out, by the state of the whole fleet. Pure.
+//! Limits how fast bindings are evicted, by the state of all clusters. Pure.
 //!
-//! When most of a fleet is not ready, the fault is more likely here than there: a large fleet is
-//! then evicted from slowly, a small one not at all (upstream's rules and numbers).
+//! When most clusters are not ready, the fault is more likely on this side. Then many clusters are
+//! evicted from slowly, and few clusters not at all. The rules and numbers are upstream's.
 
 use std::collections::HashMap;
 
 use crate::k8s::Key;
 
-/// Evictions that may not happen now are looked at again after this long.
+/// Evictions that are halted are looked at again after this long.
 const HALTED_LOOK_AGAIN_MS: i64 = 10_000;
 
-/// Evictions a second.
+/// Evictions per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EvictionRate {
     pub per_second: f64,
-    /// While more than `unhealthy_share` of a large fleet is not ready.
+    /// The rate while more than `unhealthy_share` of many clusters are not ready.
     pub secondary_per_second: f64,
     pub unhealthy_share: f64,
-    /// A fleet of more clusters is large.
+    /// More clusters than this count as many.
     pub large_fleet: usize,
 }
 
 impl Default for EvictionRate {
-    /// Upstream's.
+    /// Upstream's numbers.
     fn default() -> EvictionRate {
         EvictionRate { per_second: 0.5, secondary_per_second: 0.1, unhealthy_share: 0.55, large_fleet: 10 }
     }
@@ -37,22 +37,23 @@ impl EvictionRate {
     }
 }
 
-/// Gives evictions their turns.
+/// Gives each eviction its turn.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// When the next turn may be.
+    /// The earliest time of the next turn.
     next_ms: i64,
-    /// Those who were told to come back, and when.
+    /// The bindings that wait for their turn, and when it comes.
     promised: HashMap<Key, i64>,
 }
 
 impl Pace {
-    /// Whether it may leave now; otherwise when to ask again. Who asks too early, as all do when
-    /// the taints of their cluster change again, keeps the turn that was promised. Clocks may step:
-    /// nobody waits longer than all who were promised a turn would take.
+    /// Whether the binding may leave now. The error is the time to wait before asking again. A
+    /// binding that asks too early keeps its turn; all bindings of a cluster do that when its
+    /// taints change again. Clocks may step, so no binding waits longer than all promised turns
+    /// take together.
     pub fn ask(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
         if per_second <= 0.0 {
-            // Turns that pass meanwhile must not all be taken at once when it goes on.
+            // Turns that pass while evictions are halted must not all be taken at once afterwards.
             self.forget(key);
             return Err(HALTED_LOOK_AGAIN_MS);
         }
@@ -74,7 +75,7 @@ impl Pace {
         Err(turn_ms - now_ms)
     }
 
-    /// It need not leave any more.
+    /// The binding need not leave any more.
     pub fn forget(&mut self, key: &Key) {
         self.promised.remove(key);
     }
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(pace.ask(&key(2), 2_000, 0.5), Err(3_000));
         assert_eq!(pace.ask(&key(1), 2_500, 0.5), Err(500));
         assert_eq!(pace.ask(&key(1), 3_000, 0.5), Ok(()));
-        // Turns that pass while all is halted are over.
+        // The turns that passed during the halt are lost.
         assert_eq!(pace.ask(&key(2), 5_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
         assert_eq!(pace.ask(&key(3), 9_000, 0.5), Ok(()));
         assert_eq!(pace.ask(&key(2), 9_000, 0.5), Err(2_000));

@@ -1,4 +1,4 @@
-//! Ends eviction tasks (see `plan`). Each binding with tasks is a key; it is looked at when it
+//! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is looked at when it
 //! changes, when the taints of a cluster change, and when its next grace period ends.
 
 mod plan;
@@ -27,7 +27,7 @@ pub struct GracefulEviction {
     client: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
-    /// For tasks that do not say how long they may take.
+    /// The grace period of tasks that have none of their own.
     grace_seconds: i64,
     leaving: Noted,
 }
@@ -116,7 +116,7 @@ fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64,
         None => Origin::Gone,
         Some(cluster) => match cluster.typed::<Cluster>() {
             Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => Origin::Friendly,
-            // One that cannot be read is no place to stay.
+            // A cluster that cannot be read is no place to stay.
             _ => Origin::Hostile,
         },
     };
@@ -150,7 +150,7 @@ fn with_tasks(object: &Object, plan: &Plan) -> Option<Map<String, Value>> {
     Some(tree)
 }
 
-/// In upstream's words and under its name. A cancelled eviction is none.
+/// An event in upstream's words and under upstream's name. A cancelled eviction has none.
 fn notes(recorder: &Recorder, key: &Key, binding: AnyBinding, plan: &Plan) -> Vec<Note> {
     let source = match key.resource {
         RESOURCE_BINDINGS => "resource-binding-graceful-eviction-controller",

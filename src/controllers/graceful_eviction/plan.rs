@@ -1,43 +1,43 @@
-//! When an eviction is over. Pure.
+//! Decides when an eviction is over. Pure.
 //!
-//! As upstream: when somebody said so (`suppressDeletion: false`), when its grace period has
-//! passed, or when the binding is scheduled as it stands and runs well wherever it is. A task whose
-//! deletion is suppressed waits for a person.
+//! As upstream, a task ends when a person says so (`suppressDeletion: false`), when its grace
+//! period has passed, or when the binding is scheduled and runs well on all its clusters. A task
+//! whose deletion is suppressed waits for a person.
 //!
-//! Differs from Karmada (D26), which knows no way back: an eviction is cancelled where the binding
-//! is placed on that cluster again, and where the taints have gone before its replicas found
-//! another place. They stay where they are then, rather than wait out the grace period with nowhere
-//! to go. Replicas that did find another place stay there, and the old ones go when the new ones
-//! are well: after a recovery nothing moves by itself.
+//! Differs from Karmada (D26): an eviction is cancelled where the binding is placed on that cluster
+//! again, and where the taints have gone before its replicas found another place. Then the replicas
+//! stay, rather than wait out the grace period with nowhere to go. Replicas that did find another
+//! place stay there, and the old ones go when the new ones are well: nothing moves only because a
+//! cluster recovered.
 
 use crate::api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use crate::k8s::Time;
 
-/// What is known of the cluster that a task leaves.
+/// The state of the cluster that a task leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Its taints would drive the binding out again.
+    /// Its taints would evict the binding again.
     Hostile,
-    /// Nothing speaks against it any more.
+    /// It has no such taints any more.
     Friendly,
     Gone,
 }
 
-/// The binding as it is read.
+/// The parts of the binding that matter.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving<'a> {
     pub tasks: &'a [GracefulEvictionTask],
     pub targets: &'a [TargetCluster],
     pub reports: &'a [AggregatedStatusItem],
-    /// The scheduler has seen this version of the binding.
+    /// The scheduler has decided this version of the binding.
     pub is_scheduled: bool,
-    /// As many replicas are placed as are wanted. False where replicas are not divided.
+    /// All wanted replicas are placed. False where replicas are not divided.
     pub is_replaced: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nothing of it is left to wait for.
+    /// There is nothing left to wait for.
     Over,
     /// The binding stays on the cluster after all.
     Cancelled,
@@ -45,7 +45,7 @@ pub enum End {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The tasks to write; `None` if they are as they should be.
+    /// The tasks to write; `None` if nothing changes.
     pub tasks: Option<Vec<GracefulEvictionTask>>,
     /// The clusters whose tasks have ended.
     pub ended: Vec<(String, End)>,
@@ -58,8 +58,8 @@ pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> O
     let mut kept = Vec::with_capacity(leaving.tasks.len());
     for task in leaving.tasks {
         let mut task = task.clone();
-        // A date in the future is from before the clock stepped back: the eviction would take as
-        // much longer.
+        // A date in the future comes from a clock that has stepped back since. It would lengthen
+        // the eviction.
         let began = task.creation_timestamp.unwrap_or(now).min(now);
         task.creation_timestamp = Some(began);
         let grace = task.grace_period_seconds.map_or(grace_seconds, i64::from);

@@ -1,5 +1,5 @@
-//! MemberCluster: its membership as conditions, and a finalizer that lets it go when no placement
-//! counts on it.
+//! MemberCluster: reports the membership as conditions, and keeps a deleted cluster by a finalizer
+//! until no placement counts on it.
 
 mod plan;
 
@@ -27,7 +27,7 @@ const CONCURRENCY: usize = 4;
 pub struct Memberships {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// Clusters that wait to go: any binding may have been the last on one of them.
+    /// The clusters that are being deleted. Any binding may be the last on one of them.
     leaving: BTreeSet<Key>,
 }
 
@@ -91,7 +91,7 @@ async fn keep(client: &Client, key: &Key, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key) else { return Next::Done };
     let Some(cluster) = read::<MemberCluster>(object) else { return Next::Done };
-    // Only a cluster that is about to go has to know.
+    // Only a cluster that is being deleted needs this.
     let is_counted_on = object.deleting && is_counted_on(&view, &key.name);
     let plan = plan::plan(&plan::Observed { cluster: &cluster, is_counted_on, now });
     let next = plan.look_again_seconds.map_or(Next::Done, |seconds| Next::After(seconds.saturating_mul(1_000)));

@@ -1,18 +1,18 @@
-//! How a member cluster's membership stands, and whether it may go. Pure.
+//! Decides the conditions of a member cluster, and whether it may go. Pure.
 //!
-//! The server sets nothing up on a cluster, so there is nothing to wait for before it may join;
-//! whether it has joined is its agent's to say. A heartbeat that is late is shown, and moves
-//! nothing: only the next cycle that needs a cluster asks for it (fleet.md §5).
+//! The server sets nothing up on a cluster, so a cluster may join at once. Its agent reports
+//! whether it has joined. A late heartbeat is shown and moves nothing: only the next cycle that
+//! needs a cluster looks at it.
 
 use crate::api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
 use crate::api::meta::{Condition, ObjectMeta};
 use crate::controllers::conditions::{self, Told};
 use crate::k8s::Time;
 
-/// On a cluster: placements count on it.
+/// The finalizer of a cluster that placements may count on.
 const FINALIZER: &str = "kubernetes-fleet.io/membercluster-finalizer";
 const MEMBER_AGENT: &str = "MemberAgent";
-/// The age at which the scheduler takes a cluster for disconnected, too.
+/// At this age of the heartbeat, the scheduler counts the cluster as disconnected.
 const HEARTBEAT_AGE_MAX_SECONDS: i64 = 300;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct Observed<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The cluster as it should be; None if it is.
+    /// The cluster as it should be; `None` if nothing changes.
     pub cluster: Option<MemberCluster>,
     /// When the heartbeat will be late.
     pub look_again_seconds: Option<i64>,
@@ -47,8 +47,8 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// A cluster that leaves goes when no placement counts on it any more; what it still carries then
-/// is being removed.
+/// A deleted cluster goes when no placement counts on it. What is still on it then is being
+/// removed.
 fn hold(metadata: &mut ObjectMeta, is_counted_on: bool) {
     if metadata.deletion_timestamp.is_some() {
         metadata.finalizers.retain(|finalizer| finalizer != FINALIZER || is_counted_on);
@@ -64,7 +64,7 @@ const READY_TO_JOIN: Told<'static> = Told {
     message: "the server takes the reports of the cluster's agent",
 };
 
-/// What the agent says, as upstream sums it up.
+/// The agent's report, summed up as upstream does.
 fn joined(status: &MemberClusterStatus) -> Told<'static> {
     let agent = status.agent_status.iter().find(|agent| agent.type_ == MEMBER_AGENT);
     let is_joined = |condition: &&Condition| condition.type_ == "Joined";
@@ -77,8 +77,7 @@ fn joined(status: &MemberClusterStatus) -> Told<'static> {
     Told { type_: "Joined", status, reason, message }
 }
 
-/// Not a condition of upstream's, which shows the time of the last heartbeat and leaves the reader
-/// to subtract.
+/// Upstream has no such condition. It shows the time of the last heartbeat only.
 fn heard(age_seconds: Option<i64>) -> Told<'static> {
     let (status, reason, message) = match age_seconds {
         None => ("Unknown", "NoHeartbeatYet", "the member agent was never heard of"),

@@ -1,7 +1,7 @@
-//! A placement: keeps the snapshots that the scheduler and the rollout work from, and says in its
-//! status how it goes.
+//! Placements: maintains the snapshots that the scheduler and the rollout use, and writes the
+//! status.
 //!
-//! Snapshots and status are written in two steps: the status speaks of snapshots that are there.
+//! Snapshots and status are written in two steps, so the status only mentions snapshots that exist.
 
 mod plan;
 mod status;

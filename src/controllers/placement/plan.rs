@@ -1,10 +1,11 @@
-//! The snapshots that a placement should have: the policy that is in force, and the resources it
-//! places. Pure.
+//! Decides the snapshots of a placement: of the policy in force, and of the resources to place.
+//! Pure.
 //!
-//! A policy that differs in more than its number of clusters is a new snapshot; a number alone
-//! changes an annotation of the one that is there, so that nothing moves that need not (R176). A
-//! trigger is a new snapshot of the same policy: bindings of the former one are judged against it,
-//! and moved as the strategy allows. Old snapshots are kept up to the placement's limit.
+//! A policy that differs in more than its number of clusters is a new snapshot. A different number
+//! alone changes an annotation of the present snapshot, so that nothing moves needlessly (R176). A
+//! trigger makes a new snapshot of the same policy. The bindings of the former snapshot are
+//! compared with it, and moved as the strategy allows. Old snapshots are kept up to the placement's
+//! limit.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,8 +32,8 @@ pub struct Observed<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
-    /// Whether there is a policy snapshot of that name, whosever it is: somebody may have taken the
-    /// label off one.
+    /// Whether a policy snapshot has that name, even if it is not the placement's: somebody may
+    /// have removed its label.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }
 
@@ -70,7 +71,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     plan
 }
 
-/// Snapshots first, then the finalizer that stands for them.
+/// The snapshots are deleted first, then the finalizer that stands for them.
 fn clear_away(observed: &Observed<'_>, is_held: bool) -> Plan {
     let mut plan = Plan::default();
     plan.policies.extend(observed.policies.iter().map(|snapshot| Write::Delete(name(&snapshot.metadata))));
@@ -93,8 +94,8 @@ fn policies(
     let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
     let mut writes = Vec::new();
-    // The newest one with this policy is in force, unless somebody asked for a fresh decision
-    // since; a crash may have left two that claim to be.
+    // The newest snapshot with this policy is in force, unless a fresh decision was asked for
+    // since. After a crash, two snapshots may claim to be in force.
     let current = by_index.iter().rposition(|snapshot| {
         let metadata = &snapshot.metadata;
         is_latest(metadata) && snapshot.spec.policy_hash == hash && trigger::is_served(&placement.metadata, metadata)
@@ -113,7 +114,7 @@ fn policies(
     if current.is_some() {
         return writes;
     }
-    // Room for the new one: the oldest go, whose labels need no mending then.
+    // Makes room for the new snapshot. The oldest go, so their labels need no correction.
     let limit = placement.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok());
     let surplus = (by_index.len() + 1).saturating_sub(limit.unwrap_or(REVISION_HISTORY_LIMIT));
     for snapshot in &by_index[..surplus.min(by_index.len())] {
@@ -135,7 +136,7 @@ fn policies(
     writes
 }
 
-/// The generation that the snapshot stands for, and how many clusters are wanted.
+/// The generation that the snapshot was made for, and how many clusters are wanted.
 fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     let generation = placement.metadata.generation.unwrap_or_default();
     metadata.annotations.insert(PLACEMENT_GENERATION.to_owned(), generation.to_string());
@@ -146,8 +147,8 @@ fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
     }
 }
 
-/// The resources themselves live elsewhere; whoever has them gives snapshots of them to the server.
-/// Until somebody does, an empty one stands in, so that bindings can be rolled out.
+/// The resources themselves are stored elsewhere, and their snapshots come from there. Until then,
+/// an empty snapshot stands in, so that bindings can be rolled out.
 fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Write<AnyResourceSnapshot>> {
     let mut by_index: Vec<&AnyResourceSnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
@@ -159,9 +160,8 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Wri
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         return vec![Write::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
-    // Parts of one snapshot share its index, and only the first claims to be the latest. It may
-    // come after the others; once it is there, a hand that took its claim away does not stop the
-    // rollout.
+    // The parts of one snapshot share its index, and only the first claims to be the latest. It may
+    // come after the others. Once it is there, a lost claim does not stop the rollout.
     let newest = index(&newest.metadata, RESOURCE_INDEX_LABEL);
     let first = format!("{}-{newest}-snapshot", name(&placement.metadata));
     let is_newest = |metadata: &ObjectMeta| index(metadata, RESOURCE_INDEX_LABEL) == newest;

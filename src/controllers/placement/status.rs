@@ -1,8 +1,8 @@
-//! A placement's status: what the scheduler decided, and how the resources fare on each picked
-//! cluster. Pure.
+//! Computes a placement's status: what the scheduler decided, and how the resources fare on each
+//! picked cluster. Pure.
 //!
-//! Conditions form a ladder. For each cluster, and for the placement as a whole, the first rung
-//! that is not True is the last one shown: nothing above it could be.
+//! The conditions form a ladder. For each cluster, and for the whole placement, the first condition
+//! that is not True is the last one shown, because no later one could be True.
 
 use crate::api::FreeForm;
 use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, RESOURCE_INDEX_LABEL};
@@ -13,8 +13,7 @@ use crate::api::fleet::placement::v1beta1::{
 use crate::api::meta::Condition;
 use crate::k8s::Time;
 
-/// The policy snapshot in force is None while there is none, or while it is not the placement's any
-/// more.
+/// The policy snapshot is `None` while none is in force, or while it belongs to an older policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// Kind of the placement.
@@ -26,7 +25,7 @@ pub struct Observed<'a> {
     pub now: Time,
 }
 
-/// A condition of a binding, and what the placement makes of it.
+/// A condition of a binding, and the placement's condition that follows from it.
 struct Rung {
     type_: &'static str,
     /// Reasons for True, False and Unknown.
@@ -95,7 +94,7 @@ pub fn status(observed: &Observed<'_>) -> PlacementStatus {
     }
 }
 
-/// The snapshot's own condition, if it is about the placement as it is now.
+/// The snapshot's own condition, if it is about the present placement.
 fn scheduled(observed: &Observed<'_>, teller: &Teller<'_>) -> Condition {
     let generation = observed.placement.metadata.generation.unwrap_or_default();
     let decided =
@@ -155,7 +154,8 @@ fn not_found(observed: &Observed<'_>, reason: &str) -> PerClusterPlacementStatus
     PerClusterPlacementStatus { conditions, ..PerClusterPlacementStatus::default() }
 }
 
-/// How many clusters the policy asks for by number or by name; PickAll asks for none in particular.
+/// How many clusters the policy asks for, by number or by name. PickAll asks for none in
+/// particular.
 fn wanted(placement: &AnyPlacement, snapshot: Option<&AnyPolicySnapshot>) -> usize {
     let Some(policy) = &placement.spec.policy else { return 0 };
     match policy.placement_type.unwrap_or_default() {
@@ -176,7 +176,7 @@ fn ladder(placement: &AnyPlacement) -> &'static [Rung] {
     }
 }
 
-/// Unknown if any is, else False if any is.
+/// Unknown if any is Unknown, else False if any is False.
 fn worst(statuses: &[&str]) -> &'static str {
     ["Unknown", "False"].into_iter().find(|status| statuses.contains(status)).unwrap_or("True")
 }
@@ -213,7 +213,7 @@ fn identifiers(resources: &[FreeForm]) -> Vec<ResourceIdentifier> {
     resources.iter().map(identifier).collect()
 }
 
-/// Writes conditions that keep their transition time while their status stays.
+/// Writes conditions. A condition keeps its transition time while its status stays.
 struct Teller<'a> {
     known: &'a [Condition],
     prefix: &'static str,

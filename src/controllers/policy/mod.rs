@@ -1,16 +1,18 @@
-//! Brings a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages
+//! Copies a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages
 //! (R121).
 //!
-//! Bindings say by labels and annotations who manages them (`PolicyIds`). A policy reaches them
-//! when it is created or its spec changes, and at start; what is changed on a binding by hand stays
-//! until then, as with Karmada. A binding that is made without a placement gets its policy's at
-//! once. Which policy claims which template first is for whoever makes the bindings; a binding
-//! whose policy is gone, no longer selects it, or is preempted, goes to the next in upstream's
-//! order (`plan`). Where there is no next, it is nobody's: it keeps its placement, what named its
-//! policy is taken away, and the next policy that selects it gets it. Only a change seen here does
-//! that: policies that were never here may well be served elsewhere.
+//! Labels and annotations of a binding name its policy (`PolicyIds`). A policy is copied when it is
+//! created, when its spec changes, and at start. As with Karmada, a change made by hand on a
+//! binding stays until then. A binding that is made without a placement gets the placement of its
+//! policy at once.
 //!
-//! One look into all bindings serves as many policies as have changed: their number must not
+//! Whoever makes the bindings decides which policy claims a template first. A binding whose policy
+//! is gone, no longer selects it, or is preempted goes to the next policy in upstream's order
+//! (`plan`). If there is none, the binding keeps its placement and loses the name of its policy,
+//! and the next policy that selects it gets it. Only a change that is seen here does that, because
+//! a policy that was never here may be served elsewhere.
+//!
+//! All policies that have changed share one look at the bindings, so that the cost does not
 //! multiply.
 
 mod plan;
@@ -28,7 +30,7 @@ use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
-/// Policies that share one look into the bindings.
+/// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
 /// Bindings written in one batch.
 const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
@@ -86,7 +88,7 @@ impl Work for Policies {
     }
 }
 
-/// Renews the bindings of these policies, and these bindings, and says what is next for all of
+/// Updates the bindings of these policies, and these bindings. Returns what is next for all of
 /// them.
 async fn renew(client: &Client, keys: &[Key]) -> Next {
     let (view, changed) = (client.view(), keys.iter().cloned().collect());
@@ -114,8 +116,8 @@ async fn renew(client: &Client, keys: &[Key]) -> Next {
     next
 }
 
-/// The bindings that do not say what the policies that have changed, or those that come after or
-/// before them, want; and of the bindings that have, those without a placement.
+/// The bindings that differ from what the changed policies, or the policies before or after them,
+/// want. For changed bindings, those without a placement.
 fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
     let living = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
     let known: BTreeMap<&Key, (plan::Tree, Vec<LoweredSelector>)> = living()

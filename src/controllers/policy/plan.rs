@@ -1,17 +1,17 @@
-//! What policies mean for a binding: whose it is, and what its policy makes of it. Pure.
+//! Decides which policy a binding has, and what the policy makes of it. Pure.
 //!
 //! The fields that Karmada copies from a policy are made equal to the policy's. A Lazy policy
-//! changes nothing by itself: bindings keep the placement they were made with (R7, R49).
+//! changes nothing by itself: its bindings keep the placement that they were made with (R7, R49).
 //!
 //! Where policies overlap, upstream's order decides: the namespace's own policy before a
 //! cluster-wide one, then the higher priority, then the closer selector (by name, by labels, by
-//! kind), then the name. Who manages a binding keeps it until its policy is gone or selects it no
-//! longer, or until a policy that comes before it preempts (`preemption: Always`).
+//! kind), then the name. A binding keeps its policy until that is gone, no longer selects it, or is
+//! preempted by one before it (`preemption: Always`).
 //!
-//! Selectors mean the labels of the template, which are not kept here: those of the binding stand
-//! for them, without Karmada's own. A binding without any does not say what its template has, as
-//! those that Karmada makes: no selector by labels claims it, not even one for absent labels, and
-//! none loses it.
+//! Selectors mean the labels of the template, which the server does not have. The labels of the
+//! binding stand for them, without Karmada's own. A binding with no other labels, as Karmada makes
+//! them, says nothing about its template. So no selector by labels claims it, not even one for
+//! absent labels, and no policy loses it.
 
 use std::cmp::Reverse;
 
@@ -24,9 +24,9 @@ use crate::api::karmada::policy::v1alpha1::{
 use crate::api::karmada::work::v1alpha2::ObjectReference;
 use crate::k8s::Key;
 
-/// The fields of a policy's spec that bindings carry under the same name. Absent:
-/// `schedulePriority`, whose number only the host cluster's PriorityClass tells; whoever makes the
-/// binding writes it.
+/// The fields of a policy's spec that bindings have under the same name. `schedulePriority` is
+/// absent: only the host cluster's PriorityClass knows its number, so whoever makes the binding
+/// writes it.
 const COPIED: [&str; 6] =
     ["placement", "propagateDeps", "schedulerName", "failover", "conflictResolution", "preserveResourcesOnDeletion"];
 
@@ -40,7 +40,7 @@ pub struct Policy<'a> {
     pub selectors: &'a [LoweredSelector],
 }
 
-/// What is bound, as far as its binding tells.
+/// The template, as far as its binding describes it.
 pub struct Template<'a> {
     resource: &'a ObjectReference,
     /// Sorted; empty where the binding does not say.
@@ -60,7 +60,7 @@ fn is_karmada_s(label: &str) -> bool {
     domain == "karmada.io" || domain.ends_with(".karmada.io")
 }
 
-/// The selectors of a policy, made ready.
+/// The selectors of a policy, prepared for use.
 pub fn selectors(policy: &Tree) -> Vec<LoweredSelector> {
     let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
     selectors.and_then(Result::ok).unwrap_or_default().into_iter().map(ResourceSelector::lowered).collect()
@@ -71,7 +71,7 @@ pub fn is_active(policy: &Tree) -> bool {
     policy.get("spec").is_some_and(|spec| spec["activationPreference"] != "Lazy")
 }
 
-/// Who is to manage a binding that `manager` manages, or that has lost its manager.
+/// The policy that takes over a binding from `manager`, or one that has lost its policy.
 pub fn successor<'a>(manager: Option<Policy<'a>>, all: &[Policy<'a>], template: &Template<'_>) -> Option<Policy<'a>> {
     let claims = all.iter().filter(|policy| is_active(policy.tree));
     let claims = claims.filter_map(|policy| Some((rank(*policy, template)?, *policy)));
@@ -91,7 +91,7 @@ impl Policy<'_> {
         self.spec("priority").and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// Whether it selects the template, for all that is known.
+    /// Whether the policy selects the template, as far as that is known.
     pub fn may_select(&self, template: &Template<'_>) -> bool {
         let says_labels = !template.labels.is_empty();
         self.closeness(template).is_some()
@@ -107,7 +107,8 @@ impl Policy<'_> {
         found.max()
     }
 
-    /// Its selectors for the template's kind. A policy of a namespace selects nothing elsewhere.
+    /// The policy's selectors for the template's kind. A policy of a namespace selects nothing
+    /// elsewhere.
     fn selectors_of(&self, template: &Template<'_>) -> impl Iterator<Item = &LoweredSelector> {
         let ObjectReference { api_version, kind, namespace, .. } = template.resource;
         let is_near = !self.is_of_namespace() || *self.key.namespace == *namespace.as_deref().unwrap_or_default();
@@ -125,14 +126,14 @@ impl Policy<'_> {
 
 type Rank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
 
-/// None: the policy does not select the template. The greatest prevails.
+/// `None`: the policy does not select the template. The greatest rank wins.
 fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<Rank<'a>> {
     let closeness = policy.closeness(template)?;
     Some((policy.is_of_namespace(), policy.priority(), closeness, Reverse(&*policy.key.name)))
 }
 
-/// The binding with `policy` as its manager, and as the policy wants it; `None` where it is so
-/// already.
+/// The binding with `policy` as its manager, and with the policy's fields. `None` if nothing
+/// changes.
 pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
     let before = binding.get("metadata").cloned();
     PolicyIds::claim(policy.key, policy.tree, &mut binding);
@@ -154,8 +155,8 @@ pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
     changed.then_some(binding)
 }
 
-/// Whether things are sent to clusters is for the policy to say, whether the binding is scheduled
-/// for others.
+/// The policy decides whether objects are sent to clusters. Others decide whether the binding is
+/// scheduled.
 fn suspension(policy: Option<&Value>, binding: Option<&Value>) -> Option<Value> {
     let scheduling = binding.and_then(|suspension| suspension.get("scheduling"));
     let mut merged = policy.cloned().or_else(|| scheduling.map(|_| Value::Object(Tree::new())))?;
@@ -327,7 +328,7 @@ mod tests {
             (&gold, GOLD, true, true),
             (&gold, UNTOLD, false, true),
             (&gold, &[("tier", "silver")][..], false, false),
-            // An empty selector is met by every set of labels, also by one that nobody knows.
+            // Every set of labels meets an empty selector, even a set that nobody knows.
             (&any, UNTOLD, true, true),
             (&policy(Some("api"), 0, "Never"), UNTOLD, false, false),
         ] {

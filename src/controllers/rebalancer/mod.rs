@@ -1,22 +1,21 @@
-//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and says so in its
+//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and reports that in its
 //! status.
 //!
-//! A workload may also be a placement of the Fleet family (ours, the seed knows none): its stamp is
-//! an annotation, see `api::fleet::placement::v1beta1::trigger`.
+//! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
+//! stamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
-//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes in
-//! between. The stamps and the status that reports them are one transaction, all or nothing: before
-//! it neither is there, after it both are. A list too long for one transaction is taken in chunks,
-//! and each chunk carries a status with the results of its own stamps: a restart finds in the
-//! status which workloads were served, and the plan never touches those again. `observedGeneration`
-//! and `finishTime` come with the last chunk, so nobody takes a list half done for finished.
+//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes. The
+//! stamps and the status that reports them are one transaction. A list too long for one transaction
+//! is taken in chunks, and each chunk writes a status with the results of its own stamps. So a
+//! restart finds in the status which workloads are done, and the plan never stamps those again.
+//! `observedGeneration` and `finishTime` come with the last chunk, so a list that is half done
+//! never looks finished.
 //!
-//! A conflict on one binding throws the whole chunk away. To get through where bindings change all
-//! the time, the next attempt takes half as many, down to one, which waits for nothing but the
-//! writer.
+//! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
+//! further attempt takes half as many, down to one, which waits only for the writer.
 //!
-//! A rebalancer in trouble does not hold up the others: several are in work at once, a long one
-//! goes back to the end of the queue after each chunk, a failed one waits for its backoff.
+//! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
+//! to the end of the queue after each chunk, and a failed one waits for its backoff.
 
 mod plan;
 
@@ -41,7 +40,7 @@ use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 const STAMPS_PER_COMMIT_MAX: usize = 2_000;
 /// Rebalancers in work at once.
 const CONCURRENCY: usize = 4;
-/// Attempts before a rebalancer makes room for others: enough to halve a chunk down to one stamp.
+/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one stamp.
 const ATTEMPTS_MAX: usize = 14;
 
 pub struct Rebalancer {
@@ -94,9 +93,9 @@ impl Work for Rebalancer {
 /// How a commit of a plan ended.
 enum Committed {
     Done(Arc<Object>),
-    /// Something changed meanwhile.
+    /// Something changed in between.
     Changed,
-    /// These bindings do not take their stamp.
+    /// These bindings refuse their stamp.
     Refused(BTreeSet<Key>),
     Unavailable,
 }
@@ -159,7 +158,8 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     let Some(object) = view.get(&key) else { return Found::Nothing };
     let Ok(binding) = BindingSketch::of(object) else { return Found::Refused };
     let Some(bound) = binding.spec.resource() else { return Found::Refused };
-    // Names in lower case may meet: ClusterRoles Foo and foo. The binding says which one it binds.
+    // Names in lower case can collide: ClusterRoles Foo and foo. The binding says which one it
+    // binds.
     let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
     let is_same_group = group(&bound.api_version) == group(&workload.api_version);
     if bound.kind != workload.kind || bound.name != workload.name || !is_same_group {
@@ -168,7 +168,7 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     Found::Binding(key, binding.trigger())
 }
 
-/// A placement of the Fleet family stands for itself.
+/// A placement of the Fleet family is stamped itself.
 fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return Found::Nothing };
     if refused.contains(&key) {
@@ -178,7 +178,7 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     Found::Binding(key, known)
 }
 
-/// The stamp, where the object's family has it.
+/// The stamp in the form of the object's family.
 fn stamp(key: &Key, time: Time) -> Edit {
     match PlacementKinds::of(key.resource) {
         Some(_) => trigger::stamp(time),
@@ -207,7 +207,7 @@ async fn commit(client: &Client, view: &View, rebalancer: &Arc<Object>, plan: &P
     }
 }
 
-/// The outcomes are those of the stamps, then that of the status.
+/// The outcomes are those of the stamps, followed by that of the status.
 fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
     let mut refused = BTreeSet::new();
     let mut unavailable = false;
@@ -227,7 +227,7 @@ fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
             },
         }
     }
-    // A refusal is news about one binding; what it did to the others is of no interest.
+    // A refusal concerns one binding. The failures that it caused for the others do not matter.
     match written {
         _ if !refused.is_empty() => Committed::Refused(refused),
         _ if changed => Committed::Changed,

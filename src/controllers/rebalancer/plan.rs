@@ -1,14 +1,13 @@
-//! What a WorkloadRebalancer asks for next: which bindings to stamp, and the status that says so.
-//! Pure.
+//! Plans the next step of a WorkloadRebalancer: the bindings to stamp, and the status. Pure.
 //!
-//! Invariants: a workload whose result is there is never stamped again (R95); a stamp and the
-//! result that reports it belong to one plan, and are committed as one; the list is sorted and
-//! without duplicates.
+//! Invariants: A workload that has a result is never stamped again (R95). A stamp and the result
+//! that reports it belong to one plan and are committed together. The list is sorted and has no
+//! duplicates.
 //!
-//! Choices where the seed is silent (R83): a workload named twice counts once; one that was taken
-//! out of the list after its success and put back is not triggered again, as its result was kept
-//! meanwhile. A changed spec gives workloads that failed another try (R77), whatever part of it
-//! changed.
+//! Choices where the seed says nothing (R83): A workload that is named twice counts once. A
+//! workload that was removed from the list after its success and added again is not stamped again,
+//! because its result was kept. A changed spec gives failed workloads another try (R77), whatever
+//! part of it changed.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ use crate::api::karmada::apps::v1alpha1::{
 use crate::api::karmada::work::v1alpha2::Trigger;
 use crate::k8s::{Key, Time};
 
-/// The rebalancer as it is read.
+/// The parts of the rebalancer that matter.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub created: Time,
@@ -33,7 +32,7 @@ pub enum Found {
     Binding(Key, Trigger),
     /// It has no binding.
     Nothing,
-    /// Its binding refused the stamp; it is left for later (R78).
+    /// The binding refused the stamp, and is tried again later (R78).
     Refused,
 }
 
@@ -49,13 +48,13 @@ pub struct Plan {
 pub enum Then {
     /// All results are there.
     Finished,
-    /// More workloads than one plan may stamp: plan again from the state that this one leaves.
+    /// There are more workloads than one plan may stamp. Plan again after this plan.
     Continue,
-    /// Some bindings refused: try those again later.
+    /// Some bindings refused. Try those again later.
     Retry,
 }
 
-/// Whether there is anything to plan. Cheap, so that finished rebalancers cost nothing.
+/// Whether there is nothing to plan. It is cheap, so that finished rebalancers cost nothing.
 pub fn is_settled(request: Request<'_>) -> bool {
     let status = request.status;
     observed_generation(request) >= request.generation
@@ -65,8 +64,8 @@ pub fn is_settled(request: Request<'_>) -> bool {
 
 /// Plans at most `stamps_max` stamps.
 pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now: Time, stamps_max: usize) -> Plan {
-    // A workload that joins an old rebalancer is triggered now: its creation may lie far behind the
-    // binding's last pass (C11).
+    // A workload that joins an old rebalancer is stamped with the present time. The creation of the
+    // rebalancer may be long before the binding's last pass (C11).
     let cause = match observed_generation(request) {
         0 => request.created,
         _ => request.created.max(now),
@@ -106,7 +105,7 @@ pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now:
     Plan { stamps, status: WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time }, then }
 }
 
-/// The entries that the status shall have, in its order (C12), with the results that still stand.
+/// The entries of the status, in their order (C12), with the results that are still valid.
 fn merge(request: Request<'_>) -> BTreeMap<String, ObservedWorkload> {
     let mut entries: BTreeMap<String, ObservedWorkload> = request
         .workloads
@@ -127,15 +126,15 @@ fn merge(request: Request<'_>) -> BTreeMap<String, ObservedWorkload> {
     entries
 }
 
-/// `apiVersion/kind/namespace/name`. The seed's text joins with a slash where upstream's code takes
-/// a blank; they differ for names with `-` or `.`, which sort before the slash (C12).
+/// `apiVersion/kind/namespace/name`. The seed joins with a slash where upstream's code joins with a
+/// blank. The two differ for names with `-` or `.`, which sort before the slash (C12).
 fn order(workload: &ObjectReference) -> String {
     let ObjectReference { api_version, kind, namespace, name } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();
     format!("{api_version}/{kind}/{namespace}/{name}")
 }
 
-/// Some workload has a result that it had not before.
+/// Some workload has a result that is new.
 fn is_news(new: &BTreeMap<String, ObservedWorkload>, old: &[ObservedWorkload]) -> bool {
     let old: BTreeMap<String, Option<RebalanceResult>> =
         old.iter().map(|observed| (order(&observed.workload), observed.result)).collect();

@@ -1,8 +1,8 @@
-//! Carries decisions out: Scheduled bindings become Bound, Unscheduled ones are deleted, bindings
-//! with old resources get new ones, all within the bounds of the placement's strategy (R167-R173).
+//! Carries decisions out: Scheduled bindings become Bound, Unscheduled ones are deleted, and
+//! bindings with old resources get new ones, all within the bounds of the placement's strategy
+//! (R167-R173).
 //!
-//! A placement is one key: its bindings are looked at together, from one view, and written in one
-//! batch.
+//! A placement is one key. Its bindings are read together from one view, and written in one batch.
 
 mod plan;
 
@@ -15,8 +15,8 @@ use crate::k8s::Time;
 use crate::registry::{Change, Part};
 use crate::worker::Next;
 
-/// None while there is nothing to roll out, or the placement is on its way out: the scheduler
-/// clears it away.
+/// `None` while there is nothing to roll out. A placement that is being deleted is left to the
+/// scheduler.
 pub(super) fn look(scene: &Scene<'_>, now: Time) -> Option<(Changes, Next)> {
     if scene.object.deleting {
         return None;
@@ -52,8 +52,7 @@ pub(super) fn look(scene: &Scene<'_>, now: Time) -> Option<(Changes, Next)> {
             changes.push(scene.update(Part::Whole, scene.kinds.bindings, &after));
         }
     }
-    // Each by itself would do no harm, but the bounds hold for all of them together: one batch, all
-    // or nothing.
+    // The bounds hold for all changes together, so they are written in one batch, all or nothing.
     let next = plan.look_again_seconds.map_or(Next::Done, |seconds| Next::After(seconds.saturating_mul(1_000)));
     Some((changes, next))
 }

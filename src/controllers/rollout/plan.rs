@@ -1,8 +1,9 @@
-//! How far a rollout may go now: which bindings are bound, updated, deleted, and which wait. Pure.
+//! Decides how far a rollout may go now: which bindings are bound, updated or deleted, and which
+//! wait. Pure.
 //!
-//! Two bounds hold at every step: no fewer than `target - maxUnavailable` clusters have the
-//! resources ready, no more than `target + maxSurge` have them at all. The target is what the
-//! policy wants.
+//! Two bounds hold at every step. At least `target - maxUnavailable` clusters have the resources
+//! ready, and at most `target + maxSurge` have them at all. The target is the number of clusters
+//! that the policy wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::k8s::Time;
 
 const UNAVAILABLE_PERIOD_SECONDS: i64 = 60;
 const QUARTER: &str = "25%";
-/// Reasons of an Available condition that is a guess: nobody can see how the resources fare.
+/// Reasons of an Available condition that is only a guess, because nobody can see the resources.
 const UNTRACKABLE: [&str; 2] = ["NotAllWorkAreAvailabilityTrackable", "WorkNotAllManifestsTrackable"];
 
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +39,14 @@ pub enum Wanted {
     Clusters(usize),
 }
 
-/// What happens to a binding. Those without a step are as they should be.
+/// What happens to a binding. A binding without a step is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Its cluster gets the latest resources.
     Roll,
-    /// It has them; what is said of that is about a former generation.
+    /// It has the latest resources, but its conditions are about a former generation.
     Confirm,
-    /// It would, but not yet.
+    /// It has to wait.
     Hold,
     /// Its cluster is given up.
     Delete,
@@ -55,10 +56,10 @@ pub enum Step {
 pub struct Plan {
     /// By name of the binding.
     pub steps: BTreeMap<String, Step>,
-    /// When a binding becomes ready by the passing of time alone.
+    /// When a binding becomes ready only because time passes.
     pub look_again_seconds: Option<i64>,
-    /// Bindings whose cluster had others, which are deleted: name of the one that stays, and of one
-    /// that goes.
+    /// Bindings that share their cluster with others, which are deleted: the name of the binding
+    /// that stays, and of one that goes.
     pub twins: Vec<(String, String)>,
 }
 
@@ -72,10 +73,10 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
     plan
 }
 
-/// The scheduler never makes a second live binding on a cluster (R162); somebody else may have. The
-/// one that is furthest stays (bound, then with its resources ready, so that none is missed), then
-/// the one that the scheduler made; the others go whatever the strategy: what they stand for is on
-/// the cluster once.
+/// The scheduler never makes a second live binding on a cluster (R162), but somebody else may have.
+/// The binding that is furthest along stays (bound, then with its resources ready, so that none is
+/// missed), then the one that the scheduler made. The others go, whatever the strategy says,
+/// because the cluster has their resources anyway.
 fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
@@ -146,8 +147,7 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
             steps.push((binding, Step::Confirm));
         }
     }
-    // A cluster whose former binding is still being cleared away must not get its resources in
-    // between.
+    // A cluster whose former binding is still being removed must not get the resources in between.
     let occupied: BTreeSet<&str> = bindings
         .iter()
         .filter(|binding| is_deleting(binding))
@@ -163,7 +163,7 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
     plan
 }
 
-/// The binding with a word about the one that was deleted beside it.
+/// The binding, with a note about the one that was deleted beside it.
 pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBinding {
     let message = format!("{twin} was a second binding of the placement on this cluster, and was deleted");
     let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
@@ -173,7 +173,7 @@ pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBindin
     binding
 }
 
-/// The binding after its step; None if nothing changes. Deleting is the caller's.
+/// The binding after its step; `None` if nothing changes. The caller deletes.
 pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option<AnyBinding> {
     let mut rolled = binding.clone();
     if step == Step::Roll {
@@ -181,7 +181,7 @@ pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option
         rollout.resources.clone_into(&mut rolled.spec.resource_snapshot_name);
         rolled.spec.apply_strategy = rollout.strategy.apply_strategy.clone();
     }
-    // A changed spec is a generation of its own.
+    // A changed spec makes a new generation.
     let generation = binding.metadata.generation.unwrap_or_default() + i64::from(rolled.spec != binding.spec);
     let told: &[(&str, &str, &str, &str)] = match step {
         Step::Roll | Step::Confirm => &[
@@ -216,8 +216,8 @@ impl Bounds {
     }
 }
 
-/// A number, or a percentage of the target rounded up. What cannot be read counts as nothing at
-/// all: the safe side.
+/// A number, or a percentage of the target rounded up. What cannot be read counts as zero, which is
+/// the safe side.
 fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
     let text = match bound {
         Some(IntOrPercent::Number(number)) => return usize::try_from(*number).unwrap_or_default(),
@@ -234,7 +234,7 @@ fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
     Ready,
-    /// It will be taken for ready in so many seconds.
+    /// It counts as ready in this many seconds.
     In(i64),
     NotReady,
 }
@@ -266,8 +266,9 @@ impl Readiness {
     }
 }
 
-/// The condition, if it speaks of the binding as it is now. The mark as Unscheduled is a generation
-/// of its own that changes nothing on the cluster: what was said right before it still holds.
+/// The condition, if it is about the present binding. The mark as Unscheduled makes a new
+/// generation but changes nothing on the cluster, so the condition of the generation before it
+/// still holds.
 fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
     let condition = binding.status.conditions.iter().find(|condition| condition.type_ == type_)?;
     let behind = binding.metadata.generation? - condition.observed_generation?;
@@ -279,7 +280,7 @@ fn is_true(binding: &AnyBinding, type_: &str) -> bool {
     current(binding, type_).is_some_and(|condition| condition.status == "True")
 }
 
-/// As far as anybody has reported on it.
+/// As far as it was reported.
 fn fares_well(binding: &AnyBinding) -> bool {
     is_true(binding, "DiffReported") || is_true(binding, "Available")
 }
@@ -403,7 +404,7 @@ mod tests {
         check(json!({}), Wanted::All, &bindings, &expected);
         let expected = [("a-1", Step::Roll), ("b-1", Step::Roll), ("c-1", Step::Hold), ("d-1", Step::Hold)];
         check(rolling(json!("50%"), json!(0)), Wanted::All, &bindings, &expected);
-        // Nothing may be missing, so nothing moves; what has failed is mended all the same.
+        // Nothing may be missing, so nothing moves. What has failed is updated all the same.
         let bindings = [("a-1", "Bound! old"), ("b-1", "Bound old failed")];
         let expected = [("a-1", Step::Hold), ("b-1", Step::Roll)];
         check(rolling(json!(0), json!(0)), Wanted::Clusters(2), &bindings, &expected);

@@ -1,7 +1,7 @@
 //! Deletes finished WorkloadRebalancers when their time to live has passed (R84-R91).
 //!
-//! The object that is judged is the newest there is, and it goes only if it still is the one that
-//! was judged: the delete names its revision, so an edit in between wins (R87).
+//! The decision is made from the newest object, and the delete names its revision. So an edit in
+//! between wins (R87).
 
 mod plan;
 

@@ -1,4 +1,4 @@
-//! When a finished WorkloadRebalancer goes. Pure.
+//! Decides when a finished WorkloadRebalancer is deleted. Pure.
 
 use crate::api::karmada::apps::v1alpha1::{WorkloadRebalancerSpec, WorkloadRebalancerStatus};
 use crate::k8s::Time;
@@ -7,13 +7,13 @@ use crate::k8s::Time;
 pub enum Plan {
     /// It stays until it changes.
     Keep,
-    /// Its time comes in so many seconds.
+    /// It expires in this many seconds.
     Wait {
         seconds: i64,
     },
     Delete,
-    /// It finished at a time that is still to come: the clock was set back. Dated anew, it does not
-    /// outlive its time by as much, but by its time to live at most.
+    /// It finished in the future, because the clock was set back. A new date bounds its life to its
+    /// time to live from now.
     Date,
 }
 
@@ -30,7 +30,7 @@ pub fn plan(generation: i64, spec: &WorkloadRebalancerSpec, status: &WorkloadReb
     Plan::Wait { seconds: expires.seconds() - now.seconds() }
 }
 
-/// When it finished: every workload has a result, and the results are of the current spec (R88).
+/// When it finished: every workload has a result, and the results are for the present spec (R88).
 fn finished_at(generation: i64, status: &WorkloadRebalancerStatus) -> Option<Time> {
     let is_current = status.observed_generation == Some(generation);
     let is_complete = status.observed_workloads.iter().all(|observed| observed.result.is_some());

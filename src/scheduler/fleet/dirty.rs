@@ -1,8 +1,7 @@
-//! Which changes make a placement worth a cycle (R174-R182). Pure.
+//! Tells which changes call for a new cycle of a placement (R174-R182). Pure.
 //!
-//! IgnoreDuringExecution is kept by what is absent here: nothing that happens to a cluster that was
-//! picked, other than that it leaves, and nothing that happens to the resources or the rollout
-//! strategy.
+//! IgnoreDuringExecution holds because some changes are absent here: any change of a picked cluster
+//! other than its leaving, and any change of the resources or of the rollout strategy.
 
 use std::sync::Arc;
 
@@ -16,16 +15,18 @@ use crate::api::meta::{Condition, ObjectMeta};
 use crate::k8s::{Object, Time};
 use crate::scheduler::lower;
 
-/// Which placements a change of a member cluster may matter to.
+/// The placements that a change of a member cluster can affect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// Those that could take another cluster: PickAll, and the others while something is missing.
+    /// Placements that could take another cluster: PickAll, and the others while clusters are
+    /// missing.
     Unsatisfied,
     All,
 }
 
-/// A snapshot that is new, in force or out of it, or wants another number of clusters. One that
-/// goes out of force may have stood beside the one that is: until it went, neither was used.
+/// Whether a snapshot is new, came into force or went out of it, or wants another number of
+/// clusters. Going out of force counts because two snapshots may have been in force, and then
+/// neither was used.
 pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
     let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
     let Some(previous) = previous else { return true };
@@ -33,21 +34,21 @@ pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta
     differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || is_latest(current) != is_latest(previous)
 }
 
-/// Placements and bindings matter when they begin to go.
+/// Placements and bindings count when their deletion begins.
 pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> bool {
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
 }
 
-/// A binding whose cluster or state somebody changed. The scheduler's own mark as Unscheduled
-/// counts, too: the cycle that it costs changes nothing. Upstream finds such an edit whenever the
-/// placement's next cycle comes.
+/// Whether somebody changed the cluster or the state of a binding. The scheduler's own mark as
+/// Unscheduled counts too; the cycle that it causes changes nothing. Upstream finds such an edit
+/// only in the placement's next cycle.
 pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
     let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
     previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)
 }
 
-/// None when no placement has to be looked at again. A cluster that joins becomes eligible later,
-/// by its first report.
+/// `None`: the change affects no placement. A cluster that joins becomes eligible later, by its
+/// first report.
 pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time) -> Option<Reach> {
     if current.metadata.deletion_timestamp.is_some() {
         let is_new = previous.metadata.deletion_timestamp.is_none();
@@ -67,19 +68,19 @@ pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time
         || values(previous) != values(current)
         || usage(previous) != usage(current)
         || previous.status.namespaces != current.status.namespaces
-        // Time alone makes a cluster ineligible: one that was silent for too long is eligible anew
-        // by its next heartbeat.
+        // Time alone makes a cluster ineligible: after too long a silence, its next heartbeat makes
+        // it eligible again.
         || (is_eligible(current) && !is_eligible(previous));
     may_fit_now.then_some(Reach::Unsatisfied)
 }
 
-/// Whether a placement may gain from a cluster that fits now.
+/// Whether the placement may use a cluster that fits now.
 pub(super) fn is_unsatisfied(placement: &AnyPlacement, generation: i64) -> bool {
     let policy = placement.spec.policy.as_ref();
     if policy.and_then(|policy| policy.placement_type).unwrap_or_default() == PlacementType::PickAll {
         return true;
     }
-    // The type begins with the kind, one of which ends as the other.
+    // The condition type begins with the kind, and one kind ends with the name of the other.
     let is_scheduled = |condition: &&Condition| condition.type_.ends_with("ResourcePlacementScheduled");
     let scheduled = placement.status.conditions.iter().find(is_scheduled);
     !scheduled.is_some_and(|condition| condition.status == "True" && condition.observed_generation == Some(generation))
@@ -145,7 +146,7 @@ mod tests {
         let silent = cluster(|object| object["status"]["agentStatus"] = json!([]));
         let now = Time::from_seconds(NOW);
         assert_eq!(reach(&silent, &cluster(|_| {}), now), Some(Reach::Unsatisfied));
-        // Its last report spoke of a cluster that was well, and is too old to be believed.
+        // Its last report said that the cluster was well, but is too old to be believed.
         let heard = |seconds| {
             let heartbeat = Time::from_seconds(NOW + seconds).to_string();
             cluster(|object| object["status"]["agentStatus"][0]["lastReceivedHeartbeat"] = json!(heartbeat))

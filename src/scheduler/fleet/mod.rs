@@ -1,10 +1,10 @@
-//! The Fleet family's scheduler: placements of both scopes are its keys, and what a placement's
-//! cycles come to is one commit.
+//! The scheduler of the Fleet family. Its keys are the placements of both scopes. All cycles of a
+//! placement end in one commit.
 //!
-//! *Invariants:* bindings of a placement are made here only, and by one cycle at a time, so a
-//! placement never has two live ones on a cluster; a commit names the revision of everything it
-//! read and changes, all or nothing; a placement that is being deleted keeps its finalizer until no
-//! binding of it is held by the scheduler.
+//! *Invariants:* Only this loop makes bindings of a placement, one cycle at a time, so a placement
+//! never gets two live bindings on a cluster. A commit names the revision of everything that it
+//! read and changes, and is all or nothing. A placement that is being deleted keeps its finalizer
+//! until the scheduler holds none of its bindings.
 
 mod dirty;
 
@@ -31,18 +31,18 @@ use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
-/// Placements decided at once (R164): each is a commit of its own, and the writer groups them.
+/// Placements decided at once (R164). Each has a commit of its own, which the writer groups.
 const CONCURRENCY: usize = 8;
-/// Clusters go first: what they changed decides what becomes of the placements.
+/// Clusters go first, because they decide what happens to the placements.
 const CLUSTER_PRIORITY: i32 = i32::MAX;
 
 pub struct FleetScheduler {
     client: Client,
     clock: Arc<dyn Clock>,
     fleet: MemberClusters,
-    /// The revision at which each cluster of the fleet was read.
+    /// The revision at which each cluster was read.
     known: BTreeMap<Arc<str>, Revision>,
-    /// Clusters that changed, and whom that may matter to.
+    /// The clusters that changed, with the placements that each change can affect.
     changed: BTreeMap<Arc<str>, Reach>,
     strays: Strays,
 }
@@ -53,7 +53,7 @@ impl FleetScheduler {
         FleetScheduler { client, clock, fleet, known, changed, strays }
     }
 
-    /// Brings the fleet to the state of a view.
+    /// Brings the set of clusters to the state of a view.
     fn sync(&mut self, view: &View) {
         let mut there = HashSet::new();
         for object in view.list(MEMBER_CLUSTERS, None) {
@@ -63,7 +63,7 @@ impl FleetScheduler {
                 continue;
             }
             self.known.insert(Arc::clone(name), object.revision);
-            // The last state that could be read stands.
+            // The last readable state stays in use.
             if let Some(cluster) = read::<MemberCluster>(object) {
                 self.fleet.upsert(lower::cluster(&cluster));
             }
@@ -90,8 +90,8 @@ impl FleetScheduler {
         let reach = match (event.kind, previous, read::<MemberCluster>(&event.object)) {
             (EventKind::Deleted, ..) => Some(Reach::All),
             (_, Some(previous), Some(current)) => dirty::reach(&previous, &current, self.clock.now()),
-            // Upstream waits for the first report of a new cluster. So do we, unless it comes with
-            // one.
+            // Upstream waits for the first report of a new cluster. So do we, unless the cluster
+            // comes with a report.
             (_, None, Some(current)) => {
                 let is_eligible = lower::cluster(&current).eligibility(self.clock.now()).is_ok();
                 is_eligible.then_some(Reach::Unsatisfied)
@@ -179,7 +179,7 @@ impl Work for FleetScheduler {
 }
 
 fn was_edited(kinds: &PlacementKinds, previous: Option<&Arc<Object>>, current: &Arc<Object>) -> bool {
-    // Whoever reports on a binding leaves its generation as it is.
+    // A report on a binding does not change its generation.
     let Some(previous) = previous.filter(|previous| previous.generation != current.generation) else { return false };
     current.key.resource == kinds.bindings
         && read::<AnyBinding>(previous)
@@ -191,15 +191,15 @@ fn placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
     SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None))
 }
 
-/// What is to be done about a key.
+/// The work on a key.
 enum Task {
-    /// A cluster changed: find the placements that it may matter to.
+    /// A cluster changed: find the placements that the change can affect.
     Wake(Option<Reach>),
     /// A placement is dirty.
     Schedule { strays: Vec<Key> },
 }
 
-/// What tasks have to go by.
+/// What the work on a batch is decided from.
 struct Pass {
     client: Client,
     clock: Arc<dyn Clock>,
@@ -214,8 +214,8 @@ impl Pass {
         placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
     }
 
-    /// By its own status, which the placement controller writes, or by the snapshot's, which is the
-    /// newer word.
+    /// By its own status, which the placement controller writes, or by the snapshot's, which is
+    /// newer.
     fn is_unsatisfied(&self, object: &Arc<Object>) -> bool {
         let Some(placement) = read::<AnyPlacement>(object) else { return false };
         let latest = || {
@@ -263,14 +263,14 @@ impl Pass {
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
         let is_news = !changes.is_empty() && !dirty::is_fulfilled(&settled.objects.snapshot.status);
         match commit(&self.client, key, changes, Next::Done).await {
-            // Whoever a cluster may matter to was found by what was known then: not one that is
-            // unsatisfied by this pass.
+            // A cluster that changed meanwhile woke the placements that were unsatisfied then. This
+            // placement became unsatisfied only now.
             Next::Done if is_news && self.clusters_changed() => Next::Again,
             next => next,
         }
     }
 
-    /// Since the view.
+    /// Whether a cluster changed after the view was taken.
     fn clusters_changed(&self) -> bool {
         let newest = self.client.view();
         newest.list(MEMBER_CLUSTERS, None).any(|cluster| cluster.revision > self.view.revision)
@@ -303,7 +303,7 @@ fn changes(
                 let changed = AnyBinding { metadata, spec, ..binding.clone() };
                 changes.push(update(kinds, Part::Main, kinds.bindings, &changed));
             }
-            // Nobody holds it any more: without finalizers it goes.
+            // Nothing holds the binding any more, so it goes once it has no finalizers.
             None => changes.push(released(kinds, binding)),
         }
     }
@@ -321,8 +321,8 @@ fn changes(
     changes
 }
 
-/// Bindings are deleted, then let go; the placement itself is let go when the scheduler holds none
-/// of them.
+/// Deletes the bindings, then removes their finalizers. The placement's own finalizer goes when the
+/// scheduler holds no binding any more.
 fn clear_away(kinds: &PlacementKinds, placement: &AnyPlacement, bindings: &[AnyBinding]) -> (Changes, Next) {
     let mut changes = Changes::new();
     for binding in bindings {
@@ -378,8 +378,8 @@ fn update(
     (resource, Change::Update { part, object: kinds.tree(resource, object) })
 }
 
-/// Snapshots and bindings of a placement. All but the strays are named after it, so only a part of
-/// the kind is walked.
+/// The snapshots or bindings of a placement. All but the strays are named after it, so only a part
+/// of the kind is read.
 fn children<'a>(
     view: &'a View,
     resource: GroupResource,
@@ -396,7 +396,7 @@ fn is_latest(snapshot: &Object) -> bool {
     snapshot.label(IS_LATEST_LABEL) == Some("true")
 }
 
-/// An object that its kind's type cannot hold is left alone, and said so in the log.
+/// An object that does not fit its kind's type is logged and left alone.
 fn read<T: serde::de::DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
     object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
 }

@@ -1,8 +1,8 @@
-//! Karmada's API objects as the engine reads them.
+//! Translates Karmada's API objects for the engine.
 //!
-//! Nothing here fails: what is malformed is left out and named. A cluster loses the resource or the
-//! taint that makes no sense and keeps the rest; a binding with a fault is decided with that fault
-//! as the reason.
+//! Nothing here fails. What is malformed is left out and reported. A cluster loses the resource or
+//! taint that makes no sense, and keeps the rest. A binding with a fault is decided, with that
+//! fault as the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::k8s::selector::Operator;
 use crate::k8s::taint::Effect;
 use crate::k8s::{Quantity, Requirement, Selector, Taint, Toleration};
 
-/// Holds the placement that the targets of a binding belong to, as JSON.
+/// The annotation with the placement that the binding's targets come from, as JSON.
 pub const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
 
-/// Each says that a policy, or another binding, made the binding.
+/// Labels of bindings that were made by a policy or for another binding.
 const MANAGED_LABELS: [&str; 3] = [
     "propagationpolicy.karmada.io/permanent-id",
     "clusterpropagationpolicy.karmada.io/permanent-id",
@@ -39,7 +39,7 @@ pub struct Fault {
     pub why: String,
 }
 
-/// A cluster, and what had to be left out of it.
+/// The cluster, and what had to be left out of it.
 pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
     let mut faults = Vec::new();
     let labels = cluster.metadata.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into()));
@@ -74,8 +74,8 @@ fn taint(taint: &crate::api::core::Taint) -> Taint {
     }
 }
 
-/// What is left of allocatable after allocated and allocating. A resource with an amount that makes
-/// no sense counts as absent: nobody is sent where the room is not known.
+/// What is left of allocatable after allocated and allocating. A resource with a malformed amount
+/// counts as absent: no replica goes where the room is not known.
 fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary, faults: &mut Vec<Fault>) -> Room {
     let mut free = Vec::with_capacity(summary.allocatable.len());
     let mut pods = 0;
@@ -103,8 +103,8 @@ fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary,
     Room { pods, free: free.into(), grades: grades(spec, summary, faults) }
 }
 
-/// Nodes by grade, ascending. None: there are no models, or they make no sense, and the sums decide
-/// alone.
+/// The nodes by grade, in ascending order. `None`: there are no models, or they make no sense, and
+/// the sums alone decide.
 fn grades(
     spec: &cluster_api::ClusterSpec,
     summary: &cluster_api::ResourceSummary,
@@ -219,7 +219,7 @@ fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) ->
     let mut needed = Vec::with_capacity(amounts.len());
     for (name, amount) in amounts {
         match quantity(amount, || format!("{field}[{name}]")) {
-            // Nothing, or less, is no requirement.
+            // A requirement of zero or less is none.
             Ok(amount) if amount > Quantity::ZERO => needed.push((name.as_str().into(), amount)),
             Ok(_) => {}
             Err(fault) => faults.push(fault),
@@ -238,7 +238,8 @@ fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Com
     }
 }
 
-/// One target for each cluster. Replicas that are listed twice add up; negative ones are none.
+/// One target for each cluster. Replicas of a cluster that is listed twice add up; negative ones
+/// count as zero.
 fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(clusters.len());
     for cluster in clusters {
@@ -256,8 +257,8 @@ fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     targets
 }
 
-/// Whether the scheduler has to look again because of the placement. An annotation that cannot be
-/// read says no. Of several groups only the observed one counts.
+/// Whether the placement calls for a new decision. If the annotation cannot be read, it does not.
+/// Of several affinity groups, only the observed one counts.
 fn placement_changed(wanted: &policy_api::Placement, applied: &str, observed_term: &str) -> bool {
     if applied.is_empty() {
         return true;
@@ -339,8 +340,8 @@ fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
                 None => Division::Specified(None),
             }
         }
-        // A strategy of one's own is for a scheduler of one's own (R152); those we know were
-        // written out on admission.
+        // A strategy that we do not know belongs to another scheduler (R152). Those that we know
+        // were written out on admission.
         (Type::Divided, None) => Division::Unsupported {
             scheduling_type: "Divided".into(),
             preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),

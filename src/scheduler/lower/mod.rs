@@ -1,5 +1,5 @@
-//! API objects in the form the engines compute with. Pure; one malformed object never stops the
-//! others.
+//! Translates API objects into the form that the engines compute with. Pure. One malformed object
+//! never stops the others.
 
 pub mod fleet;
 pub mod karmada;

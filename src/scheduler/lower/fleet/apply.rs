@@ -1,4 +1,4 @@
-//! Decisions back onto API objects: what each write changes, and nothing else.
+//! Writes decisions back onto API objects, and changes nothing else.
 
 use super::{FULFILLED, SCHEDULED, UNFULFILLED};
 use crate::api::fleet::placement::v1beta1::names::{PARENT_LABEL, PREVIOUS_STATE, SCHEDULER_FINALIZER};
@@ -9,14 +9,14 @@ use crate::api::meta::{Condition, ObjectMeta};
 use crate::engine::fleet::{self as engine, Report, State};
 use crate::k8s::Time;
 
-/// What a new binding is made of.
+/// The parts of a new binding.
 #[derive(Clone, Debug)]
 pub struct BindingParts {
     pub metadata: ObjectMeta,
     pub spec: ResourceBindingSpec,
 }
 
-/// A new binding of the placement that `snapshot` belongs to. `name` is the shell's to choose.
+/// A new binding of the placement that `snapshot` belongs to. The caller chooses the name.
 pub(super) fn create(snapshot: &ObjectMeta, name: String, decision: &engine::ClusterDecision) -> BindingParts {
     let parent = snapshot.labels.get_key_value(PARENT_LABEL);
     let metadata = ObjectMeta {
@@ -36,8 +36,8 @@ pub(super) fn create(snapshot: &ObjectMeta, name: String, decision: &engine::Clu
     BindingParts { metadata, spec }
 }
 
-/// Moves a binding to the snapshot named `snapshot`. The annotation with its former state stays, as
-/// it does upstream.
+/// Moves a binding to the snapshot named `snapshot`. As upstream, the annotation with its former
+/// state stays.
 pub(super) fn patch(spec: &mut ResourceBindingSpec, snapshot: &str, state: State, decision: &engine::ClusterDecision) {
     spec.state = binding_state(state);
     snapshot.clone_into(&mut spec.scheduling_policy_snapshot_name);
@@ -50,7 +50,7 @@ pub(super) fn unschedule(metadata: &mut ObjectMeta, spec: &mut ResourceBindingSp
     spec.state = BindingState::Unscheduled;
 }
 
-/// Lets a binding go that is being deleted, as far as the scheduler is concerned.
+/// Removes the scheduler's hold on a binding that is being deleted.
 pub(super) fn release(metadata: &mut ObjectMeta) {
     metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
 }

@@ -1,8 +1,8 @@
-//! The Fleet family: member clusters, policy snapshots and bindings for the engine, and decisions
-//! back onto them.
+//! Translates member clusters, policy snapshots and bindings of the Fleet family for the engine,
+//! and decisions back.
 //!
-//! What a policy says wrongly is lowered into a fault in its place, so that the engine meets it
-//! where upstream does. Both scopes share everything: the kinds differ in nothing but their names.
+//! A mistake in a policy becomes a fault in its place, so that the engine meets it where upstream
+//! does. Both scopes share everything, because their kinds differ only in their names.
 
 mod apply;
 mod policy;
@@ -79,8 +79,7 @@ fn agent(status: &MemberClusterStatus) -> Option<Agent> {
 }
 
 fn namespaces(status: &MemberClusterStatus) -> Namespaces {
-    // Whether the collection succeeded does not matter upstream, only that the cluster takes part
-    // in it.
+    // Upstream only asks whether the cluster collects namespaces, not whether that succeeded.
     let collects = status.conditions.iter().any(|condition| condition.type_ == "NamespaceCollectionSucceeded");
     match &status.namespaces {
         _ if !collects => Namespaces::NotCollected,
@@ -104,14 +103,14 @@ pub fn snapshot(
     }
 }
 
-/// A whole number from 0 in an annotation, or, as the design page had it, in a label.
+/// A whole number from 0 in an annotation, or in a label, as an older design had it.
 fn number(metadata: &ObjectMeta, key: &'static str) -> Result<i64, Fault> {
     let text = metadata.annotations.get(key).or_else(|| metadata.labels.get(key));
     let number = text.and_then(|text| text.parse().ok()).filter(|&number: &i64| number >= 0);
     number.ok_or_else(|| Fault::Annotation { annotation: key, found: text.map(|text| text.as_str().into()) })
 }
 
-/// The status as the engine would have written it; anything else counts as none.
+/// The status, if the engine could have written it; otherwise `None`.
 fn known_report(status: &SchedulingPolicySnapshotStatus) -> Option<Report> {
     let condition = status.conditions.iter().find(|condition| condition.type_ == SCHEDULED)?;
     let fulfilled = match (condition.status.as_str(), condition.reason.as_str()) {
@@ -128,7 +127,7 @@ fn known_report(status: &SchedulingPolicySnapshotStatus) -> Option<Report> {
     })
 }
 
-/// A binding that the scheduler can do nothing with.
+/// A binding in a state that the scheduler does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("binding {name:?} is in unknown state {state:?}")]
 pub struct UnknownState {
@@ -141,7 +140,7 @@ pub fn binding(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> Result<Bind
         BindingState::Scheduled => State::Scheduled,
         BindingState::Bound => State::Bound,
         BindingState::Unscheduled => State::Unscheduled,
-        // Whatever it was, it goes.
+        // Whatever its state was, it is being deleted.
         BindingState::Other(_) if metadata.deletion_timestamp.is_some() => State::Unscheduled,
         BindingState::Other(state) => {
             return Err(UnknownState { name: name(metadata).as_ref().into(), state: state.as_str().into() });

@@ -1,4 +1,4 @@
-//! Placement policies for the engine.
+//! Translates placement policies for the engine.
 
 use crate::api::fleet::placement::v1beta1::{
     self as api, ClusterAffinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, PreferredClusterSelector,
@@ -11,8 +11,8 @@ use crate::engine::fleet::{
 };
 use crate::k8s::{Selector, Toleration};
 
-/// An absent policy picks every cluster. `wanted` is how many clusters PickN picks: it is kept
-/// outside the policy.
+/// An absent policy picks every cluster. `wanted` is the number of clusters that PickN picks, which
+/// is stored outside the policy.
 pub(super) fn placement(
     policy: Option<&PlacementPolicy>,
     wanted: Result<usize, Fault>,
@@ -66,7 +66,7 @@ fn condition(requirement: &PropertySelectorRequirement) -> PropertyRule {
     PropertyRule { property: Property::parse(name), expected: expected() }
 }
 
-/// A preference is never asked for a property selector, only for labels and an order.
+/// A preference may have labels and an order, but no property selector.
 fn preferred(affinity: &ClusterAffinity) -> Vec<Preference> {
     let preference = |preferred: &PreferredClusterSelector| Preference {
         weight: preferred.weight,

@@ -1,8 +1,8 @@
-//! A placement's cycles, one after another, over its objects in memory.
+//! Runs the cycles of a placement, one after another, over its objects in memory.
 //!
-//! A topology constraint asks for a cycle per cluster, and each sees what the one before it wrote.
-//! Run here, all of them end in one set of objects, to be committed at once: nobody sees a binding
-//! that is dropped in one cycle and restored in the next.
+//! A topology constraint asks for one cycle per cluster, and each cycle reads what the one before
+//! it wrote. Here, all cycles end in one set of objects, which is committed at once. So nobody sees
+//! a binding that one cycle drops and the next restores.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::api::meta::ObjectMeta;
 use crate::engine::fleet::{self as engine, Decision, MemberClusters, Next, Write};
 use crate::k8s::Time;
 
-/// What a policy snapshot is made of, whatever its scope.
+/// The parts of a policy snapshot of either scope.
 #[derive(Clone, Debug)]
 pub struct SnapshotParts {
     pub metadata: ObjectMeta,
@@ -27,18 +27,18 @@ pub struct PlacementObjects {
     pub bindings: Vec<BindingParts>,
 }
 
-/// What the cycles came to.
+/// The result of the cycles.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// The objects after the last cycle. Bindings without finalizers that are being deleted are
-    /// gone from them.
+    /// The objects after the last cycle. Bindings that are being deleted and have no finalizers are
+    /// left out.
     pub objects: PlacementObjects,
-    /// One decision a cycle; only the last may carry a fault.
+    /// One decision for each cycle. Only the last may carry a fault.
     pub cycles: Vec<Decision>,
 }
 
-/// Runs cycles until none is asked for. `name` makes the name of a new binding on a cluster,
-/// another at each call.
+/// Runs cycles until none is asked for. `name` makes a name for a new binding on a cluster, a
+/// different one at each call.
 pub fn settle(
     fleet: &MemberClusters,
     mut objects: PlacementObjects,
@@ -51,8 +51,8 @@ pub fn settle(
         objects.apply(&decision, now, name);
         let is_last = decision.fault.is_some() || decision.next == Next::Done;
         cycles.push(decision);
-        // Each cycle that asks for another has picked a cluster, so they end by themselves; the
-        // bound is for us.
+        // Each cycle that asks for another has picked a cluster, so the cycles end by themselves.
+        // The bound guards against a fault of ours.
         if is_last || cycles.len() > fleet.len() {
             return Settled { objects, cycles };
         }
@@ -63,7 +63,7 @@ impl PlacementObjects {
     fn decide(&self, fleet: &MemberClusters, now: Time) -> Decision {
         let SnapshotParts { metadata, spec, status } = &self.snapshot;
         let snapshot = super::snapshot(metadata, spec, status);
-        // A binding in a state that nobody knows is left alone; the pass reports it.
+        // A binding in an unknown state is left alone. The pass reports it.
         let lowered = self.bindings.iter().filter_map(|parts| super::binding(&parts.metadata, &parts.spec).ok());
         let bindings: Vec<engine::Binding> = lowered.collect();
         engine::decide(&engine::Request { now, fleet, snapshot: &snapshot, bindings: &bindings })

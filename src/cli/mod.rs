@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod assembly;
 mod backup;
 pub mod certs;
 pub mod client;

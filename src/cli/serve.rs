@@ -16,25 +16,22 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::assembly::{self, WorkerOptions};
 use super::config::{AuditArgs, HostArgs, SchedulingProfile, ServeArgs};
 use super::identity::Identity;
 use super::leadership::{Crew, Leadership, Turn};
 use super::{UsageError, certs, tables};
-use crate::actions::RescheduleTasks;
-use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
-use crate::events::Recorder;
 use crate::host::Lease;
-use crate::k8s::{GroupResource, User};
 use crate::registry::Registry;
-use crate::resource::Resource;
+use crate::resource::{Kinds, Lifetime};
 use crate::server::audit::{self, Audit};
 use crate::server::{self, App, Check, ConnectionLimits, Counts, Documents, InFlight, Shutdown, Terms};
 use crate::store::Store;
-use crate::watch::{Limits, Task};
+use crate::watch::{Limits, Task, View};
 use crate::worker::Workers;
-use crate::{actions, api, store, telemetry, watch};
+use crate::{api, store, telemetry, watch};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -125,23 +122,20 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let probing = storage.clone().run(Arc::clone(&store));
     let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
     let documents = Documents::of(&kinds);
-    let registry = Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock));
+    log_start(&args, address, &kinds, &cache.view());
+    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock);
     let lease = identity.lease(&args.host, clock.as_ref())?;
-    let registry = Arc::new(complete(registry, &mut identity, &args.host, lease.as_ref(), &clock));
+    let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     fill_defaults(&registry).await;
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
-    let recorder = Recorder::new(Arc::clone(&clock));
-    let crew = Crew {
-        registry: Arc::clone(&registry),
-        cache: cache.clone(),
-        clock: Arc::clone(&clock),
-        recorder,
-        host_events: identity.events(&args.host),
+    let options = WorkerOptions {
         profile: profile(&args),
         failover: args.failover.options(),
+        host_events: identity.events(&args.host),
     };
+    let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
     let leadership = Leadership::begin(lease, crew, &mut workers);
 
     let shutdown = Shutdown::default();
@@ -178,21 +172,22 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()) })
 }
 
-/// With what else has a say in what is written: actions, the host cluster's admission, and the
-/// lease.
-fn complete(
-    registry: Registry,
-    identity: &mut Identity,
-    host: &HostArgs,
-    lease: Option<&Lease>,
-    clock: &Arc<dyn Clock>,
-) -> Registry {
-    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock));
-    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
-    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
-    for (kind, action) in actions::reviews(&identity.authorizer) {
-        registry = registry.with_action(kind, action);
-    }
+/// The one line that says what was started, for whoever reads the log later.
+fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
+    let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        database = args.database_url,
+        objects = stored.map(|row| view.count(row.resource, None)).sum::<usize>(),
+        revision = view.revision.0,
+        %address,
+        mode = if args.host.is_given() { "aggregated" } else { "standalone" },
+        "ballast starts"
+    );
+}
+
+/// Lets the host cluster's admission and the lease refuse writes.
+fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&Lease>) -> Registry {
     if let Some(gate) = identity.gate(host) {
         registry = registry.with_gate(gate);
     }

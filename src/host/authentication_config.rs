@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::{Host, Pauses, reviews};
 use crate::auth::Unavailable;
+use crate::telemetry;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
@@ -68,7 +69,7 @@ impl AuthenticationConfig {
                 // to let in would not help either.
                 Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch {NAMESPACE}/{NAME}");
+                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");
                 }
             }
         }

@@ -13,6 +13,7 @@ use kube::{Api, ResourceExt};
 
 use super::{Host, Pauses, reviews};
 use crate::k8s::{Cause, Details, GroupResource, Status};
+use crate::telemetry;
 
 /// For a namespace that the watch has not brought (yet).
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ impl Namespaces {
                     self.write().remove(&namespace.name_any());
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch namespaces");
+                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch namespaces");
                 }
             }
         }

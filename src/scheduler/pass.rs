@@ -11,7 +11,7 @@ use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
-use crate::engine::karmada::{self as engine, ClusterSet, Decision, Mode, Profile, Requeue, Rules, Workloads};
+use crate::engine::karmada::{self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Workloads};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
@@ -74,7 +74,8 @@ impl Pass {
         let placement = decision.applies_placement().then(|| placement(object)).flatten();
         let edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
-        tracing::debug!(%key, outcome = ?decision.outcome, mode = ?decision.mode, "decided");
+        let (outcome, mode) = named(&decision);
+        tracing::debug!(%key, outcome, mode, "decided");
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
         let is_answer = decision.mode == Mode::Fresh && decision.is_success();
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
@@ -103,6 +104,20 @@ impl Pass {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
         !self.hostile.contains_key(cluster) && tasks.all(GracefulEvictionTask::is_by_taint)
     }
+}
+
+/// The outcome and the mode of a decision, in a word each, for the log.
+fn named(decision: &Decision) -> (&'static str, &'static str) {
+    let outcome = match &decision.outcome {
+        Outcome::Skipped(_) => "skipped",
+        Outcome::Placed(_) => "placed",
+        Outcome::Failed(_) => "failed",
+    };
+    let mode = match decision.mode {
+        Mode::Steady => "steady",
+        Mode::Fresh => "fresh",
+    };
+    (outcome, mode)
 }
 
 fn next(decision: &Decision) -> Next {

@@ -7,6 +7,7 @@
 //! Watches have neither limit nor deadline (WA24).
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
 use super::{App, Peer, codec, dispatch, measure, pretty, unread};
-use crate::auth::{Attributes, Impersonation, Refused, Verdict};
+use crate::auth::{Attributes, Impersonation, Permission, Refused};
 use crate::k8s::{Query, Status, User, duration};
 use crate::registry::Remarks;
 use crate::{metrics, telemetry};
@@ -68,7 +69,7 @@ pub struct Trail {
     pub user: OnceLock<Arc<User>>,
     /// As whom the user acts, when as somebody else.
     pub acting_as: OnceLock<Arc<User>>,
-    pub verdict: OnceLock<Verdict>,
+    pub permission: OnceLock<Permission>,
     /// What of it is audited.
     pub audited: OnceLock<audit::Scope>,
     pub body: OnceLock<Bytes>,
@@ -91,7 +92,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     }
     let parts = parts;
     let received_ms = app.clock.now_ms();
-    let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, ?audit_id,
+    let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, audit_id = %shown(&audit_id),
         otel.name = Empty, otel.kind = Empty, http.response.status_code = Empty);
     let trail = Trail::default();
     let info = check_headers(&parts.headers).and_then(|()| RequestInfo::read(&parts.method, &parts.uri));
@@ -117,7 +118,8 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
-            tracing::error!(%method, %uri, ?audit_id, code = status.code, message, "a request failed");
+            let audit_id = shown(&audit_id);
+            tracing::error!(%method, %uri, %audit_id, code = status.code, message, "a request failed");
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
@@ -166,8 +168,14 @@ fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
     let peer = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address);
     let agent = parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
     let user_agent = agent.as_deref().unwrap_or_default();
-    let latency = started.elapsed();
-    tracing::debug!(code = code.as_u16(), ?latency, src_ip = ?peer, user_agent, "answered");
+    let latency_seconds = started.elapsed().as_secs_f64();
+    let src_ip = peer.map(tracing::field::display);
+    tracing::debug!(code = code.as_u16(), latency_seconds, src_ip, user_agent, "answered");
+}
+
+/// A header's value as text.
+fn shown(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
 }
 
 /// A request while it is answered, with everything that is known of it.
@@ -332,12 +340,12 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         }
         None => user,
     };
-    let verdict = app.authorizer.decide(&user, &attributes).await;
-    let _ = trail.verdict.set(verdict.clone());
-    match verdict {
-        Verdict::Allow(_) => {}
-        Verdict::Deny(reason) => return Err(attributes.forbidden(&user, &reason)),
-        Verdict::Failed(why) => return Err(undecided(info, &why)),
+    let permission = app.authorizer.decide(&user, &attributes).await;
+    let _ = trail.permission.set(permission.clone());
+    match permission {
+        Permission::Allow(_) => {}
+        Permission::Deny(reason) => return Err(attributes.forbidden(&user, &reason)),
+        Permission::Failed(why) => return Err(undecided(info, &why)),
     }
     let _place = match info.is_watch() || is_open {
         true => None,
@@ -378,9 +386,9 @@ fn unauthorized(parts: &Parts) -> Status {
 async fn impersonate(app: &App, info: &RequestInfo<'_>, user: &User, wish: Impersonation) -> Result<Arc<User>, Status> {
     for attributes in wish.attributes() {
         match app.authorizer.decide(user, &attributes).await {
-            Verdict::Allow(_) => {}
-            Verdict::Deny(reason) => return Err(attributes.forbidden(user, &reason)),
-            Verdict::Failed(why) => return Err(undecided(info, &why)),
+            Permission::Allow(_) => {}
+            Permission::Deny(reason) => return Err(attributes.forbidden(user, &reason)),
+            Permission::Failed(why) => return Err(undecided(info, &why)),
         }
     }
     Ok(Arc::new(wish.user))

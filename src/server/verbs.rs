@@ -12,7 +12,7 @@ use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
 use super::write::{Form as BodyForm, Verb, Write};
 use super::{App, forms, layers, watch_stream};
-use crate::auth::{Attributes, ResourceAttributes, Verdict};
+use crate::auth::{Attributes, Permission, ResourceAttributes};
 use crate::clock::Clock;
 use crate::k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
 use crate::registry::{Caller, Deleted, Locator, MayCreate, Remarks, Written};
@@ -136,9 +136,9 @@ impl Call<'_> {
             ..ResourceAttributes::default()
         });
         match self.app.authorizer.decide(self.user, &attributes).await {
-            Verdict::Allow(_) => Ok(()),
-            Verdict::Deny(reason) => Err(attributes.forbidden(self.user, &reason)),
-            Verdict::Failed(why) => Err(Status::internal(why)),
+            Permission::Allow(_) => Ok(()),
+            Permission::Deny(reason) => Err(attributes.forbidden(self.user, &reason)),
+            Permission::Failed(why) => Err(Status::internal(why)),
         }
     }
 

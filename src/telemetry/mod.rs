@@ -38,7 +38,7 @@ pub fn start(format: LogFormat, detail: Detail) {
     // fine.
     let _already_started = match format {
         LogFormat::Text => lines.with_target(false).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
     };
 }
 
@@ -49,7 +49,7 @@ pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Re
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let lines = match format {
         LogFormat::Text => lines.with_target(false).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     let _already_started =
         tracing_subscriber::registry().with(lines.with_filter(filter(detail))).with(spans).try_init();

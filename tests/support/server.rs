@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::actions::RescheduleTasks;
 use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
+use ballast::cli::assembly;
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
-use ballast::k8s::{GroupResource, User};
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
 use ballast::server::{self, App, Check, ConnectionLimits, Documents, InFlight, Shutdown, Terms, Tls};
@@ -24,8 +23,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::raw::Raw;
-
-const TASKS: GroupResource = GroupResource::new("rescheduletasks.task.karmada.io");
 
 /// What a test wants different.
 #[derive(Default)]
@@ -86,13 +83,7 @@ impl TestServer {
         });
         let shutdown = Shutdown::default();
         let documents = Documents::of(&kinds);
-        let registry = Registry::new(kinds, cache, writer, clock.clone());
-        let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), clock.clone());
-        let mut registry = registry.with_action(TASKS, Arc::new(tasks));
-        for (kind, action) in ballast::actions::reviews(&authorizer) {
-            registry = registry.with_action(kind, action);
-        }
-        let registry = Arc::new(registry);
+        let registry = Arc::new(assembly::registry(kinds, cache, writer, &authorizer, &clock));
         let app = App {
             documents,
             registry: Arc::clone(&registry),

@@ -159,6 +159,6 @@ fn evicted(
         preserve(behavior.state_preservation.as_ref(), binding, &mut task)?;
         evict(&mut tree, task).ok_or("it is not there any more")?;
     }
-    tracing::info!(key = %object.key, leaves = ?plan.leave, "evicted: the application does not run well there");
+    tracing::info!(key = %object.key, leaves = plan.leave.join(", "), "evicted: the application does not run well there");
     Ok(Some(tree))
 }

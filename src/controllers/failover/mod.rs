@@ -184,7 +184,8 @@ impl Eviction<'_> {
             match left {
                 Ok(None) => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
                 Ok(Some(tree)) => {
-                    tracing::info!(%key, leaves = ?plan.leave, "leaves clusters");
+                    let leaves: Vec<&str> = plan.leave.iter().map(|(cluster, _)| &**cluster).collect();
+                    tracing::info!(%key, leaves = leaves.join(", "), "leaves clusters");
                     writes.push((key, tree, next));
                 }
                 Err(why) => {

@@ -84,7 +84,8 @@ impl Work for GracefulEviction {
                 match plan.tasks.as_ref().and_then(|_| with_tasks(object, &plan)) {
                     None => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
                     Some(tree) => {
-                        tracing::info!(%key, ended = ?plan.ended, "evictions ended");
+                        let clusters: Vec<&str> = plan.ended.iter().map(|(cluster, _)| &**cluster).collect();
+                        tracing::info!(%key, clusters = clusters.join(", "), "evictions ended");
                         told.push(notes(&recorder, &key, binding, &plan));
                         writes.push((key, tree, next));
                     }

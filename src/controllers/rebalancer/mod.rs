@@ -129,7 +129,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Handled {
         let plan = plan::plan(request, find, now, stamps_max);
         match commit(client, &view, object, &plan).await {
             Committed::Done(written) => {
-                tracing::info!(%key, stamped = plan.stamps.len(), then = ?plan.then, "rebalanced");
+                tracing::info!(%key, stamped = plan.stamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
                 let next = match plan.then {
                     Then::Finished => Next::Done,
                     Then::Continue => Next::Again,

@@ -38,6 +38,7 @@ use super::{Host, Pauses};
 use crate::k8s::{Details, Status};
 use crate::metrics;
 use crate::registry::{Asked, Gate, Operation};
+use crate::telemetry;
 
 type Tree = Map<String, Value>;
 
@@ -187,7 +188,7 @@ where
                 publish(&|known| drop(known.remove(&configuration.name_any())));
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "failed to watch webhook configurations");
+                tracing::warn!(error = telemetry::with_causes(&error), "failed to watch webhook configurations");
             }
         }
     }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use serde_json::{Map, Value, json};
 
 use super::policy::{Scope, Stage};
-use crate::auth::{Attributes, ResourceAttributes, Verdict};
+use crate::auth::{Attributes, Permission, ResourceAttributes};
 use crate::k8s::User;
 use crate::server::layers::Trail;
 use crate::server::request_info::RequestInfo;
@@ -41,7 +41,7 @@ pub struct Entry {
     object: Option<Value>,
     user: Option<Arc<User>>,
     acting_as: Option<Arc<User>>,
-    verdict: Option<Verdict>,
+    permission: Option<Permission>,
     remarks: BTreeMap<String, String>,
     body: Option<Bytes>,
     source_ips: Vec<String>,
@@ -68,7 +68,7 @@ impl Entry {
             object,
             user: trail.user.get().cloned(),
             acting_as: trail.acting_as.get().cloned(),
-            verdict: trail.verdict.get().cloned(),
+            permission: trail.permission.get().cloned(),
             remarks: trail.remarks.annotations(),
             body: trail.body.get().cloned(),
             source_ips: source_ips(headers, peer),
@@ -108,7 +108,7 @@ impl Entry {
         if scope.wants_answer() {
             put("responseObject", answer);
         }
-        put("annotations", self.verdict.as_ref().map(|verdict| annotations(verdict, &self.remarks)));
+        put("annotations", self.permission.as_ref().map(|permission| annotations(permission, &self.remarks)));
         event.to_string()
     }
 }
@@ -155,12 +155,12 @@ fn response_status(code: u16, answer: Option<&Value>) -> Value {
     status
 }
 
-fn annotations(verdict: &Verdict, remarks: &BTreeMap<String, String>) -> Value {
+fn annotations(permission: &Permission, remarks: &BTreeMap<String, String>) -> Value {
     let mut annotations = json!(remarks);
-    let (decision, reason) = match verdict {
-        Verdict::Allow(reason) => ("allow", reason),
-        Verdict::Deny(reason) => ("forbid", reason),
-        Verdict::Failed(_) => return annotations,
+    let (decision, reason) = match permission {
+        Permission::Allow(reason) => ("allow", reason),
+        Permission::Deny(reason) => ("forbid", reason),
+        Permission::Failed(_) => return annotations,
     };
     annotations["authorization.k8s.io/decision"] = Value::from(decision);
     annotations["authorization.k8s.io/reason"] = Value::from(reason.as_str());

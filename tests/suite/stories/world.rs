@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use async_trait::async_trait;
 use ballast::actions::RescheduleTasks;
 use ballast::api::karmada::policy::v1alpha1::PurgeMode;
+use ballast::cli::assembly::{self, WorkerOptions};
 use ballast::clock::{Clock, ManualClock};
-use ballast::controllers::{self, EvictionRate, FailoverOptions, TaintEviction};
+use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
 use ballast::engine::karmada::Profile;
-use ballast::events::{Events, Kept, Recorder};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
-use ballast::scheduler::{FleetScheduler, Scheduler};
 use ballast::store::{self, MemoryStore, Store};
 use ballast::watch::{self, Limits};
-use ballast::worker::{Runner, Work};
+use ballast::worker::Runner;
 use futures_util::future::join4;
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
@@ -85,24 +84,11 @@ impl World {
         let store: Arc<dyn Store> = self.store.clone();
         let (cache, writer, task) = watch::open(store, Arc::clone(&clock), Limits::default()).await.unwrap();
         let kinds = Arc::new(ballast::api::kinds());
-        let registry = Arc::new(Registry::new(kinds, cache.clone(), writer, Arc::clone(&clock)));
+        let registry = assembly::registry(kinds, cache.clone(), writer, &Arc::default(), &clock);
+        let registry = Arc::new(registry);
         let client = registry.client(User::component("story"));
-        let recorder = Recorder::new(Arc::clone(&clock));
-        let mut work: Vec<Box<dyn Work>> =
-            controllers::karmada(&registry, &clock, &recorder, &self.profile.scheduler_name, self.failover);
-        let scheduler = Scheduler::new(
-            registry.client(User::component("scheduler")),
-            clock.clone(),
-            self.profile.clone(),
-            &recorder,
-        );
-        work.push(Box::new(scheduler));
-        work.extend(controllers::fleet(&registry, &clock));
-        let fleet = FleetScheduler::new(registry.client(User::component("fleet-scheduler")), Arc::clone(&clock));
-        work.push(Box::new(fleet));
-        let events = registry.client(User::component("events"));
-        let kept = Arc::new(Kept::new(events.clone()));
-        work.push(Box::new(Events::new(recorder, vec![kept], events, Arc::clone(&clock))));
+        let options = WorkerOptions { profile: self.profile.clone(), failover: self.failover, host_events: None };
+        let work = assembly::workers(&registry, &clock, options);
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         self.live = Some(Live { client, registry, runners, writer: task });
     }

@@ -1,0 +1,64 @@
+//! Puts the rooms together: the registry of what is served, and the workers behind it.
+//!
+//! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
+//! differs between them is an argument: the store below the cache, the clock, and who decides about
+//! users.
+
+use std::sync::Arc;
+
+use crate::actions::{self, RescheduleTasks};
+use crate::api::karmada::task::v1alpha1::RescheduleTask;
+use crate::auth::Authorizer;
+use crate::clock::Clock;
+use crate::controllers::{self, FailoverOptions};
+use crate::engine::karmada::Profile;
+use crate::events::{Events, Kept, Recorder, Sink};
+use crate::k8s::{GroupResource, User};
+use crate::registry::Registry;
+use crate::resource::{Kinds, Resource};
+use crate::scheduler::{FleetScheduler, Scheduler};
+use crate::watch::{Cache, Writer};
+use crate::worker::Work;
+
+/// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
+/// access reviews among them.
+pub fn registry(
+    kinds: Arc<Kinds>,
+    cache: Cache,
+    writer: Writer,
+    authorizer: &Arc<Authorizer>,
+    clock: &Arc<dyn Clock>,
+) -> Registry {
+    let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
+    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock));
+    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
+    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
+    for (kind, action) in actions::reviews(authorizer) {
+        registry = registry.with_action(kind, action);
+    }
+    registry
+}
+
+/// What the workers need besides the registry.
+pub struct WorkerOptions {
+    pub profile: Profile,
+    pub failover: FailoverOptions,
+    /// Where events go besides the store.
+    pub host_events: Option<Arc<dyn Sink>>,
+}
+
+/// Every background worker, not yet running.
+pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
+    let WorkerOptions { profile, failover, host_events } = options;
+    let client = |name: &str| registry.client(User::component(name));
+    let recorder = Recorder::new(Arc::clone(clock));
+    let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
+    workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
+    workers.extend(controllers::fleet(registry, clock));
+    workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock))));
+    let events = client("events");
+    let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
+    sinks.extend(host_events);
+    workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
+    workers
+}

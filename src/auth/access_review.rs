@@ -10,7 +10,7 @@ use super::{Attributes, ResourceAttributes, Unavailable};
 use crate::k8s::User;
 
 /// Answers remembered at most.
-const ANSWERS_MAX: usize = 8192;
+const ANSWERS_MAX: u64 = 8192;
 /// A question that is longer is not remembered: users with thousands of groups would fill the
 /// memory.
 const QUESTION_BYTES_MAX: usize = 10_000;

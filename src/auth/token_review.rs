@@ -15,7 +15,7 @@ use super::{Unavailable, with_authenticated_group};
 use crate::k8s::User;
 
 /// Tokens remembered at most.
-const TOKENS_MAX: usize = 4096;
+const TOKENS_MAX: u64 = 4096;
 
 /// Asks somebody who knows whose token it is. `None`: nobody's.
 #[async_trait]

@@ -1,81 +1,49 @@
-//! A cache of bounded size in front of a question that is slow to ask.
+//! A bounded cache in front of a question that is slow to answer. The `moka` crate keeps it.
 //!
-//! *Invariants:* callers who ask the same thing at the same time share one question and its answer,
-//! a failed one too; an answer is not used past its time; at most `capacity` answers are kept, and
-//! those that nobody asked for longest go first.
+//! *Invariants:*
+//! - Callers who ask the same thing at the same time share one question and its answer, also when
+//!   the answer is not kept.
+//! - An answer is not used past its time.
+//! - The number of answers is bounded. A full cache drops those that are asked for least, so a
+//!   flood of new questions does not push out the common ones.
+//!
+//! Each answer carries its own end, in tokio's time. moka has a clock of its own, which tests
+//! cannot move.
 
-use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use moka::future::Cache;
 use tokio::time::Instant;
 
-/// What part of a full cache is evicted at once, so that not every new question sorts all of it.
-const EVICTED_PART: usize = 8;
-
 pub(super) struct TtlCache<K, V> {
-    slots: Mutex<HashMap<K, Arc<Slot<V>>>>,
-    turns: AtomicU64,
-    capacity: usize,
+    answers: Cache<K, Answered<V>>,
 }
 
-struct Slot<V> {
-    used: AtomicU64,
-    answer: tokio::sync::Mutex<Option<Answered<V>>>,
-}
-
+#[derive(Clone)]
 struct Answered<V> {
     value: V,
-    given: Instant,
     until: Instant,
 }
 
-impl<K: Clone + Eq + Hash, V: Clone> TtlCache<K, V> {
-    pub fn new(capacity: usize) -> TtlCache<K, V> {
-        TtlCache { slots: Mutex::new(HashMap::new()), turns: AtomicU64::new(0), capacity }
+impl<K, V> TtlCache<K, V>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    pub fn new(capacity: u64) -> TtlCache<K, V> {
+        TtlCache { answers: Cache::new(capacity) }
     }
 
-    /// The remembered answer, or that of `ask`, which also says how long it may be used.
+    /// The remembered answer, or else that of `ask`, which also says how long it may be used.
     pub async fn get_or(&self, key: &K, ask: impl Future<Output = (V, Duration)>) -> V {
-        let began = Instant::now();
-        let slot = self.slot(key);
-        let mut answer = slot.answer.lock().await;
-        if let Some(answer) = &*answer
-            // One that was given while this caller waited is as fresh as its own would be.
-            && (answer.until > Instant::now() || answer.given >= began)
-        {
-            return answer.value.clone();
-        }
-        let (value, keep) = ask.await;
-        let given = Instant::now();
-        *answer = Some(Answered { value: value.clone(), given, until: given + keep });
-        value
+        let ask = async {
+            let (value, keep) = ask.await;
+            Answered { value, until: Instant::now() + keep }
+        };
+        let is_over = |answer: &Answered<V>| answer.until <= Instant::now();
+        self.answers.entry_by_ref(key).or_insert_with_if(ask, is_over).await.into_value().value
     }
-
-    fn slot(&self, key: &K) -> Arc<Slot<V>> {
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let mut slots = self.slots.lock().expect("no panic while it is held");
-        if let Some(slot) = slots.get(key) {
-            slot.used.store(turn, Ordering::Relaxed);
-            return Arc::clone(slot);
-        }
-        if slots.len() >= self.capacity {
-            evict(&mut slots);
-        }
-        let slot = Arc::new(Slot { used: AtomicU64::new(turn), answer: tokio::sync::Mutex::new(None) });
-        slots.insert(key.clone(), Arc::clone(&slot));
-        slot
-    }
-}
-
-fn evict<K, V>(slots: &mut HashMap<K, Arc<Slot<V>>>) {
-    let mut turns: Vec<u64> = slots.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
-    let last = turns.len() / EVICTED_PART;
-    let (_, newest_evicted, _) = turns.select_nth_unstable(last);
-    let newest_evicted = *newest_evicted;
-    slots.retain(|_, slot| slot.used.load(Ordering::Relaxed) > newest_evicted);
 }
 
 #[cfg(test)]
@@ -116,15 +84,24 @@ mod tests {
         assert_eq!(asked.get(), 2);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_gives_up_leaves_the_question_to_the_next() {
+        let cache = TtlCache::new(8);
+        let never = cache.get_or(&1, std::future::pending::<(i32, Duration)>());
+        assert!(tokio::time::timeout(Duration::from_secs(1), never).await.is_err());
+        assert_eq!(cache.get_or(&1, async { (7, KEEP) }).await, 7);
+    }
+
     #[tokio::test]
-    async fn the_longest_unused_answers_make_room() {
+    async fn a_flood_of_questions_keeps_to_the_bound_and_pushes_out_no_common_one() {
         let cache = TtlCache::new(16);
-        for key in 0..16 {
-            cache.get_or(&key, async { (key, KEEP) }).await;
+        for round in 0..100 {
+            for key in [0, 1_000 + round] {
+                cache.get_or(&key, async { (key, KEEP) }).await;
+            }
         }
-        cache.get_or(&0, async { panic!("it is remembered") }).await;
-        cache.get_or(&16, async { (16, KEEP) }).await;
-        let known = cache.slots.lock().unwrap().keys().copied().collect::<Vec<_>>();
-        assert!(known.len() <= 16 && known.contains(&0) && known.contains(&16) && !known.contains(&1), "{known:?}");
+        cache.answers.run_pending_tasks().await;
+        assert!(cache.answers.entry_count() <= 16, "{}", cache.answers.entry_count());
+        assert_eq!(cache.get_or(&0, async { panic!("it is remembered") }).await, 0);
     }
 }

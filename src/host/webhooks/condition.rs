@@ -1,272 +1,168 @@
-//! Match conditions: the part of CEL that they are written in. Literals and lists, members, `[…]`,
-//! `has()`, `!`, `&&`, `||`, `? :`, comparisons, `in`, `size()`, `startsWith`, `endsWith`,
-//! `contains`, `matches`, and the macros `all` and `exists`; over `request`, `object` and
-//! `oldObject`.
+//! Match conditions of webhooks, in CEL (Common Expression Language), over the variables `request`,
+//! `object` and `oldObject`. The `cel` crate reads and evaluates them.
 //!
-//! Deliberately absent: arithmetic, maps, conversions, `authorizer`, `namespaceObject`, `params`,
-//! and Kubernetes' libraries. What has them is not guessed at: it cannot be read, and its webhook
-//! counts as failed.
+//! A condition is read once, when its webhook configuration is. It is bounded then: in the length
+//! of its text, in the depth of its tree, and in how many macros are inside each other. What is
+//! beyond a bound cannot be read, and its webhook counts as failed.
+//!
+//! Deliberately absent: the variables `authorizer`, `namespaceObject` and `params`, timestamps and
+//! durations, and Kubernetes' own libraries (`quantity`, `url`, `ip`, ...). A condition that names
+//! such a variable cannot be read. One that calls such a function fails when it is evaluated.
 
-mod parse;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use std::thread;
 
-use std::cmp::Ordering;
-
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::{Context, Env, Program, Value as CelValue};
 use serde_json::{Number, Value};
 
-/// One expression, ready to be asked.
-#[derive(Debug)]
+/// The longest text, in bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+/// The deepest tree. It is evaluated by recursion, on the stack of whoever serves the request.
+const DEPTH_MAX: usize = 64;
+/// Macros (`all`, `exists`, ...) inside each other. Each multiplies the work by the length of a
+/// list.
+const MACRO_DEPTH_MAX: usize = 3;
+/// The stack on which a condition is parsed. The parser recurses several times for each bracket,
+/// and a text of the greatest length may be nothing but brackets.
+const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
+const VARIABLES: [&str; 3] = ["request", "object", "oldObject"];
+
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// One expression, ready to be evaluated.
 pub struct CompiledCondition {
-    root: Expression,
+    program: Program,
+    /// The variables that it names, each of them one of `VARIABLES`.
+    names: Vec<&'static str>,
 }
-
-#[derive(Debug)]
-enum Expression {
-    Literal(Value),
-    Name(String),
-    List(Vec<Expression>),
-    Member(Box<Expression>, String),
-    Has(Box<Expression>, String),
-    Index(Box<Expression>, Box<Expression>),
-    Not(Box<Expression>),
-    Both(Box<Expression>, Box<Expression>),
-    Either(Box<Expression>, Box<Expression>),
-    Compare(Comparison, Box<Expression>, Box<Expression>),
-    In(Box<Expression>, Box<Expression>),
-    Choose(Box<[Expression; 3]>),
-    Size(Box<Expression>),
-    Text(TextTest, Box<Expression>, Box<Expression>),
-    Matches(Box<Expression>, regex::Regex),
-    Every { of: Box<Expression>, name: String, test: Box<Expression>, wanted: Quantifier },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Equal,
-    Unequal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum TextTest {
-    StartsWith,
-    EndsWith,
-    Contains,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quantifier {
-    All,
-    Exists,
-}
-
-/// What an expression may look at: the variables by name, the innermost macro's first.
-struct Scope<'a> {
-    name: &'a str,
-    value: &'a Value,
-    outer: Option<&'a Scope<'a>>,
-}
-
-type Evaluated = Result<Value, String>;
 
 impl CompiledCondition {
-    /// Reads it; the error says what of it is not understood.
+    /// Reads a condition. The error says why it cannot be read.
     pub fn parse(text: &str) -> Result<CompiledCondition, String> {
-        parse::expression(text).map(|root| CompiledCondition { root })
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!("it has {} bytes, and {TEXT_BYTES_MAX} are the most", text.len()));
+        }
+        let text = text.to_owned();
+        // A thread of its own: for its stack, and so that a parser that panics stops nothing else.
+        let reader = thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn(move || compile(&text));
+        let reader = reader.map_err(|error| format!("no thread could be started to read it: {error}"))?;
+        reader.join().unwrap_or_else(|_| Err("the parser panicked".to_owned()))
     }
 
-    /// Whether it holds. An error where CEL has one: a member that is not there, a comparison of
-    /// unlike things.
+    /// Whether the condition holds. `variables` is an object with `request`, `object` and
+    /// `oldObject`. It is an error where CEL has one: for a member that does not exist, an operator
+    /// that does not fit its operands, or a result that is not a boolean.
     pub fn holds(&self, variables: &Value) -> Result<bool, String> {
-        let scope = Scope { name: "", value: variables, outer: None };
-        truth(&self.root.evaluate(&scope)?)
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        for name in &self.names {
+            context.add_variable_from_value(*name, cel_value(&variables[*name]));
+        }
+        match self.program.execute(&context) {
+            Ok(CelValue::Bool(holds)) => Ok(holds),
+            Ok(_) => Err("its result is not a boolean".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
-impl Expression {
-    fn evaluate(&self, scope: &Scope<'_>) -> Evaluated {
-        match self {
-            Expression::Literal(value) => Ok(value.clone()),
-            Expression::Name(name) => scope.find(name).cloned(),
-            Expression::List(items) => {
-                let items: Result<Vec<Value>, String> = items.iter().map(|item| item.evaluate(scope)).collect();
-                items.map(Value::from)
+fn compile(text: &str) -> Result<CompiledCondition, String> {
+    let program = ENV.compile(text).map_err(|errors| errors.to_string())?;
+    let mut survey = Survey { bound: Vec::new(), names: Vec::new(), macro_depth: 0 };
+    survey.visit(program.expression(), 0)?;
+    let names = survey.names;
+    Ok(CompiledCondition { program, names })
+}
+
+/// Walks over a tree, keeps its bounds, and collects the variables that it names.
+struct Survey {
+    /// Variables of the macros around.
+    bound: Vec<String>,
+    names: Vec<&'static str>,
+    macro_depth: usize,
+}
+
+impl Survey {
+    fn visit(&mut self, node: &IdedExpr, depth: usize) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("it is nested more than {DEPTH_MAX} levels deep"));
+        }
+        let below = depth + 1;
+        match &node.expr {
+            Expr::Unspecified | Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.note(name),
+            Expr::Select(select) => self.visit(&select.operand, below),
+            Expr::Call(call) => {
+                call.target.iter().try_for_each(|target| self.visit(target, below))?;
+                call.args.iter().try_for_each(|argument| self.visit(argument, below))
             }
-            Expression::Member(of, name) => of.with(scope, |of| member(of, name).cloned()),
-            Expression::Has(of, name) => of.with(scope, |of| match of {
-                Value::Object(members) => Ok(Value::from(members.contains_key(name))),
-                _ => Err(format!("has(): {name:?} is asked of something that has no members")),
-            }),
-            Expression::Index(of, at) => {
-                let at = at.evaluate(scope)?;
-                of.with(scope, |of| match (of, &at) {
-                    (Value::Object(_), Value::String(name)) => member(of, name).cloned(),
-                    (Value::Array(items), Value::Number(at)) => {
-                        let item = at.as_u64().and_then(|at| items.get(usize::try_from(at).ok()?));
-                        item.cloned().ok_or_else(|| format!("index {at} is out of range"))
-                    }
-                    _ => Err("no such index".to_owned()),
-                })
-            }
-            Expression::Not(what) => Ok(Value::from(!truth(&what.evaluate(scope)?)?)),
-            Expression::Both(left, right) => unless(false, left.truth(scope), || right.truth(scope)),
-            Expression::Either(left, right) => unless(true, left.truth(scope), || right.truth(scope)),
-            Expression::Compare(how, left, right) => {
-                how.holds(&left.evaluate(scope)?, &right.evaluate(scope)?).map(Value::from)
-            }
-            Expression::In(what, list) => {
-                let what = what.evaluate(scope)?;
-                list.with(scope, |list| match (list, &what) {
-                    (Value::Array(items), _) => Ok(Value::from(items.iter().any(|item| equal(item, &what)))),
-                    (Value::Object(members), Value::String(name)) => Ok(Value::from(members.contains_key(name))),
-                    _ => Err("`in` wants a list".to_owned()),
-                })
-            }
-            Expression::Choose(parts) => {
-                let [test, then, otherwise] = &**parts;
-                if test.truth(scope)? { then.evaluate(scope) } else { otherwise.evaluate(scope) }
-            }
-            Expression::Size(of) => of.with(scope, |of| match of {
-                Value::String(text) => Ok(Value::from(text.chars().count())),
-                Value::Array(items) => Ok(Value::from(items.len())),
-                Value::Object(members) => Ok(Value::from(members.len())),
-                _ => Err("size() wants a text or a list".to_owned()),
-            }),
-            Expression::Text(test, text, with) => {
-                let with = with.evaluate(scope)?;
-                let with = with.as_str().ok_or("a text is compared with something else")?;
-                text.with(scope, |text| {
-                    let text = text.as_str().ok_or("a text is asked for, and it is none")?;
-                    Ok(Value::from(match test {
-                        TextTest::StartsWith => text.starts_with(with),
-                        TextTest::EndsWith => text.ends_with(with),
-                        TextTest::Contains => text.contains(with),
-                    }))
-                })
-            }
-            Expression::Matches(text, pattern) => text.with(scope, |text| {
-                let text = text.as_str().ok_or("matches() wants a text")?;
-                Ok(Value::from(pattern.is_match(text)))
-            }),
-            Expression::Every { of, name, test, wanted } => of.with(scope, |of| {
-                let names: Vec<Value>;
-                let items = match of {
-                    Value::Array(items) => items,
-                    Value::Object(members) => {
-                        names = members.keys().map(|name| Value::from(name.as_str())).collect();
-                        &names
-                    }
-                    _ => return Err("a macro wants a list".to_owned()),
-                };
-                // The first that decides is enough, whatever errors came before it.
-                let decisive = *wanted == Quantifier::Exists;
-                let mut outcome = Ok(Value::from(!decisive));
-                for value in items {
-                    match test.truth(&Scope { name, value, outer: Some(scope) }) {
-                        Ok(truth) if truth == decisive => return Ok(Value::from(decisive)),
-                        Ok(_) => {}
-                        Err(error) => outcome = Err(error),
-                    }
+            Expr::List(list) => list.elements.iter().try_for_each(|element| self.visit(element, below)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.visit_entry(&entry.expr, below)),
+            Expr::Struct(made) => made.entries.iter().try_for_each(|entry| self.visit_entry(&entry.expr, below)),
+            Expr::Comprehension(of) => {
+                self.visit(&of.iter_range, below)?;
+                if self.macro_depth == MACRO_DEPTH_MAX {
+                    return Err(format!("more than {MACRO_DEPTH_MAX} macros are inside each other"));
                 }
-                outcome
-            }),
-        }
-    }
-
-    fn truth(&self, scope: &Scope<'_>) -> Result<bool, String> {
-        truth(&self.evaluate(scope)?)
-    }
-
-    /// Looks at a value where it is, if it is a variable or a part of one: objects are large.
-    fn with<T>(&self, scope: &Scope<'_>, look: impl FnOnce(&Value) -> Result<T, String>) -> Result<T, String> {
-        match self.place(scope) {
-            Some(place) => look(place?),
-            None => look(&self.evaluate(scope)?),
-        }
-    }
-
-    fn place<'a>(&self, scope: &Scope<'a>) -> Option<Result<&'a Value, String>> {
-        match self {
-            Expression::Name(name) => Some(scope.find(name)),
-            Expression::Member(of, name) => {
-                let of = of.place(scope)?;
-                Some(of.and_then(|of| member(of, name)))
+                self.macro_depth += 1;
+                let before = self.bound.len();
+                self.bound.extend([of.iter_var.clone(), of.accu_var.clone()]);
+                self.bound.extend(of.iter_var2.clone());
+                for part in [&of.accu_init, &of.loop_cond, &of.loop_step, &of.result] {
+                    self.visit(part, below)?;
+                }
+                self.bound.truncate(before);
+                self.macro_depth -= 1;
+                Ok(())
             }
-            _ => None,
+        }
+    }
+
+    fn visit_entry(&mut self, entry: &EntryExpr, depth: usize) -> Result<(), String> {
+        match entry {
+            EntryExpr::StructField(field) => self.visit(&field.value, depth),
+            EntryExpr::MapEntry(entry) => {
+                self.visit(&entry.key, depth)?;
+                self.visit(&entry.value, depth)
+            }
+        }
+    }
+
+    fn note(&mut self, name: &str) -> Result<(), String> {
+        if self.bound.iter().any(|bound| bound == name) {
+            return Ok(());
+        }
+        let known = VARIABLES.into_iter().find(|known| *known == name);
+        let known =
+            known.ok_or_else(|| format!("it names the variable {name:?}; {} are there", VARIABLES.join(", ")))?;
+        if !self.names.contains(&known) {
+            self.names.push(known);
+        }
+        Ok(())
+    }
+}
+
+/// JSON as kube-apiserver shows it to CEL: a number without a fraction is an `int`.
+fn cel_value(value: &Value) -> CelValue {
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(value) => CelValue::Bool(*value),
+        Value::Number(number) => cel_number(number),
+        Value::String(text) => CelValue::String(Arc::new(text.clone())),
+        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(cel_value).collect())),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| (name.clone(), cel_value(value)));
+            CelValue::from(members.collect::<HashMap<String, CelValue>>())
         }
     }
 }
 
-impl<'a> Scope<'a> {
-    fn find(&self, name: &str) -> Result<&'a Value, String> {
-        match self.outer {
-            Some(_) if self.name == name => Ok(self.value),
-            Some(outer) => outer.find(name),
-            None => self.value.get(name).ok_or_else(|| format!("undeclared reference to {name:?}")),
-        }
-    }
-}
-
-/// `&&` and `||`: one side may settle it though the other is an error.
-fn unless(settles: bool, left: Result<bool, String>, right: impl FnOnce() -> Result<bool, String>) -> Evaluated {
-    match (left, right) {
-        (Ok(left), _) if left == settles => Ok(Value::from(settles)),
-        (Ok(_), right) => right().map(Value::from),
-        (Err(error), right) => match right() {
-            Ok(right) if right == settles => Ok(Value::from(settles)),
-            _ => Err(error),
-        },
-    }
-}
-
-impl Comparison {
-    fn holds(self, left: &Value, right: &Value) -> Result<bool, String> {
-        let order = || match (left, right) {
-            (Value::Number(left), Value::Number(right)) => Ok(compare(left, right)),
-            (Value::String(left), Value::String(right)) => Ok(Some(left.cmp(right))),
-            (Value::Bool(left), Value::Bool(right)) => Ok(Some(left.cmp(right))),
-            _ => Err("unlike things are compared".to_owned()),
-        };
-        Ok(match self {
-            Comparison::Equal => equal(left, right),
-            Comparison::Unequal => !equal(left, right),
-            Comparison::Less => order()?.is_some_and(Ordering::is_lt),
-            Comparison::LessOrEqual => order()?.is_some_and(Ordering::is_le),
-            Comparison::Greater => order()?.is_some_and(Ordering::is_gt),
-            Comparison::GreaterOrEqual => order()?.is_some_and(Ordering::is_ge),
-        })
-    }
-}
-
-fn truth(value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| "it is neither true nor false".to_owned())
-}
-
-fn member<'a>(of: &'a Value, name: &str) -> Result<&'a Value, String> {
-    of.get(name).ok_or_else(|| format!("no such key: {name}"))
-}
-
-/// Numbers are equal across their types, also inside of lists and objects.
-fn equal(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => compare(left, right) == Some(Ordering::Equal),
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            let has = |(name, value)| right.get(name).is_some_and(|other| equal(value, other));
-            left.len() == right.len() && left.iter().all(has)
-        }
-        _ => left == right,
-    }
-}
-
-fn compare(left: &Number, right: &Number) -> Option<Ordering> {
-    match (left.as_i64(), right.as_i64()) {
-        (Some(left), Some(right)) => Some(left.cmp(&right)),
-        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+fn cel_number(number: &Number) -> CelValue {
+    match (number.as_i64(), number.as_u64()) {
+        (Some(integer), _) => CelValue::Int(integer),
+        (None, Some(large)) => CelValue::UInt(large),
+        (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
     }
 }
 
@@ -319,14 +215,33 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_that_is_read_can_be_asked() {
+    fn the_longest_and_deepest_that_is_read_can_be_evaluated() {
         let chain = |link: &str, times| format!("true{}", link.repeat(times));
-        assert_eq!(asked(&chain(" && true", 255)), Some(true));
-        assert!(CompiledCondition::parse(&chain(" && true", 256)).is_err());
-        assert!(
-            CompiledCondition::parse(&format!("request{}", ".a".repeat(255))).unwrap().holds(&variables()).is_err()
-        );
-        assert_eq!(asked(&format!("{}true{}", "(".repeat(60), ")".repeat(60))), Some(true));
+        assert_eq!(asked(&chain(" && true", 400)), Some(true));
+        assert!(CompiledCondition::parse(&chain(" && true", 600)).is_err(), "too long");
+        let path = |times| CompiledCondition::parse(&format!("request{}", ".a".repeat(times)));
+        assert!(path(DEPTH_MAX).unwrap().holds(&variables()).is_err());
+        assert!(path(DEPTH_MAX + 1).is_err(), "too deep");
+        assert_eq!(asked(&format!("{}true{}", "(".repeat(500), ")".repeat(500))), Some(true));
+        assert_eq!(asked(&format!("{}true{}", "[".repeat(60), "]".repeat(60))), None, "no boolean");
+        let nested = |times: usize| format!("{}true{}", "[1].all(x, ".repeat(times), ")".repeat(times));
+        assert_eq!(asked(&nested(MACRO_DEPTH_MAX)), Some(true));
+        assert!(CompiledCondition::parse(&nested(MACRO_DEPTH_MAX + 1)).is_err(), "too many macros");
+    }
+
+    #[test]
+    fn what_the_hand_written_subset_lacked_is_there() {
+        for expression in [
+            "object.spec.replicas + 1 == 4",
+            "{'a': 1}.a == 1",
+            "request.userInfo.groups.filter(g, g.startsWith('system:')).size() == 2",
+            "request.userInfo.groups.exists_one(g, g == 'system:nodes')",
+            "object.metadata.name.matches('^' + object.metadata.name + '$')",
+            "string(object.spec.replicas) == '3' && int('3') == object.spec.replicas",
+            "r'\\d' == '\\\\d'",
+        ] {
+            assert_eq!(asked(expression), Some(true), "{expression}");
+        }
     }
 
     #[test]
@@ -346,26 +261,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_is_refused_when_it_is_read() {
+    fn what_is_malformed_or_unknown_fails() {
         for expression in [
-            "object.spec.replicas + 1 == 4",
             "authorizer.group('').resource('x').check('get').allowed()",
-            "quantity('1Gi').isLessThan(quantity('2Gi'))",
-            "{'a': 1}.a == 1",
-            "object.?spec.orValue(1) == 1",
             "params.x == 1",
+            "namespaceObject.metadata.name == 'x'",
             "request.operation == 'CREATE",
             "request.operation ==",
             "(true",
             "true true",
-            "object.metadata.name.matches(object.metadata.name)",
-            "object.metadata.name.matches('(')",
             "a",
             "",
-            &"!".repeat(10_000),
-            &"(".repeat(10_000),
+            &"!".repeat(4_000),
+            &"(".repeat(4_000),
+            &"[".repeat(4_000),
+            &format!("{}true", "true ? true : ".repeat(280)),
         ] {
             assert!(CompiledCondition::parse(expression).is_err(), "{expression}");
+        }
+        for expression in
+            ["quantity('1Gi').isLessThan(quantity('2Gi'))", "object.metadata.name.matches('(')", "nothing(1)"]
+        {
+            assert_eq!(asked(expression), None, "{expression}");
         }
     }
 }

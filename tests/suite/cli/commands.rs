@@ -119,7 +119,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--large-cluster-num-threshold", "a number of clusters, 0 or more", &["-1", "1.5"]),
         ("--max-requests-inflight", "1..", &["-1", "0"]),
         ("--max-mutating-requests-inflight", "1..", &["-1"]),
-        ("--audit-log-maxsize", "invalid digit", &["-1"]),
+        ("--audit-log-maxsize", "0..=4294967295", &["-1"]),
         ("--secure-port", "0..=65535", &["-1"]),
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
     ];

@@ -1,4 +1,4 @@
-//! What the host cluster says a user may do, remembered for a while (AZ1, AZ4, AZ6).
+//! Asks the host cluster what a user may do, and caches its answers (AZ1, AZ4, AZ6).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,20 @@ use super::ttl_cache::TtlCache;
 use super::{Attributes, ResourceAttributes, Unavailable};
 use crate::k8s::User;
 
-/// Answers remembered at most.
+/// The most answers that are cached.
 const ANSWERS_MAX: u64 = 8192;
-/// A question that is longer is not remembered: users with thousands of groups would fill the
-/// memory.
+/// A longer question is not cached. Users with thousands of groups would fill the memory.
 const QUESTION_BYTES_MAX: usize = 10_000;
 
-/// What a reviewer says.
+/// A reviewer's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub allowed: bool,
-    /// In its words; may be empty.
+    /// The reviewer's reason. May be empty.
     pub reason: String,
 }
 
-/// Asks somebody who knows what users may do.
+/// Knows, or can find out, what users may do.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
     async fn review(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable>;
@@ -37,7 +36,8 @@ pub struct AccessReviews {
 }
 
 impl AccessReviews {
-    /// How long a yes and a no are good for; a failure is asked again at once.
+    /// `keep_allowed` and `keep_denied` say how long an answer of each kind is cached. Failures are
+    /// not cached.
     pub fn new(reviewer: Arc<dyn AccessReviewer>, keep_allowed: Duration, keep_denied: Duration) -> AccessReviews {
         AccessReviews { reviewer, keep_allowed, keep_denied, cache: TtlCache::new(ANSWERS_MAX) }
     }
@@ -60,8 +60,8 @@ impl AccessReviews {
     }
 }
 
-/// The question as bytes: each part with its length in front, so that no two questions read the
-/// same.
+/// The question as a cache key. Each part follows its own length, so different questions have
+/// different keys.
 fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let mut put = |part: &str| {
@@ -159,7 +159,7 @@ mod tests {
         let group = |groups: &[&str]| User { groups: groups.iter().map(|it| (*it).to_owned()).collect(), ..named("j") };
         assert_ne!(question(&group(&["a", "b"]), &PATH), question(&group(&["ab"]), &PATH));
         assert_ne!(question(&group(&["get"]), &PATH), question(&group(&[]), &PATH));
-        // What proves the user must not read as what is asked for: nine parts of either.
+        // The user's extra fields must not pass for the attributes: both have nine parts here.
         let keys = [("get", vec!["v1"]), ("n", vec![]), ("z", vec![])];
         let extra = keys.map(|(key, values)| (key.to_owned(), values.into_iter().map(str::to_owned).collect()));
         let proven = User { extra: extra.into(), ..named("j") };

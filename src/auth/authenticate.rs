@@ -1,9 +1,11 @@
-//! Who asks: the front proxy's word, a client certificate, a bearer token, nobody; in this order
-//! (AN2).
+//! Finds the user of a request. It tries a front proxy's headers, then the client certificate, then
+//! the bearer token, then the anonymous user (AN2).
 //!
-//! *Invariants:* the trust that credentials are checked against can be replaced at any time, and
-//! counts from the next request on, on connections that are open already too (AN4, AN12). A
-//! certificate is judged again when the trust changed or it has run out, not on each request.
+//! *Invariants:*
+//! - The trust that credentials are checked against can be replaced at any time. The next request
+//!   uses the new one, also on a connection that is already open (AN4, AN12).
+//! - A certificate is verified once for a connection, and again when the trust has changed or the
+//!   certificate has expired.
 
 use std::sync::Arc;
 
@@ -20,11 +22,11 @@ use crate::clock::Clock;
 use crate::k8s::{Time, User};
 use crate::metrics;
 
-/// How long a refusal of a certificate stands before it is looked at again: it may not have been
+/// How long a refused certificate stays refused before it is verified again. It may not have been
 /// valid yet.
 const REFUSAL_SECONDS: i64 = 5;
 
-/// What credentials are checked against.
+/// The CAs and tokens that credentials are checked against.
 #[derive(Debug, Default)]
 pub struct Trust {
     pub client_ca: Option<ClientCa>,
@@ -32,7 +34,7 @@ pub struct Trust {
     pub tokens: TokenFile,
 }
 
-/// The certificate that a peer showed, with what it was found to prove.
+/// The certificate of a peer, and the result of verifying it.
 #[derive(Debug)]
 pub struct Certificate {
     chain: Vec<CertificateDer<'static>>,
@@ -48,7 +50,7 @@ struct Judged {
     user: Result<Arc<User>, Untrusted>,
 }
 
-/// A credential was shown and is no good. For the log: the client only learns `Unauthorized`.
+/// Why a credential was refused. This is for the log; the client only sees `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(transparent)]
@@ -69,7 +71,7 @@ pub struct Authenticator {
 }
 
 impl Trust {
-    /// The names of all CAs whose certificates are of use here (AN1).
+    /// The names of all CAs whose certificates are accepted (AN1).
     pub fn subjects(&self) -> Vec<Vec<u8>> {
         let cas = [self.client_ca.as_ref(), self.front_proxy.as_ref().map(|proxy| &proxy.ca)];
         let mut subjects: Vec<Vec<u8>> =
@@ -91,15 +93,15 @@ impl Authenticator {
         Authenticator { trust: ArcSwap::from_pointee(trust), reviews: None, anonymous: None, clock }
     }
 
-    /// Has bearer tokens reviewed that the token file does not know.
+    /// Also accepts bearer tokens that are not in the token file, if `reviews` knows them.
     #[must_use]
     pub fn with_reviews(mut self, reviews: TokenReviews) -> Authenticator {
         self.reviews = Some(reviews);
         self
     }
 
-    /// Gives those without any credential the name that says so, for authorization to decide
-    /// (AN10).
+    /// Lets requests without a credential in as `system:anonymous`. Authorization decides about
+    /// them (AN10).
     #[must_use]
     pub fn with_anonymous(mut self) -> Authenticator {
         let groups = vec![UNAUTHENTICATED.to_owned()];
@@ -111,12 +113,12 @@ impl Authenticator {
         self.trust.load_full()
     }
 
-    /// From the next request on.
+    /// Replaces the trust, from the next request on.
     pub fn replace(&self, trust: Trust) {
         self.trust.store(Arc::new(trust));
     }
 
-    /// `None`: no credential was shown, and anonymous users are not let in.
+    /// Returns `None` if there is no credential and anonymous users are not let in.
     pub async fn authenticate(
         &self,
         certificate: Option<&Certificate>,
@@ -148,7 +150,7 @@ impl Authenticator {
             }
         }
         if let Some(credential) = headers.get(header::AUTHORIZATION) {
-            // Without a token that is good, the fault of the token is what is told.
+            // Both credentials failed: report the token's fault.
             match self.bearer(&trust, credential.as_bytes()).await {
                 Ok(user) => return Ok(Some(user)),
                 Err(fault) => refused = Some(fault),

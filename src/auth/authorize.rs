@@ -1,8 +1,8 @@
-//! What a user may do: members of `system:masters` everything, others what the mode of the server
-//! says (AZ3).
+//! Decides what a user may do. Members of `system:masters` may do everything; the server's mode
+//! decides about everybody else (AZ3).
 //!
-//! Decides before the body is read and before the object is looked up, so that a refusal says
-//! nothing about what exists (AZ8).
+//! The decision comes before the body is read and before the object is looked up. A refusal
+//! therefore does not reveal what exists (AZ8).
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::policy::{self, Policy};
 use crate::k8s::{Details, Status, User};
 use crate::metrics;
 
-/// What is asked for, in the words of a SubjectAccessReview.
+/// What a request wants to do, with the fields of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attributes<'a> {
     Resource(ResourceAttributes<'a>),
-    /// `verb` is the HTTP method in lower case.
+    /// A path that is not a resource's. `verb` is the HTTP method in lower case.
     Path {
         verb: &'a str,
         path: &'a str,
     },
 }
 
-/// Empty strings stand for what the request does not name.
+/// A request for a resource. A field that the request does not name is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceAttributes<'a> {
     pub verb: &'a str,
@@ -36,26 +36,27 @@ pub struct ResourceAttributes<'a> {
     pub subresource: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// Of lists, watches and deletes of collections, as they were written (AZ2): rights may be
-    /// limited to what they select.
+    /// The selectors of a list, a watch or a delete of a collection, as the client wrote them
+    /// (AZ2). A permission may be limited to what they select.
     pub field_selector: &'a str,
     pub label_selector: &'a str,
 }
 
-/// May it be done? With the reason, where whoever decided gave one.
+/// Whether a user may do something, with the reason that was given. The reason may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permission {
     Allow(String),
     Deny(String),
-    /// Nobody could say. Not allowed, but not refused either: the caller may try again (AZ6).
+    /// No decision could be made, for this reason. The request fails, and the caller may try again
+    /// (AZ6).
     Failed(String),
 }
 
-/// Who decides about users outside of `system:masters`: kube-apiserver's authorization mode.
+/// What decides about users outside of `system:masters`, like kube-apiserver's authorization mode.
 pub enum Mode {
-    /// The standing rules of a server on its own.
+    /// The rules of a standalone server.
     Policy(ArcSwap<Policy>),
-    /// The host cluster.
+    /// SubjectAccessReviews of the host cluster.
     Reviews(AccessReviews),
 }
 
@@ -71,19 +72,19 @@ impl From<Policy> for Mode {
 }
 
 impl Default for Authorizer {
-    /// Lets members of `system:masters` do everything, and others only what every user may.
+    /// Allows members of `system:masters` everything, and others only what every user may do.
     fn default() -> Authorizer {
         Authorizer::new(Policy::default().into(), OPEN_PATHS.map(str::to_owned).to_vec())
     }
 }
 
 impl Authorizer {
-    /// `open_paths` answer everybody; `*` at the end of one opens what lies below.
+    /// Anybody may read `open_paths`. A `*` at the end of a path opens every path below it.
     pub fn new(mode: Mode, open_paths: Vec<String>) -> Authorizer {
         Authorizer { mode, open_paths }
     }
 
-    /// Replaces the standing rules, where they are what decides.
+    /// Replaces the rules. Changes nothing where the host cluster decides.
     pub fn replace(&self, policy: Policy) {
         if let Mode::Policy(current) = &self.mode {
             current.store(Arc::new(policy));
@@ -107,7 +108,7 @@ impl Authorizer {
         permission
     }
 
-    /// What a user may do in a namespace, as a SelfSubjectRulesReview tells it.
+    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview.
     pub fn rules(&self, user: &User, namespace: &str) -> Value {
         if user.is_master() {
             let all = ["*"];
@@ -145,7 +146,8 @@ impl Authorizer {
 }
 
 impl Attributes<'_> {
-    /// The refusal of this, worded as kube-apiserver words it (ER11). `reason` may be empty.
+    /// The 403 for a request with these attributes, in kube-apiserver's words (ER11). `reason` may
+    /// be empty.
     pub fn forbidden(&self, user: &User, reason: &str) -> Status {
         let user = &user.name;
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -178,7 +180,7 @@ impl Attributes<'_> {
         }
     }
 
-    /// The kind that is asked for, when it is one.
+    /// The resource that the request is for, unless it is for a path.
     pub fn resource(&self) -> Option<&ResourceAttributes<'_>> {
         match self {
             Attributes::Resource(resource) => Some(resource),
@@ -187,7 +189,7 @@ impl Attributes<'_> {
     }
 }
 
-/// User names and paths come from the caller and end up in browsers.
+/// Escapes HTML. User names and paths come from the caller, and a browser may show the message.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,7 +1,7 @@
-//! Users from client certificates: CN is the name, each O a group (AN7).
+//! Users of client certificates: the CN is the name, and each O is a group (AN7).
 //!
-//! A certificate proves a user only if it chains to the client CA, is valid now and may be used for
-//! client authentication. That its key is held by the peer is proved by the TLS handshake.
+//! A certificate proves a user if it chains to the client CA, is valid now and may be used for
+//! client authentication. The TLS handshake has already proved that the peer holds the key.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
@@ -12,13 +12,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::AUTHENTICATED;
 use crate::k8s::{Time, User};
 
-/// The UID of a user, in the subject of its certificate.
+/// The attribute of a certificate's subject that holds the user's UID.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
-/// The extra field that tells one certificate of a user from another.
+/// The user's extra field that identifies the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// The certificates that sign users.
+/// The CA certificates that client certificates must chain to.
 #[derive(Debug)]
 pub struct ClientCa {
     anchors: Vec<TrustAnchor<'static>>,
@@ -33,7 +33,7 @@ pub enum ClientCaError {
     Unreadable { number: usize, why: String },
 }
 
-/// Why a certificate proves nothing. For the log: the client only learns `Unauthorized`.
+/// Why a certificate is not accepted. This is for the log; the client only sees `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untrusted {
     #[error("the client certificate is refused: {0}")]
@@ -45,7 +45,7 @@ pub enum Untrusted {
 }
 
 impl ClientCa {
-    /// Reads a bundle: one or more PEM certificates.
+    /// Reads a bundle of one or more PEM certificates.
     pub fn from_pem(
         pem: &[u8],
         algorithms: &'static [&'static dyn SignatureVerificationAlgorithm],
@@ -64,19 +64,19 @@ impl ClientCa {
         Ok(ca)
     }
 
-    /// The names of the CAs (DER, without the outer SEQUENCE): the hints by which a client picks
-    /// its certificate (AN1).
+    /// The names of the CAs (DER, without the outer SEQUENCE). The TLS handshake sends them as
+    /// hints, so that a client can pick its certificate (AN1).
     pub fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.anchors.iter().map(|anchor| anchor.subject.as_ref())
     }
 
-    /// The user that this chain proves at this time; `chain` starts with the client's own
+    /// Returns the user that a chain proves at `now`. The chain starts with the client's own
     /// certificate.
     pub fn identify(&self, chain: &[CertificateDer<'_>], now: Time) -> Result<User, Untrusted> {
         user_of(self.verify(chain, now)?)
     }
 
-    /// The client's own certificate, if the chain leads to one of these CAs at this time.
+    /// Returns the client's own certificate if the chain leads to one of these CAs at `now`.
     pub(super) fn verify<'c, 'd>(
         &self,
         chain: &'c [CertificateDer<'d>],
@@ -96,7 +96,7 @@ impl ClientCa {
     }
 }
 
-/// When the first certificate of a chain stops being valid.
+/// When the first certificate of a chain expires.
 pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Option<Time> {
     let ends = chain.iter().filter_map(|certificate| {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;

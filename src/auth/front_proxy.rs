@@ -1,9 +1,8 @@
-//! Users from the headers of a front proxy, which kube-apiserver is to the servers behind it
-//! (AN3-AN5, AG6).
+//! Users that a front proxy names in headers. kube-apiserver is a front proxy for the servers
+//! behind its aggregator (AN3-AN5, AG6).
 //!
-//! *Invariant:* the headers are read only after the peer's certificate was verified against the
-//! proxies' own CA and its name was found among the allowed ones. Without that they are as if they
-//! were not there.
+//! *Invariant:* the headers are read only if the peer's certificate comes from the proxies' own CA
+//! and its name is an allowed one. Otherwise they are ignored.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +14,16 @@ use super::client_cert::{self, ClientCa, Untrusted};
 use super::with_authenticated_group;
 use crate::k8s::{Time, User};
 
-/// Who may speak for others, and in which headers.
+/// Which peers may name a user, and in which headers.
 #[derive(Debug)]
 pub struct FrontProxy {
     pub ca: ClientCa,
-    /// Common names; empty lets in every certificate of the CA.
+    /// Allowed common names. An empty list allows every certificate of the CA.
     pub allowed_names: Vec<String>,
     pub headers: HeaderNames,
 }
 
-/// Each list in order of preference.
+/// The names of the headers. Each list is in order of preference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderNames {
     pub username: Vec<HeaderName>,
@@ -35,7 +34,7 @@ pub struct HeaderNames {
 }
 
 impl FrontProxy {
-    /// Whether this chain is a front proxy's.
+    /// Checks that this chain belongs to a front proxy.
     pub(super) fn verify(&self, chain: &[CertificateDer<'_>], now: Time) -> Result<(), Untrusted> {
         let name = client_cert::common_name(self.ca.verify(chain, now)?).unwrap_or_default();
         match self.allowed_names.is_empty() || self.allowed_names.contains(&name) {
@@ -46,7 +45,7 @@ impl FrontProxy {
 }
 
 impl HeaderNames {
-    /// The user that the headers name, if they name one.
+    /// Returns the user that the headers name, if there is one.
     pub(super) fn user(&self, headers: &HeaderMap) -> Option<User> {
         let name = first(headers, &self.username)?;
         let groups = self.group.iter().flat_map(|header| texts(headers, header)).collect();
@@ -57,7 +56,7 @@ impl HeaderNames {
     fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for header in headers.keys() {
-            // Header names are in lower case here, whatever they were on the wire.
+            // `HeaderMap` has all names in lower case.
             let keys = self.extra_prefixes.iter().filter_map(|prefix| header.as_str().strip_prefix(prefix.as_str()));
             for key in keys {
                 let values = headers.get_all(header).iter().map(|value| text(value.as_bytes()));
@@ -68,7 +67,7 @@ impl HeaderNames {
     }
 }
 
-/// A key that is not well encoded counts as it stands.
+/// Decodes the key of an extra field. A key with malformed encoding is used unchanged.
 pub(super) fn unescape(key: &str) -> String {
     percent_decode_str(key).decode_utf8().map_or_else(|_| key.to_owned(), |key| key.into_owned())
 }
@@ -81,7 +80,7 @@ fn texts<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     headers.get_all(name).iter().map(|value| text(value.as_bytes())).filter(|text| !text.is_empty())
 }
 
-/// Names need not be ASCII.
+/// A header's value as text. User names need not be ASCII.
 pub(super) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim().to_owned()
 }

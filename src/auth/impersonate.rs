@@ -1,6 +1,6 @@
-//! Acting as somebody else (IM1, IM2): what the `Impersonate-*` headers ask for, and which
-//! permissions that takes. Each is authorised for the caller on its own; one that is missing
-//! refuses the request.
+//! Impersonation (IM1, IM2): the user that the `Impersonate-*` headers ask for, and the permissions
+//! that the caller needs. Each permission is checked on its own, and one that is missing refuses
+//! the request.
 
 use http::HeaderMap;
 
@@ -14,7 +14,7 @@ const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// A user to act as, and what the caller must be allowed to impersonate for it.
+/// The user to act as, and what the caller must be allowed to impersonate.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Impersonation {
     pub user: User,
@@ -32,7 +32,7 @@ struct Part {
 }
 
 impl Impersonation {
-    /// What the headers ask for, if they ask for anything.
+    /// Reads the headers. Returns `None` if they do not ask for impersonation.
     pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
         if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Impersonation {
         Ok(Some(Impersonation { user: with_groups_of_its_kind(user), parts }))
     }
 
-    /// What the caller must be allowed.
+    /// The permissions that the caller needs, one after the other.
     pub fn attributes(&self) -> impl Iterator<Item = Attributes<'_>> {
         self.parts.iter().map(|part| {
             Attributes::Resource(ResourceAttributes {
@@ -103,7 +103,7 @@ fn parts(user: &User) -> Vec<Part> {
     parts
 }
 
-/// The groups that a user of this name always has, as if it had come by itself.
+/// The groups that a user of this name has when it authenticates itself.
 fn with_groups_of_its_kind(mut user: User) -> User {
     if user.name == ANONYMOUS {
         if user.groups.is_empty() {

@@ -1,12 +1,13 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization: who sends a request, and what they may do.
 //!
-//! *Invariants:* a request has a user only through a credential that was verified; headers that
-//! name a user count only on a connection whose certificate proves the front proxy. A credential
-//! that is wrong is refused, never taken for none. Whoever cannot be asked (the cluster that
-//! reviews tokens and accesses) has not said yes.
+//! *Invariants:*
+//! - A request has a user only after a credential was verified.
+//! - Headers that name a user count only on a connection whose certificate is a front proxy's.
+//! - A wrong credential is refused. It is never treated like a missing one.
+//! - A reviewer that cannot be reached has not said yes.
 //!
-//! Deliberately absent: HTTP (headers are handed in) and the clients that reach the host cluster
-//! (`host` implements `TokenReviewer` and `AccessReviewer`).
+//! Deliberately absent: HTTP (callers pass the headers in) and the clients that reach the host
+//! cluster (`host` implements `TokenReviewer` and `AccessReviewer`).
 
 mod access_review;
 mod authenticate;
@@ -31,21 +32,22 @@ pub use token_review::{TokenReviewer, TokenReviews};
 
 use crate::k8s::User;
 
-/// Paths that are open to everybody unless told otherwise: probes and version skew checks (HE5).
-/// What lies below them is not.
+/// Paths that anybody may read by default: probes and version skew checks (HE5). The paths below
+/// them are not open.
 pub const OPEN_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Every user that was authenticated belongs to this group (AN9).
+/// The group of every authenticated user (AN9).
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
-/// A reviewer could not be asked, or its answer could not be read. Says nothing about the question.
+/// A reviewer could not be reached, or its answer could not be read. The question stays open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
-/// The aggregator's own pollers name a user and no group, and must count as authenticated (AN9).
+/// Adds the group of authenticated users. The aggregator's own health checks name a user without a
+/// group, and must count as authenticated (AN9).
 fn with_authenticated_group(mut user: User) -> User {
     if !user.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());

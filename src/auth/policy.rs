@@ -1,4 +1,4 @@
-//! A small policy for a server on its own: who may do what, from a YAML file.
+//! The authorization policy of a standalone server, from a YAML file.
 //!
 //!     rules:
 //!     - groups: [ops]
@@ -9,10 +9,10 @@
 //!       verbs: [get]
 //!       paths: [/metrics]
 //!
-//! A rule is about objects or about paths, for the users and groups it names. Rules only allow.
-//! Every user that was authenticated may also read what is served (discovery and OpenAPI) and
-//! review its own permissions, as the roles system:discovery and system:basic-user of any cluster
-//! have it. Without a file that is all.
+//! A rule names users and groups, and either resources or paths. Rules only allow; nothing denies.
+//! Every authenticated user may also read discovery and OpenAPI and review its own permissions,
+//! like the roles system:discovery and system:basic-user of a Kubernetes cluster. Without a file
+//! there are no other rules.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use super::{AUTHENTICATED, Attributes, ResourceAttributes};
 use crate::k8s::User;
 
-/// What kubectl needs to find its way, and says nothing about objects.
+/// Paths that kubectl needs for discovery. They reveal nothing about objects.
 const DISCOVERY: [&str; 7] = ["/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
-/// What users may ask about themselves, by group and resource.
+/// The reviews, by group and resource, with which users ask about themselves.
 const OWN_REVIEWS: [(&str, &str); 3] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
@@ -45,7 +45,7 @@ struct PolicyRule {
     api_groups: Vec<String>,
     resources: Vec<String>,
     resource_names: Vec<String>,
-    /// Empty: all, and what is outside of namespaces too.
+    /// An empty list means all namespaces, and resources without a namespace too.
     namespaces: Vec<String>,
     paths: Vec<String>,
 }
@@ -74,8 +74,8 @@ impl Policy {
         is_for_everybody(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
     }
 
-    /// What the user may do in a namespace, as a SelfSubjectRulesReview tells it. `open_paths`
-    /// answer everybody.
+    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview. Anybody may
+    /// read `open_paths`.
     pub(super) fn rules(&self, user: &User, namespace: &str, open_paths: &[String]) -> Value {
         let (mut on_objects, mut on_paths) = (Vec::new(), Vec::new());
         if !open_paths.is_empty() {
@@ -153,7 +153,7 @@ impl PolicyRule {
             && (self.namespaces.is_empty() || (!asked.namespace.is_empty() && has(&self.namespaces, asked.namespace)))
     }
 
-    /// As RBAC: a subresource must be named, by itself, under `*/status`, or under `*`.
+    /// Matches as RBAC does. A rule reaches a subresource if it names it, as `*/status`, or as `*`.
     fn names_resource(&self, resource: &str, subresource: &str) -> bool {
         self.resources.iter().any(|pattern| match pattern.split_once('/') {
             None => pattern == "*" || (pattern == resource && subresource.is_empty()),
@@ -166,7 +166,7 @@ fn has(names: &[String], name: &str) -> bool {
     names.iter().any(|it| it == "*" || it == name)
 }
 
-/// A pattern is a path, or the start of paths with `*` behind it.
+/// A pattern is a path, or a prefix of paths followed by `*`.
 pub(super) fn fits(pattern: &str, path: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => path.starts_with(start),

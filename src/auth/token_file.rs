@@ -1,7 +1,7 @@
-//! Bearer tokens from a file, for a server on its own.
+//! Bearer tokens of a standalone server, from a file.
 //!
-//! One line a token, as kube-apiserver's `--token-auth-file` has it, but for the token itself: only
-//! its hash is there, so the file gives nobody access who reads it.
+//! Each line is one token, in the format of kube-apiserver's `--token-auth-file`, with the hash in
+//! place of the token. Whoever reads the file gets no access by it.
 //!
 //!     sha256:9f86d081…0f00a08,jane,uid-1,"staff,ops"
 
@@ -62,14 +62,15 @@ impl TokenFile {
         self.users.is_empty()
     }
 
-    /// Looked up by hash: how long it takes says nothing about how much of a token was right.
+    /// Returns the user of a token. The lookup is by hash, so its duration reveals nothing about
+    /// the token.
     pub(super) fn user(&self, token: &str) -> Option<Arc<User>> {
         let hash: [u8; 32] = Sha256::digest(token).into();
         self.users.get(&hash).cloned()
     }
 }
 
-/// Fields between commas; one in double quotes may hold commas.
+/// Splits a line at its commas. A field in double quotes may contain commas.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;

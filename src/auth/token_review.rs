@@ -1,8 +1,6 @@
-//! Users from bearer tokens that the host cluster reviews, asked at most once in a while for each
-//! (AN8).
+//! Users of bearer tokens that the host cluster reviews. Its answers are cached (AN8).
 //!
-//! Tokens are remembered by their hash, so that a dump of memory holds none that was only looked
-//! up.
+//! The cache is keyed by the hash of a token, so it holds no token itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +12,10 @@ use super::ttl_cache::TtlCache;
 use super::{Unavailable, with_authenticated_group};
 use crate::k8s::User;
 
-/// Tokens remembered at most.
+/// The most tokens that are cached.
 const TOKENS_MAX: u64 = 4096;
 
-/// Asks somebody who knows whose token it is. `None`: nobody's.
+/// Knows, or can find out, whose token it is. `None` means nobody's.
 #[async_trait]
 pub trait TokenReviewer: Send + Sync {
     async fn review(&self, token: &str) -> Result<Option<User>, Unavailable>;
@@ -30,7 +28,7 @@ pub struct TokenReviews {
 }
 
 impl TokenReviews {
-    /// `keep` is how long an answer is good for, yes or no; a failure is asked again at once.
+    /// `keep` says how long an answer, positive or negative, is cached. Failures are not cached.
     pub fn new(reviewer: Arc<dyn TokenReviewer>, keep: Duration) -> TokenReviews {
         TokenReviews { reviewer, keep, cache: TtlCache::new(TOKENS_MAX) }
     }

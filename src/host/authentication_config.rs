@@ -1,5 +1,5 @@
-//! What the host cluster tells its extension servers: whose certificates prove users and front
-//! proxies (AN4). Read from a ConfigMap, and read again when it changes.
+//! The ConfigMap in which the host cluster tells its extension API servers which CAs sign users and
+//! front proxies (AN4). It is read at the start and whenever it changes.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -20,7 +20,7 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const LOOKUP_MAX: Duration = Duration::from_secs(10);
 
-/// Keys and values of the ConfigMap; empty while it is not there.
+/// Keys and values of the ConfigMap. Empty until it has been read.
 pub type Data = BTreeMap<String, String>;
 
 pub struct AuthenticationConfig {
@@ -29,7 +29,7 @@ pub struct AuthenticationConfig {
 }
 
 impl AuthenticationConfig {
-    /// Reads it once.
+    /// Reads the ConfigMap once.
     pub async fn load(host: &Host) -> Result<AuthenticationConfig, Unavailable> {
         let config = AuthenticationConfig::unread(host);
         let looked = tokio::time::timeout(LOOKUP_MAX, config.api.get(NAME)).await;
@@ -39,7 +39,7 @@ impl AuthenticationConfig {
         Ok(config)
     }
 
-    /// Without knowing what it says.
+    /// Starts without content. `follow` reads it as soon as it can.
     pub fn unread(host: &Host) -> AuthenticationConfig {
         let api = Api::namespaced(host.client.clone(), NAMESPACE);
         AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
@@ -49,8 +49,8 @@ impl AuthenticationConfig {
         self.data.subscribe()
     }
 
-    /// Keeps it up to date for as long as it is polled. What cannot be read leaves what was read
-    /// last.
+    /// Keeps the content up to date for as long as it is polled. If the ConfigMap cannot be read,
+    /// the last content stays.
     pub async fn follow(self) {
         let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));
         while let Some(change) = changes.next().await {
@@ -65,8 +65,8 @@ impl AuthenticationConfig {
                         is_new
                     });
                 }
-                // A ConfigMap that is deleted is a mistake or about to be made anew; to forget whom
-                // to let in would not help either.
+                // Somebody deleted it by mistake, or is about to create it again. Forgetting the
+                // CAs would help neither.
                 Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
                 Err(error) => {
                     tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");

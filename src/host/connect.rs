@@ -1,15 +1,15 @@
-//! The way to the host cluster.
+//! Connections to the host cluster.
 
 use std::path::{Path, PathBuf};
 
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// Where the host cluster is found.
+/// How the host cluster is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Kubeconfig(PathBuf),
-    /// The service account of this process' pod.
+    /// By the service account of this pod.
     InCluster,
 }
 
@@ -27,7 +27,7 @@ pub enum ConnectError {
     Client(#[source] kube::Error),
 }
 
-/// A host cluster. Cheap to clone; connects when it is asked something.
+/// A host cluster. Cheap to clone. It connects with the first request.
 #[derive(Clone)]
 pub struct Host {
     pub(super) client: Client,
@@ -39,13 +39,13 @@ impl Host {
             Place::Kubeconfig(path) => from_kubeconfig(path).await?,
             Place::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
         };
-        // Whoever asks knows how long it can wait, and tries again itself.
+        // Callers have deadlines and retry by themselves.
         config.default_retry = false;
         Ok(Host { client: Client::try_from(config).map_err(ConnectError::Client)? })
     }
 }
 
-/// The kubeconfig's current context.
+/// Reads the current context of a kubeconfig.
 pub(super) async fn from_kubeconfig(path: &Path) -> Result<Config, ConnectError> {
     let read = async {
         let kubeconfig = Kubeconfig::read_from(path)?;

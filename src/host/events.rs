@@ -1,4 +1,4 @@
-//! Events for the host cluster, where people look for them with kubectl.
+//! Posts events to the host cluster, where people read them with kubectl.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use serde_json::{Map, Value};
 use super::{Host, reviews};
 use crate::events::{Note, Sink, counted, event};
 
-/// For one round; what is not posted by then waits for the next.
+/// The time for one round. Events that are not posted by then wait for the next round.
 const ROUND_MAX: Duration = Duration::from_secs(5);
 
 pub struct HostEvents {
     host: Host,
 }
 
-/// What became of a note.
+/// The result of posting an event.
 enum Posted {
     Done,
-    /// The host cluster is busy or away.
+    /// The host cluster is busy or not reachable: try again later.
     Later,
 }
 
@@ -47,7 +47,7 @@ impl HostEvents {
         };
         match posted {
             Ok(_) => Posted::Done,
-            // Not allowed, no such namespace, or another replica was quicker: trying again would
+            // Forbidden, no such namespace, or another replica was faster. Trying again would
             // not help.
             Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
                 tracing::debug!(code = status.code, message = status.message, "an event was not taken");
@@ -73,7 +73,7 @@ impl Sink for HostEvents {
         while let Some(note) = notes.next() {
             match tokio::time::timeout_at(end, self.post_one(&note)).await {
                 Ok(Posted::Done) => {}
-                // The others would fare no better.
+                // The remaining events would fail too.
                 Ok(Posted::Later) | Err(_) => return std::iter::once(note).chain(notes).collect(),
             }
         }

@@ -1,10 +1,12 @@
-//! Which of several replicas works: whoever holds a lease of the host cluster
-//! (coordination.k8s.io).
+//! Leader election: of several replicas, the one that holds a Lease of the host cluster
+//! (coordination.k8s.io) works.
 //!
-//! *Invariants:* a replica believes that it holds the lease for no longer than `renew_deadline`
-//! after its last renewal was *sent*, which ends before others may take it (`duration` after they
-//! saw it). Clocks of two machines are never compared: others are timed by when a change of theirs
-//! was seen here.
+//! *Invariants:*
+//! - A replica believes that it holds the lease for at most `renew_deadline` after it *sent* its
+//!   last renewal. Others may take the lease `duration` after they saw that renewal, which is
+//!   later.
+//! - Clocks of two machines are never compared. A replica measures the age of another's renewal
+//!   from the moment at which it saw the change.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,18 +20,18 @@ use tokio::time::Instant;
 use super::{Host, reviews};
 use crate::metrics;
 
-/// How a lease is held. kube-controller-manager has 15, 10 and 2 seconds.
+/// The terms of a lease. kube-controller-manager uses 15, 10 and 2 seconds.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub namespace: String,
     pub name: String,
-    /// Who this is.
+    /// The name of this replica.
     pub identity: String,
-    /// After this without a renewal others take over.
+    /// Other replicas take over after this time without a renewal.
     pub duration: Duration,
-    /// After this without a renewal this replica gives up.
+    /// This replica gives up after this time without a renewal.
     pub renew_deadline: Duration,
-    /// Between two tries.
+    /// The pause between two tries.
     pub retry_period: Duration,
 }
 
@@ -53,22 +55,22 @@ impl Fence {
     }
 }
 
-/// What came of a try to take or renew the lease.
+/// The result of a try to take or renew the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tried {
     Held,
-    /// Another replica is named in it.
+    /// Another replica holds it.
     Anothers,
-    /// Nobody could say, or somebody else wrote at the same time.
+    /// The host cluster did not answer, or another replica wrote at the same time.
     Unknown,
 }
 
-/// A lease that this replica wants, and then holds.
+/// A lease that this replica tries to hold.
 pub struct Lease {
     api: Api<Record>,
     terms: Terms,
     fence: Fence,
-    /// The holder's record as it was last seen, and when it had changed.
+    /// The last state of the lease, and when this replica saw it change.
     seen: Option<(LeaseSpec, Instant)>,
 }
 
@@ -82,7 +84,7 @@ impl Lease {
         self.fence.clone()
     }
 
-    /// Returns when the lease is held.
+    /// Tries until this replica holds the lease.
     pub async fn acquire(&mut self) {
         metrics::leader(false);
         while self.try_once().await != Tried::Held {
@@ -92,8 +94,8 @@ impl Lease {
         tracing::info!(identity = self.terms.identity, lease = self.terms.name, "holding the lease: workers start");
     }
 
-    /// Renews until the lease is lost: not renewed in time, or seen to be another's. To be called
-    /// once it is held.
+    /// Renews the lease and returns when it is lost: it was not renewed in time, or another replica
+    /// holds it. Call it after `acquire`.
     pub async fn keep(&mut self) {
         loop {
             let until = self.fence.held_until().unwrap_or_else(Instant::now);
@@ -118,7 +120,7 @@ impl Lease {
         tracing::error!(identity = self.terms.identity, lease = self.terms.name, "the lease was lost");
     }
 
-    /// Gives the lease back, so that another replica need not wait for its end.
+    /// Releases the lease, so that another replica need not wait for its end.
     pub async fn release(mut self) {
         if !self.fence.is_held() {
             return;
@@ -142,10 +144,10 @@ impl Lease {
         Ok(())
     }
 
-    /// Takes or renews the lease, if it may.
+    /// Takes the lease if it is free, or renews it.
     async fn try_once(&mut self) -> Tried {
         let sent = Instant::now();
-        // A try that hangs must not keep this replica from seeing that its time is over.
+        // A try that hangs must not hide from this replica that its time is over.
         match tokio::time::timeout(self.terms.renew_deadline, self.try_to_hold()).await {
             Ok(Ok(tried)) => {
                 if tried == Tried::Held {
@@ -181,8 +183,8 @@ impl Lease {
         let is_ours = holder == self.terms.identity;
         let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
         let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
-        // Whoever worked in the meantime has seen and changed things: what this replica holds on to
-        // is over, too.
+        // Another replica may have worked in the meantime. What this replica knew is then out of
+        // date, so its own term has ended too.
         let is_taken_from_us = self.fence.held_until().is_some();
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
             return Ok(Tried::Anothers);
@@ -208,7 +210,7 @@ impl Lease {
     }
 }
 
-/// Whoever wrote first has it.
+/// A conflict means that another replica wrote first.
 fn won<T>(outcome: Result<T, kube::Error>) -> Result<Tried, kube::Error> {
     match outcome {
         Ok(_) => Ok(Tried::Held),

@@ -1,12 +1,14 @@
-//! The cluster that Ballast serves behind: whom it knows, what it lets them do, its namespaces, its
-//! webhooks, its events, and which replica works.
+//! The host cluster, behind whose kube-apiserver Ballast serves: reviews of tokens and accesses,
+//! namespaces, admission webhooks, events, and the lease that says which replica works.
 //!
-//! *Invariants:* nothing here says yes when the host cluster did not; every call has a deadline; a
-//! host cluster that is down, slow or talks nonsense is an `Unavailable`, never a panic and never a
-//! reason to end.
+//! *Invariants:*
+//! - Nothing here allows what the host cluster did not allow.
+//! - Every call has a deadline.
+//! - A host cluster that is down, slow or sends malformed answers is an `Unavailable`. It never
+//!   causes a panic or the end of the process.
 //!
-//! The only room that talks to another API server. What it implements is asked for below: `auth`
-//! knows reviewers, `registry` knows gates, `worker` knows leases; none of them knows this room.
+//! This is the only room that talks to another API server. Lower rooms define the traits that it
+//! implements (`auth` the reviewers, `registry` the gate) and do not know it.
 
 mod authentication_config;
 mod connect;
@@ -33,11 +35,12 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// When the host cluster is back it may have other CAs and webhooks than before: for no longer than
-/// this are they unknown here. Clients wait for up to half a minute otherwise.
+/// The longest pause between two tries to watch the host cluster. A host cluster that comes back
+/// may have other CAs and webhooks than before, so it must be noticed soon. kube's own backoff goes
+/// up to half a minute.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Between two tries to follow something of the host cluster: ever longer, up to `PAUSE_MAX`.
+/// The pauses between tries to watch the host cluster. They grow up to `PAUSE_MAX`.
 #[derive(Default)]
 struct Pauses(DefaultBackoff);
 

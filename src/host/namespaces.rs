@@ -1,4 +1,5 @@
-//! Namespaces of the host cluster: nothing is created in one that is missing or about to go (AD2).
+//! Namespaces of the host cluster. Nothing is created in a namespace that is missing or terminating
+//! (AD2).
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
@@ -15,17 +16,17 @@ use super::{Host, Pauses, reviews};
 use crate::k8s::{Cause, Details, GroupResource, Status};
 use crate::telemetry;
 
-/// For a namespace that the watch has not brought (yet).
+/// The time to look up a namespace that the watch has not delivered (yet).
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// What is known of one.
+/// What is known about a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     is_terminating: bool,
     labels: BTreeMap<String, String>,
 }
 
-/// Clones share what they know.
+/// Clones share their content.
 #[derive(Clone)]
 pub struct Namespaces {
     api: Api<Namespace>,
@@ -37,7 +38,7 @@ impl Namespaces {
         Namespaces { api: Api::all(host.client.clone()), known: Arc::default() }
     }
 
-    /// Keeps up with the host cluster for as long as it is polled.
+    /// Watches the host cluster for as long as it is polled.
     pub async fn follow(self) {
         let mut listed: HashMap<String, Known> = HashMap::new();
         let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).backoff(Pauses::default()));
@@ -61,10 +62,10 @@ impl Namespaces {
         }
     }
 
-    /// Whether an object may be created there.
+    /// Refuses the creation of an object in a namespace that is missing or terminating.
     pub async fn may_create(&self, resource: GroupResource, namespace: &str, name: &str) -> Result<(), Status> {
         let found = self.read().get(namespace).cloned();
-        // The namespace may be younger than what the watch has brought.
+        // The namespace may be newer than the last event of the watch.
         let found = match found {
             Some(found) => found,
             None => self.look_up(namespace).await?,
@@ -104,7 +105,7 @@ fn known(namespace: &Namespace) -> Known {
     Known { is_terminating, labels: namespace.labels().clone() }
 }
 
-/// In kube-apiserver's words (AD2).
+/// The refusal, in kube-apiserver's words (AD2).
 fn terminating(resource: GroupResource, namespace: &str, name: &str) -> Status {
     let message = format!(
         "{resource} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is \
@@ -119,7 +120,7 @@ fn terminating(resource: GroupResource, namespace: &str, name: &str) -> Status {
     Status::failure(403, "Forbidden", message).with(details)
 }
 
-/// Nobody could say whether it is there, so nothing is created (failing closed).
+/// The namespace could not be looked up. The creation is refused (it fails closed).
 fn unknown(namespace: &str, why: &str) -> Status {
     tracing::error!(namespace, why, "failed to look for a namespace");
     Status::failure(

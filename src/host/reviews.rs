@@ -1,6 +1,7 @@
 //! TokenReview and SubjectAccessReview, v1 (AN8, AZ1).
 //!
-//! What fails for a passing reason is tried again after a pause, inside one deadline for all tries.
+//! A review that fails for a temporary reason is tried again after a pause. One deadline holds for
+//! all tries together.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use crate::k8s::User;
 use crate::metrics::{self, Delegated};
 use crate::telemetry;
 
-/// For all tries of one review together.
+/// The deadline for all tries of one review.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 const TRIES_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
@@ -106,7 +107,8 @@ fn spec(user: &User, attributes: &Attributes<'_>) -> SubjectAccessReviewSpec {
                 resource: some(asked.resource),
                 subresource: some(asked.subresource),
                 name: some(asked.name),
-                // As they came: what is parsed twice should be parsed by the one who decides.
+                // Unparsed, as the client wrote them: the host cluster decides, so it should parse
+                // them.
                 field_selector: some(asked.field_selector)
                     .map(|raw| FieldSelectorAttributes { raw_selector: Some(raw), requirements: None }),
                 label_selector: some(asked.label_selector)
@@ -149,7 +151,7 @@ where
     }
 }
 
-/// Whether asking again may help: the server is overloaded or stumbled, or the connection broke.
+/// Whether another try may succeed: the server is overloaded or failed, or the connection broke.
 fn may_pass(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
@@ -158,9 +160,9 @@ fn may_pass(error: &kube::Error) -> bool {
     }
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 pub(super) fn sentence(error: &kube::Error) -> String {
-    // The client's own words for it are the answer three times over.
+    // The client's own message repeats the answer three times.
     if let kube::Error::Api(status) = error
         && !status.message.is_empty()
     {

@@ -1,6 +1,7 @@
-//! The serving certificate where the cluster keeps it: a Secret for the pods, and in `caBundle` of
-//! the APIServices for the aggregator, which must trust the next CA before anybody shows a
-//! certificate of it.
+//! The serving certificate in the host cluster: a Secret that the pods mount, and the `caBundle` of
+//! the APIServices that the aggregator trusts.
+//!
+//! The aggregator must trust a new CA before any pod shows a certificate of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,16 +20,16 @@ const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const CAS: &str = "ca.crt";
 
-/// All of it as PEM.
+/// A certificate with its key and the CAs, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     pub certificate: String,
     pub key: String,
-    /// Of the certificate, and of the one before it.
+    /// The CA of the certificate, and that of the certificate before it.
     pub cas: String,
 }
 
-/// `namespace/name` of a Service, and the Secret beside it.
+/// A Service, and the Secret in the same namespace.
 pub struct ServingCert {
     host: Host,
     namespace: String,
@@ -61,7 +62,7 @@ impl ServingCert {
         }
     }
 
-    /// What is in the Secret, if it is all there.
+    /// Reads the Secret. Returns `None` if it or a part of it is missing.
     pub async fn load(&self) -> Result<Option<Pair>, PublishError> {
         let found = call("read the Secret", self.secrets.get_opt(&self.secret)).await?;
         let data = found.and_then(|secret| secret.data).unwrap_or_default();
@@ -70,8 +71,8 @@ impl ServingCert {
         Ok(pair())
     }
 
-    /// Has the aggregator trust these CAs wherever it asks the service. Answers with the names of
-    /// what changed.
+    /// Writes these CAs into every APIService of the service. Returns the names of the APIServices
+    /// that changed.
     pub async fn trust(&self, cas: &str) -> Result<Vec<String>, PublishError> {
         let services: Api<APIService> = Api::all(self.host.client.clone());
         let all = call("list the APIServices", services.list(&ListParams::default())).await?;
@@ -93,7 +94,7 @@ impl ServingCert {
         Ok(changed)
     }
 
-    /// Puts the pair into the Secret.
+    /// Writes the pair into the Secret.
     pub async fn store(&self, pair: &Pair) -> Result<(), PublishError> {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let data = BTreeMap::from([

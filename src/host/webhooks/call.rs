@@ -1,4 +1,4 @@
-//! One call of one webhook: AdmissionReview v1 out, its answer in.
+//! One call of one webhook: sends an AdmissionReview v1 and reads its answer.
 
 use std::time::Instant;
 
@@ -14,20 +14,20 @@ use crate::resource::ResourceKind;
 
 type Tree = Map<String, Value>;
 
-/// What is asked. Objects are as they are stored.
+/// The question to a webhook. Objects are in their stored version.
 #[derive(Clone, Copy)]
 pub struct Review<'a> {
     pub asked: &'a Asked<'a>,
-    /// The version in which the webhook knows the kind.
+    /// The version of the kind that the webhook's rules name.
     pub row: &'a ResourceKind,
     pub object: Option<&'a Tree>,
     pub old: Option<&'a Tree>,
 }
 
-/// What became of a call that was not refused.
+/// The result of a call that did not refuse the request.
 #[derive(Debug)]
 pub enum Answer {
-    /// It failed, and its policy is to be passed over.
+    /// The call failed, and the webhook's failure policy is `Ignore`.
     Failed,
     Allowed {
         patch: Option<Vec<u8>>,
@@ -35,7 +35,7 @@ pub enum Answer {
 }
 
 impl Review<'_> {
-    /// What match conditions may look at.
+    /// The variables of match conditions.
     pub fn variables(&self) -> Value {
         let mut request = self.request("");
         let [object, old] = ["object", "oldObject"].map(|name| request[name].take());
@@ -84,8 +84,8 @@ fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
     object
 }
 
-/// Asks, inside the webhook's own deadline. A failure is an error or an empty answer, as its policy
-/// says.
+/// Calls a webhook within its own timeout. A failed call is an error, or `Answer::Failed` if the
+/// failure policy is `Ignore`.
 pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Result<Answer, Status> {
     if review.asked.dry_run() && !hook.supports_dry_run {
         return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
@@ -134,7 +134,7 @@ async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
     }
 }
 
-/// Its warnings and its notes for the audit log, whatever it decided.
+/// Notes the webhook's warnings and audit annotations, whatever it decided.
 fn pass_on(hook: &Hook, asked: &Asked<'_>, response: &Value) {
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         asked.caller.remarks.warn(warning);
@@ -161,8 +161,8 @@ fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
     Ok(Answer::Allowed { patch })
 }
 
-/// In kube-apiserver's words: the webhook's own code, reason and details. Without a code that is
-/// one of a refusal it is 400.
+/// The refusal, in kube-apiserver's words, with the webhook's own code, reason and details. The
+/// code is 400 if the webhook gives none, or one that is not an error.
 fn denial(hook: &Hook, status: &Value) -> Status {
     const CODES: std::ops::Range<u64> = 400..600;
     let name = &hook.name;
@@ -179,14 +179,14 @@ fn denial(hook: &Hook, status: &Value) -> Status {
     }
 }
 
-/// The stored object after a webhook's patch, which is about the object in the words of its
-/// version.
+/// Applies a webhook's patch to the stored object. The patch is for the version that the webhook
+/// was sent.
 pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> Result<Tree, Status> {
     let worded = worded(object, review.row);
     let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));
     let mut applied =
         applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))?;
-    // What was made another version's is not ours to mend: it is refused as another object.
+    // A patch that changes the version makes another object, which the registry refuses.
     if applied.get("apiVersion").is_some_and(|it| *it == review.row.api_version()) {
         applied.insert("apiVersion".to_owned(), review.row.stored_api_version().into());
     }

@@ -1,4 +1,4 @@
-//! One webhook: what it means, and where it is called.
+//! One webhook: which writes it matches, and where it is called.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use crate::k8s::{Details, Status};
 use crate::registry::Asked;
 use crate::resource::ResourceKind;
 
-/// Upstream's, and the longest that a webhook may ask for.
+/// kube-apiserver's default.
 const TIMEOUT_DEFAULT_SECONDS: i32 = 10;
 const TIMEOUT_SECONDS_MAX: i32 = 30;
 
 pub struct Hook {
     pub name: String,
-    /// Of the configuration that it is part of.
+    /// The name of the configuration that contains it.
     pub configuration: String,
     pub timeout: Duration,
-    /// Whether a failure refuses the request.
+    /// Whether a failed call refuses the request (failure policy `Fail`).
     pub fails_closed: bool,
-    /// Whether a dry run may reach it.
+    /// Whether it may be called for a dry run.
     pub supports_dry_run: bool,
-    /// Where it is called, or why it cannot be.
+    /// Where it is called, or why it cannot be called.
     pub endpoint: Result<Endpoint, String>,
-    /// Whether it is asked once more when others changed the object after it.
+    /// Whether it is called again if another webhook changed the object after it.
     pub is_reinvocable: bool,
-    /// Whether a rule for one version means the others too.
+    /// Whether a rule for one version matches the other versions of a kind too.
     matches_equivalents: bool,
     rules: Vec<RuleWithOperations>,
     namespaces: Result<Selector, String>,
@@ -44,7 +44,7 @@ pub struct Hook {
     conditions: Vec<NamedCondition>,
 }
 
-/// A match condition by name, or why it cannot be read.
+/// A match condition with its name, or the reason why it cannot be read.
 struct NamedCondition {
     name: String,
     condition: Result<CompiledCondition, String>,
@@ -52,7 +52,7 @@ struct NamedCondition {
 
 pub struct Endpoint {
     pub client: Client,
-    /// With the query.
+    /// The path with the query.
     pub path: String,
 }
 
@@ -98,7 +98,8 @@ impl Hook {
         }
     }
 
-    /// The version of the kind in which its rules mean this write, the caller's own before others.
+    /// The version of the kind in which the rules match this write. The caller's own version comes
+    /// first.
     pub fn matching_version<'a>(&self, asked: &Asked<'a>) -> Option<&'a ResourceKind> {
         if self.rules_name(asked, asked.row) {
             return Some(asked.row);
@@ -123,8 +124,8 @@ impl Hook {
         })
     }
 
-    /// Whether selectors and conditions mean it too. An error where that cannot be told and the
-    /// webhook fails closed.
+    /// Whether selectors and match conditions match too. It is an error if that cannot be decided
+    /// and the failure policy is `Fail`.
     pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
         let found = match self.is_selected(review, namespaces) {
             Ok(true) => self.is_wanted(review).map_err(|why| forbidden(review, &why)),
@@ -140,7 +141,7 @@ impl Hook {
     fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
         let (asked, objects) = (review.asked, self.objects.as_ref().map_err(String::clone)?);
         let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
-        // What is in no namespace is meant whatever namespaces are selected.
+        // A namespace selector does not exclude objects without a namespace.
         if !asked.namespace.is_empty() && !in_namespaces.matches(&namespaces.labels(asked.namespace)) {
             return Ok(false);
         }
@@ -148,7 +149,7 @@ impl Hook {
         Ok(objects.selects_all() || is_labelled(review.object) || is_labelled(review.old))
     }
 
-    /// One condition that does not hold is enough, though others fail.
+    /// Whether all match conditions hold. One that is false decides, even if others fail.
     fn is_wanted(&self, review: &Review<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
@@ -165,7 +166,7 @@ impl Hook {
         outcome
     }
 
-    /// Refuses in kube-apiserver's words.
+    /// The refusal after a failed call, in kube-apiserver's words.
     pub fn failure(&self, why: &str) -> Status {
         let name = &self.name;
         let message = format!("Internal error occurred: failed calling webhook {name:?}: {why}");
@@ -177,14 +178,15 @@ fn has(list: &Option<Vec<String>>, name: &str) -> bool {
     list.iter().flatten().any(|it| it == "*" || it == name)
 }
 
-/// `*` means all resources but no subresource, `*/*` all of both.
+/// `*` matches all resources without their subresources, and `*/*` matches both.
 fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
     let (of, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
     (of == "*" || of == resource) && (sub == subresource || (sub == "*" && pattern.contains('/')))
 }
 
 impl NamedCondition {
-    /// What cannot be read is told here, once, and not with each request that it stops.
+    /// Reads a condition. One that cannot be read is logged here, once, and not with every request
+    /// that it stops.
     fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
         let MatchCondition { name, expression } = condition;
         let condition =

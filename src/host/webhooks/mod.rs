@@ -1,15 +1,17 @@
-//! Admission webhooks of the host cluster that mean our kinds (AD3): kube-apiserver does not call
-//! them for what it passes on, so we do.
+//! Calls the host cluster's admission webhooks for the kinds that are served here (AD3).
+//! kube-apiserver does not call webhooks for the requests that its aggregator passes on.
 //!
-//! Order as upstream: mutating ones one after the other, by the name of their configuration, and
-//! once more those that want it and whose object others changed after them; validating ones all at
-//! once. What fails is refused or passed over as the webhook's failure policy says. Until the
-//! configurations have been read for the first time nobody knows who would have to be called, and
-//! every write is refused. Annotations for the audit log have upstream's keys.
+//! The order is kube-apiserver's. Mutating webhooks are called one after the other, by the name of
+//! their configuration. A webhook with `reinvocationPolicy: IfNeeded` is called again if another
+//! one changed the object after it. Validating webhooks are called all at once. A call that fails
+//! refuses the request or is ignored, as the webhook's failure policy says. Audit annotations have
+//! kube-apiserver's keys.
 //!
-//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, `AdmissionReview`
-//! v1beta1, and of CEL what `condition` does not name; a condition that cannot be read is a failure
-//! of its webhook.
+//! Every write is refused until the configurations have been read for the first time, because it is
+//! not known before which webhooks must be called.
+//!
+//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
+//! v1beta1, and the parts of CEL that `condition` lists.
 
 mod call;
 mod condition;
@@ -42,21 +44,21 @@ use crate::telemetry;
 
 type Tree = Map<String, Value>;
 
-/// How long a write waits for the configurations to be read, as upstream.
+/// How long a write waits for the configurations to be read, as in kube-apiserver.
 const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Webhooks by the name of their configuration.
 type Known = BTreeMap<String, Vec<Arc<Hook>>>;
 
-/// All webhooks of one sort.
+/// All mutating or all validating webhooks.
 struct Hooks {
-    /// In the order in which they are called.
+    /// The webhooks in the order of their calls.
     called: ArcSwap<Vec<Arc<Hook>>>,
     is_read: watch::Sender<bool>,
 }
 
 impl Hooks {
-    /// `is_read`: whether it is known that there are none.
+    /// No webhooks. `is_read` says whether that is known.
     fn none(is_read: bool) -> Hooks {
         Hooks { called: ArcSwap::default(), is_read: watch::Sender::new(is_read) }
     }
@@ -71,8 +73,9 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// `keeps_lifecycle`: whether namespaces must be there for something to be created in them.
-    /// With `calls` nothing is written until it is followed, without it nobody is ever called.
+    /// `keeps_lifecycle` says whether an object may only be created in a namespace that exists and
+    /// is not terminating. With `calls`, every write waits until `follow` has read the
+    /// configurations. Without it, no webhook is ever called.
     pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
         let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
         Webhooks { host, namespaces, keeps_lifecycle, mutating, validating }
@@ -82,11 +85,11 @@ impl Webhooks {
         [&self.mutating, &self.validating].iter().all(|hooks| *hooks.is_read.borrow())
     }
 
-    /// In kube-apiserver's words.
+    /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
     async fn ready(&self, asked: &Asked<'_>) -> Result<(), Status> {
         let both = async {
             for hooks in [&self.mutating, &self.validating] {
-                // An error would mean that nobody can say so any more, but the sender is ours.
+                // An error means that the sender is gone, but it lives in `self`.
                 let _ = hooks.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
             }
         };
@@ -99,7 +102,7 @@ impl Webhooks {
         Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
     }
 
-    /// Keeps up with the host cluster's configurations for as long as it is polled.
+    /// Watches the host cluster's configurations for as long as it is polled.
     pub async fn follow(self: Arc<Webhooks>) {
         let mutating = follow::<MutatingWebhookConfiguration>(&self.host, &self.mutating, |configuration| {
             let name = configuration.name_any();
@@ -114,8 +117,7 @@ impl Webhooks {
         tokio::join!(mutating, validating);
     }
 
-    /// Asks a mutating webhook and does to the object what it wants. True if the object is another
-    /// now.
+    /// Calls a mutating webhook and applies its patch. Returns whether the object changed.
     async fn mutate_by(
         &self,
         (round, index, hook): (usize, usize, &Hook),
@@ -235,7 +237,7 @@ impl Webhooks {
     async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         self.ready(asked).await?;
         let hooks = self.mutating.called.load_full();
-        // Whom to ask once more: those whose object was changed after they had seen it.
+        // `again` are the webhooks whose object was changed after they had seen it.
         let (mut passed, mut again) = (Vec::new(), Vec::new());
         for (index, hook) in hooks.iter().enumerate() {
             if self.mutate_by((0, index, hook), asked, object, old).await? {

@@ -1,5 +1,6 @@
-//! What `serve` can be told, and every default. Flag over environment over default; nobody else
-//! reads the environment. Flags that extension API servers share have the names their users know.
+//! The configuration of `serve`, with every default. A flag wins over the environment, and the
+//! environment over the default. Nothing else reads the environment. A flag that other extension
+//! API servers have too has the same name here.
 
 mod audit;
 mod failover;
@@ -30,16 +31,15 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_BIND_ADDRESS", default_value = "127.0.0.1")]
     pub bind_address: IpAddr,
 
-    /// Port to serve HTTPS on; 0 takes a free one, which the ready line names
+    /// Port to serve HTTPS on; 0 picks a free one, which the ready line names
     #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443, allow_negative_numbers = true)]
     pub secure_port: u16,
 
-    /// Where objects are kept: `sqlite://PATH`, or `memory:` to keep them only as long as the
-    /// process lives
+    /// Where objects are stored: `sqlite://PATH`, or `memory:` to lose them when the process ends
     #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
     pub database_url: String,
 
-    /// Folder of the development CA, serving and admin certificates, made at the first start
+    /// Folder of the development CA, serving and admin certificates, created at the first start
     #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
     pub cert_dir: PathBuf,
 
@@ -63,24 +63,25 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub audit: AuditArgs,
 
-    /// Requests that only read, at the same time; more are answered 429. Watches are not counted
+    /// Most read requests at the same time; more are answered with 429. Watches do not count
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests_inflight: u32,
 
-    /// Requests that change something, at the same time; more are answered 429
+    /// Most write requests at the same time; more are answered with 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
 
-    /// For how long requests are still taken after SIGTERM while `/readyz` fails, so that load
+    /// How long requests are still served after SIGTERM while `/readyz` fails, so that load
     /// balancers notice
     #[arg(long, env = "BALLAST_SHUTDOWN_DELAY_DURATION", default_value = "0s")]
     pub shutdown_delay_duration: GoDuration,
 
-    /// `default`: a Fresh pass starts from nothing. `karmada`: decides as Karmada's scheduler does
+    /// `default`: a Fresh pass ignores the present placement. `karmada`: decides as Karmada's
+    /// scheduler does
     #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
     pub scheduling_profile: SchedulingProfile,
 
-    /// Bindings that name another scheduler are left alone
+    /// Name of this scheduler. Bindings that name another one are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
 
@@ -92,15 +93,15 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub tracing: TracingArgs,
 
-    /// How log lines are written to standard error
+    /// Format of the log lines on standard error
     #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 
-    /// How much is logged: 0 is little, 2 shows passes and requests, 6 the libraries below
+    /// How much is logged: 0 is little, 2 adds passes and requests, 6 adds the libraries
     #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0, allow_negative_numbers = true)]
     pub verbosity: u8,
 
-    /// Print the configuration that flags, environment and defaults amount to, and exit
+    /// Print the configuration that results from flags, environment and defaults, and exit
     #[arg(long)]
     #[serde(skip)]
     pub print_config: bool,
@@ -136,7 +137,8 @@ impl From<LogFormat> for telemetry::LogFormat {
 pub struct GoDuration(pub Duration);
 
 impl GoDuration {
-    /// About what Go's `time.Duration` can hold. A moment that much later is still a moment.
+    /// About the most that Go's `time.Duration` holds. Adding it to the present time does not
+    /// overflow.
     const MAX: Duration = Duration::from_secs(290 * 365 * 24 * 60 * 60);
 }
 
@@ -168,7 +170,7 @@ impl ServeArgs {
 }
 
 impl Default for ServeArgs {
-    /// What `ballast serve` without flags, in an empty environment, amounts to.
+    /// The configuration of `ballast serve` without flags in an empty environment.
     fn default() -> ServeArgs {
         #[derive(clap::Parser)]
         struct Only {
@@ -179,7 +181,7 @@ impl Default for ServeArgs {
     }
 }
 
-/// Reads a part of a whole.
+/// Parses a share, from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "give a number from 0 to 1, such as 0.5".to_owned())

@@ -1,4 +1,4 @@
-//! Every family of metrics with its name, labels and buckets, in one place.
+//! Every family of metrics, with its name, labels and buckets.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use prometheus::{
 
 use super::process::Process;
 
-/// Upstream's, for requests.
+/// kube-apiserver's buckets for the durations of requests.
 const REQUEST_SECONDS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
@@ -50,7 +50,7 @@ pub struct Families {
     pub webhook_seconds: HistogramVec,
     pub admission_step_seconds: HistogramVec,
     pub admission_controller_seconds: HistogramVec,
-    /// The older name of the next.
+    /// The older name of `resource_objects`.
     pub storage_objects: IntGaugeVec,
     pub resource_objects: IntGaugeVec,
     pub store_commits: IntCounterVec,
@@ -242,7 +242,7 @@ impl Families {
     }
 }
 
-/// Names are fixed here and tested, so registering cannot fail.
+/// Creates and registers metrics. Their names are constants and tested, so this cannot fail.
 const SOUND: &str = "names and labels are valid, and each is registered once";
 
 struct Make {
@@ -266,8 +266,8 @@ impl Make {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// Counts by a label with these values, all of which are there from the start: to Prometheus, a
-    /// counter that first shows up with a 1 has not increased, and an alert would miss the first
+    /// Counters by a label with these values, all of which exist from the start. To Prometheus, a
+    /// counter that first appears with a 1 has not increased, so an alert would miss the first
     /// failure.
     fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);

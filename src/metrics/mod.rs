@@ -1,11 +1,9 @@
-//! What is counted and timed, in Prometheus' terms, with upstream's names where upstream counts the
-//! same.
+//! Prometheus metrics. A metric that kube-apiserver also has carries the same name.
 //!
-//! One registry for the process: any room may count without being handed anything. Counting never
-//! waits.
+//! The process has one registry of metrics, so any room may count. Counting never waits.
 //!
-//! *Invariant:* the number of series is bounded (ME5). Labels come from closed sets: rows, verbs,
-//! codes, names of workers. Nothing a client writes becomes a label.
+//! *Invariant:* the number of series is bounded (ME5). The values of labels come from closed sets:
+//! rows, verbs, codes, names of workers. Nothing that a client writes becomes a label.
 
 mod families;
 mod process;
@@ -14,17 +12,17 @@ use std::time::Duration;
 
 use families::FAMILIES;
 
-/// All metrics as Prometheus' text, version 0.0.4.
+/// All metrics in Prometheus' text format, version 0.0.4.
 pub fn text() -> String {
     FAMILIES.process.observe();
     let mut text = String::new();
     let encoder = prometheus::TextEncoder::new();
-    // Fails only for a family without metrics, which `gather` leaves out.
+    // Only fails for a family without metrics, and `gather` leaves those out.
     let _ = encoder.encode_utf8(&FAMILIES.registry.gather(), &mut text);
     text
 }
 
-/// The names of all families, with or without a value.
+/// The names of all families, whether or not they have a value.
 pub fn names() -> Vec<String> {
     let mut names = FAMILIES.names.clone();
     names.extend(process::NAMES.map(str::to_owned));
@@ -34,7 +32,7 @@ pub fn names() -> Vec<String> {
 /// The media type of `text`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a request was about; empty strings stand for what it does not name.
+/// What a request was for. A field that the request does not name is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// In upper case: GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE (ME4).
@@ -55,7 +53,7 @@ impl Request<'_> {
     }
 }
 
-/// A request was answered after so long. `size` is that of the answer, where it is known.
+/// Counts an answered request. `size` is the size of the answer in bytes, if it is known.
 pub fn request(request: &Request<'_>, code: u16, took: Duration, size: Option<u64>) {
     let [verb, dry_run, group, version, resource, subresource, scope] = request.labels();
     let mut digits = [0; 5];
@@ -91,7 +89,7 @@ fn decimal(code: u16, digits: &mut [u8; 5]) -> &str {
     std::str::from_utf8(&digits[at..]).expect("digits are ASCII")
 }
 
-/// Counts while it lives.
+/// Adds one to a gauge until it is dropped.
 #[must_use]
 pub struct Held(prometheus::IntGauge);
 
@@ -108,12 +106,12 @@ impl Drop for Held {
     }
 }
 
-/// A request is worked on: `readOnly` or `mutating`.
+/// Counts a request in progress. `kind` is `readOnly` or `mutating`.
 pub fn in_flight(kind: &'static str) -> Held {
     Held::of(FAMILIES.in_flight.with_label_values(&[kind]))
 }
 
-/// A watch is open.
+/// Counts an open watch.
 pub fn long_running(request: &Request<'_>) -> Held {
     let [verb, _, group, version, resource, subresource, scope] = request.labels();
     Held::of(FAMILIES.long_running.with_label_values(&[verb, group, version, resource, subresource, scope, COMPONENT]))
@@ -123,12 +121,13 @@ pub fn connection() -> Held {
     Held::of(FAMILIES.connections.clone())
 }
 
-/// The server closed a connection: `evicted`, `refused`, `idle`, `timeout` or `protocol`.
+/// Counts a connection that the server closed. `reason` is `evicted`, `refused`, `idle`, `timeout`
+/// or `protocol`.
 pub fn connection_closed(reason: &'static str) {
     FAMILIES.connections_closed.with_label_values(&[reason]).inc();
 }
 
-/// A request was sent away unserved, with this code.
+/// Counts a request that was refused with this code before it was served.
 pub fn terminated(request: &Request<'_>, code: u16) {
     let [verb, _, group, version, resource, subresource, scope] = request.labels();
     let mut digits = [0; 5];
@@ -137,7 +136,7 @@ pub fn terminated(request: &Request<'_>, code: u16) {
     FAMILIES.terminations.with_label_values(&labels).inc();
 }
 
-/// What leaves for a watcher. Its counters are looked up once: there are many events.
+/// The counters of events sent to watchers, looked up once because there are many events.
 pub struct WatchEvents {
     events: prometheus::IntCounter,
     bytes: prometheus::IntCounter,
@@ -160,27 +159,27 @@ pub fn tls_handshake_failed() {
     FAMILIES.tls_errors.inc();
 }
 
-/// Files or a ConfigMap that trust is made of were read again: `success` or `failure`.
+/// Counts a reload of certificates, CAs, tokens or rules. `result` is `success` or `failure`.
 pub fn trust_reloaded(result: &'static str) {
     FAMILIES.reloads.with_label_values(&[result]).inc();
 }
 
-/// When the serving certificate expires, in seconds since 1970; zero if that is unknown.
+/// Sets when the serving certificate expires, in seconds since 1970. Zero means unknown.
 pub fn serving_certificate(not_after: i64) {
     FAMILIES.certificate_expiry.set(not_after);
 }
 
-/// `success`, `failure`, `error` or `none`.
+/// Counts an authentication. `result` is `success`, `failure`, `error` or `none`.
 pub fn authentication(result: &'static str) {
     FAMILIES.authentications.with_label_values(&[result]).inc();
 }
 
-/// `allowed`, `denied` or `error`.
+/// Counts an authorization. `result` is `allowed`, `denied` or `error`.
 pub fn authorization(result: &'static str) {
     FAMILIES.authorizations.with_label_values(&[result]).inc();
 }
 
-/// The host cluster was asked: `authn` or `authz`, and what came (a status code, or `<error>`).
+/// Counts a review by the host cluster. `code` is its status code, or `<error>`.
 pub fn delegated(what: Delegated, code: &str, took: Duration) {
     let (requests, seconds) = match what {
         Delegated::Authentication => (&FAMILIES.delegated_authn, &FAMILIES.delegated_authn_seconds),
@@ -196,7 +195,7 @@ pub enum Delegated {
     Authorization,
 }
 
-/// `outcome` is `written` or `dropped`.
+/// Counts an audit event. `outcome` is `written` or `dropped`.
 pub fn audit_event(outcome: &'static str) {
     match outcome {
         "written" => FAMILIES.audit_events.inc(),
@@ -204,26 +203,27 @@ pub fn audit_event(outcome: &'static str) {
     }
 }
 
-/// A webhook was called: `admit` or `validating`, and whether it said no.
+/// Counts a call of a webhook. `step` is `admit` or `validating`.
 pub fn webhook(name: &str, operation: &'static str, step: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
     FAMILIES.webhook_seconds.with_label_values(&[name, operation, rejected, step]).observe(took.as_secs_f64());
 }
 
-/// The webhooks of one step of admission let a write pass or refused it: `admit` or `validate`.
+/// Counts a write that passed all webhooks of one step, or was refused by them. `step` is `admit`
+/// or `validate`.
 pub fn admission_step(step: &'static str, operation: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
     FAMILIES.admission_step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
 }
 
-/// One of the checks built in was passed or refused.
+/// Counts a write that a built-in admission check let pass or refused.
 pub fn admission_controller(name: &'static str, operation: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
     let labels = [name, operation, rejected, "validate"];
     FAMILIES.admission_controller_seconds.with_label_values(&labels).observe(took.as_secs_f64());
 }
 
-/// What is stored, under upstream's older name and its newer one.
+/// Sets the number of stored objects of a resource, under kube-apiserver's older and newer name.
 pub fn objects(group: &str, resource: &str, count: usize) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
@@ -231,7 +231,7 @@ pub fn objects(group: &str, resource: &str, count: usize) {
     FAMILIES.resource_objects.with_label_values(&[group, resource]).set(count);
 }
 
-/// A transaction with so many changes became durable, or did not.
+/// Counts a transaction of the store. `ok` says whether it became durable.
 pub fn store_commit(changes: usize, took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
     FAMILIES.store_commits.with_label_values(&[result]).inc();
@@ -239,7 +239,7 @@ pub fn store_commit(changes: usize, took: Duration, ok: bool) {
     FAMILIES.store_commit_changes.observe(changes as f64);
 }
 
-/// Old rows of the log were taken out, or it was tried.
+/// Counts a compaction of the log. `ok` says whether it succeeded.
 pub fn store_compacted(took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
     FAMILIES.store_compactions.with_label_values(&[result]).inc();
@@ -253,28 +253,29 @@ pub fn queue(worker: &'static str, due: usize, waiting: usize) {
     FAMILIES.queue_waiting.with_label_values(&[worker]).set(keys(waiting));
 }
 
-/// A batch of a worker ended.
+/// Counts a finished batch of a worker.
 pub fn worked(worker: &'static str, keys: usize, took: Duration) {
     FAMILIES.worked_keys.with_label_values(&[worker]).inc_by(keys as u64);
     FAMILIES.work_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
 }
 
-/// A scheduling pass decided a binding: `scheduled` or `unschedulable`.
+/// Counts a decision about a binding. `result` is `scheduled` or `unschedulable`.
 pub fn scheduled(result: &'static str) {
     FAMILIES.scheduled.with_label_values(&[result]).inc();
 }
 
-/// From a trigger to the pass that answers it, in the whole seconds that are on the wire.
+/// Counts a trigger that a pass has answered, after so many seconds. Times on the wire have whole
+/// seconds.
 pub fn trigger_answered(seconds: i64) {
     FAMILIES.trigger_seconds.observe(seconds as f64);
 }
 
-/// A batch of spans reached the collector, or did not: `success` or `failure`.
+/// Counts a batch of spans sent to the collector. `result` is `success` or `failure`.
 pub fn spans_delivered(result: &'static str) {
     FAMILIES.span_deliveries.with_label_values(&[result]).inc();
 }
 
-/// Whether this process is the one whose workers run.
+/// Sets whether the workers of this process run.
 pub fn leader(is_leader: bool) {
     FAMILIES.leader.set(i64::from(is_leader));
 }

@@ -1,5 +1,5 @@
-//! What the system says about this process, read when somebody asks. Linux only; elsewhere it stays
-//! 0.
+//! Metrics of this process, read from /proc whenever metrics are requested. On systems without
+//! /proc they stay 0.
 
 use std::fs;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Counter, Gauge, IntGauge, Registry};
 
-/// The kernel's ticks in a second, on every platform that has /proc.
+/// The kernel's clock ticks per second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub const NAMES: [&str; 4] =
@@ -44,14 +44,13 @@ impl Process {
             self.resident_bytes.set(kib.unwrap_or_default() * 1024);
         }
         if let Ok(stat) = fs::read_to_string("/proc/self/stat") {
-            // The name, in brackets, may hold blanks; user and system time are the 12th and 13th
-            // behind it.
+            // The name, in brackets, may contain blanks. User and system time are the 12th and
+            // 13th fields after it.
             let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             let ticks: f64 =
                 after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
             let counted = self.cpu_seconds.lock().expect("no panic while it is held");
-            // A counter only goes up, and what somebody else read a moment later may be counted
-            // already.
+            // A counter never decreases. A concurrent request may have counted a later value.
             counted.inc_by((ticks / TICKS_PER_SECOND - counted.get()).max(0.0));
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {

@@ -1,5 +1,5 @@
-//! Where log lines go: standard error, as text or as JSON lines. Standard output belongs to
-//! results. And where spans go, if anywhere: to an OpenTelemetry collector (`otlp`).
+//! Logging and tracing. Log lines go to standard error, as text or as JSON lines; standard output
+//! is for results. Spans go to an OpenTelemetry collector, if there is one (`otlp`).
 
 mod otlp;
 
@@ -22,27 +22,26 @@ pub enum LogFormat {
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// What somebody should look at, nothing else.
+    /// Only what somebody should look at.
     Warnings,
-    /// Kubernetes' `-v`: 0 and 1 inform, 2 and 3 add requests and passes (debug), more traces.
+    /// Kubernetes' `-v`: 0 and 1 are info, 2 and 3 add requests and passes (debug), more is trace.
     Verbosity(u8),
 }
 
-/// Starts logging for the whole process; later calls change nothing.
+/// Starts logging for the whole process. Later calls change nothing.
 pub fn start(format: LogFormat, detail: Detail) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(detail))
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
-    // A second start (several servers in one test process) finds the first one in place, which is
-    // fine.
+    // Fails if logging has started before, as with several servers in one test process.
     let _already_started = match format {
         LogFormat::Text => lines.with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
     };
 }
 
-/// As `start`, and sends spans to a collector. To be called inside the runtime that does so.
+/// Like `start`, and sends spans to a collector. Call it inside the runtime that will send them.
 pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Result<Exporter, ExportError> {
     let (exporter, spans) = otlp::start(export)?;
     let lines =
@@ -56,8 +55,8 @@ pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Re
     Ok(exporter)
 }
 
-/// An error with what caused it, in one line. What an error says of its cause by itself is not said
-/// again.
+/// An error with its causes, in one line. A cause that the error's own message ends with is not
+/// repeated.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut next = error.source();
@@ -78,9 +77,8 @@ fn filter(detail: Detail) -> EnvFilter {
         Detail::Verbosity(verbosity @ (2 | 3)) => ("debug", verbosity),
         Detail::Verbosity(verbosity) => ("trace", verbosity),
     };
-    // The libraries below us log per connection and per statement; ask for them with a high -v
-    // only. Calls of the host cluster that fail are told by whoever made them, with what that
-    // means.
+    // The libraries log every connection and every statement, which only a high -v should show.
+    // Failed calls of the host cluster are logged by their callers, who know what that means.
     let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off" };
     EnvFilter::new(format!("{others},ballast={level}"))
 }

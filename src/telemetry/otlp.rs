@@ -1,9 +1,9 @@
-//! Spans for an OpenTelemetry collector, over HTTP (OTLP, protobuf): one for each request, which
-//! goes on with the caller's trace, one for each batch of a worker, one for each transaction of the
-//! store.
+//! Sends spans to an OpenTelemetry collector, over HTTP (OTLP, protobuf). There is a span for each
+//! request, which continues the caller's trace, for each batch of a worker, and for each
+//! transaction of the store.
 //!
-//! *Invariant:* nobody waits for the collector. Spans wait in a bounded queue that a thread of its
-//! own empties; what finds no room is dropped, and what cannot be delivered is counted.
+//! *Invariant:* nothing waits for the collector. Spans wait in a bounded queue, which a separate
+//! thread empties. A span that finds the queue full is dropped, and failed deliveries are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,14 +32,14 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::metrics;
 
-/// Where the collector takes traces, below its endpoint.
+/// The collector's path for traces, below its endpoint.
 const TRACES: &str = "/v1/traces";
 const QUEUED_SPANS_MAX: usize = 4096;
 const BATCH_SPANS_MAX: usize = 512;
 const BATCH_EVERY: Duration = Duration::from_secs(2);
-/// For one batch to be delivered.
+/// The time to deliver one batch.
 const DELIVERY_MAX: Duration = Duration::from_secs(10);
-/// For what is left at the end of the process.
+/// The time to deliver the rest when the process ends.
 const LAST_DELIVERY_MAX: Duration = Duration::from_secs(5);
 
 static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
@@ -49,7 +49,8 @@ static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 pub struct Export {
     /// The collector's base URL.
     pub endpoint: String,
-    /// Of the traces that begin here. What a caller samples, or does not, is his choice.
+    /// The share of the traces that begin here which is sent, from 0 to 1. For a trace that a
+    /// caller began, the caller decides.
     pub sampling_ratio: f64,
 }
 
@@ -65,13 +66,13 @@ pub enum ExportError {
     },
 }
 
-/// Keeps the export going.
+/// The running export.
 pub struct Exporter {
     provider: SdkTracerProvider,
 }
 
 impl Exporter {
-    /// Delivers what is left, within bounds. Blocks.
+    /// Delivers the remaining spans. Blocks for at most `LAST_DELIVERY_MAX`.
     pub fn stop(self) {
         if let Err(error) = self.provider.shutdown_with_timeout(LAST_DELIVERY_MAX) {
             tracing::warn!(%error, "the last spans could not be delivered");
@@ -111,28 +112,27 @@ where
         .with_threads(false)
         .with_tracked_inactivity(false)
         .with_target(false)
-        // Spans only: log lines have a way of their own.
+        // Spans only. Log lines go to standard error.
         .with_filter(filter_fn(|it| it.is_span() && *it.level() <= Level::DEBUG && it.target().starts_with("ballast")));
     IS_EXPORTING.store(true, Ordering::Relaxed);
     Ok((Exporter { provider }, layer))
 }
 
-/// Whether anybody will see what is written on spans.
+/// Whether spans are exported, so that recording fields on them is of use.
 pub fn is_exporting() -> bool {
     IS_EXPORTING.load(Ordering::Relaxed)
 }
 
-/// Lets a span that has not begun go on with the trace of whoever sent these headers.
+/// Makes a span that has not begun part of the trace that these headers name.
 pub fn follow(span: &Span, headers: &HeaderMap) {
     if headers.contains_key("traceparent") {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-        // Fails where the span is not sampled or not exported: nothing to be done about it.
+        // Fails if the span is not sampled or not exported. There is nothing to do then.
         let _ = span.set_parent(parent);
     }
 }
 
-/// The way to the collector. The queue's thread has no runtime, so the requests run on the
-/// server's.
+/// Sends requests to the collector. The queue's thread has no runtime, so they run on the server's.
 #[derive(Debug)]
 struct Delivery {
     client: HyperClient<HttpsConnector<HttpConnector>>,

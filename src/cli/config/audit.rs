@@ -1,4 +1,4 @@
-//! The audit log's flags, named as kube-apiserver's.
+//! Flags of the audit log, with kube-apiserver's names.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ pub struct AuditArgs {
     #[arg(long, env = "BALLAST_AUDIT_LOG_PATH")]
     pub audit_log_path: Option<PathBuf>,
 
-    /// What is written (audit.k8s.io/v1 Policy). Default: Metadata of every request
+    /// What is written: a Policy of audit.k8s.io/v1. Default: the metadata of every request
     #[arg(long, env = "BALLAST_AUDIT_POLICY_FILE", requires = "audit_log_path")]
     pub audit_policy_file: Option<PathBuf>,
 
-    /// Megabytes after which the file is put aside; 0 never
+    /// Size in megabytes at which the file is rotated; 0 means never
     #[arg(long, env = "BALLAST_AUDIT_LOG_MAXSIZE", default_value_t = 100, allow_negative_numbers = true)]
     pub audit_log_maxsize: u32,
 
-    /// Files put aside that are kept; 0 keeps all
+    /// How many rotated files are kept; 0 keeps all
     #[arg(long, env = "BALLAST_AUDIT_LOG_MAXBACKUP", default_value_t = 10, allow_negative_numbers = true)]
     pub audit_log_maxbackup: u32,
 
-    /// Days for which files put aside are kept; 0 keeps them
+    /// How many days rotated files are kept; 0 keeps them for ever
     #[arg(long, env = "BALLAST_AUDIT_LOG_MAXAGE", default_value_t = 0, allow_negative_numbers = true)]
     pub audit_log_maxage: u32,
 }

@@ -1,5 +1,4 @@
-//! What `serve` can be told about failing clusters. The flags have the names that Karmada's
-//! controller manager gives them.
+//! Flags about failing clusters, with the names of Karmada's controller manager.
 
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
@@ -11,15 +10,16 @@ use crate::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailoverArgs {
-    /// Taint clusters whose condition Ready is lost; false where another controller does
+    /// Taint clusters that are not ready; set to false if another controller does that
     #[arg(long, env = "BALLAST_TAINT_UNREADY_CLUSTERS", default_value_t = true, action = ArgAction::Set)]
     pub taint_unready_clusters: bool,
 
-    /// How long a cluster is not ready before its workloads are driven out (NoExecute)
+    /// How long a cluster must be not ready before its workloads are evicted (a NoExecute taint)
     #[arg(long, env = "BALLAST_FAILOVER_EVICTION_TIMEOUT", default_value = "5m")]
     pub failover_eviction_timeout: GoDuration,
 
-    /// Evict bindings from clusters with NoExecute taints; false where another controller does
+    /// Evict bindings from clusters with NoExecute taints; set to false if another controller does
+    /// that
     #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION", default_value_t = true, action = ArgAction::Set)]
     pub enable_no_execute_taint_eviction: bool,
 
@@ -28,28 +28,28 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER", default_value_t = true, action = ArgAction::Set)]
     pub manage_cluster_finalizer: bool,
 
-    /// How workloads leave a tainted cluster whose bindings do not say
+    /// How workloads leave a tainted cluster if their binding does not say so
     #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
     pub no_execute_taint_eviction_purge_mode: PurgeMode,
 
-    /// Bindings evicted a second; 0 evicts none
+    /// Bindings to evict a second; 0 evicts none
     #[arg(long, env = "BALLAST_RESOURCE_EVICTION_RATE", default_value_t = 0.5, allow_negative_numbers = true, value_parser = rate)]
     pub resource_eviction_rate: f64,
 
-    /// The same, while too many clusters of a large fleet are not ready
+    /// Bindings to evict a second while too many clusters of a large fleet are not ready
     #[arg(long, env = "BALLAST_SECONDARY_RESOURCE_EVICTION_RATE", default_value_t = 0.1, allow_negative_numbers = true, value_parser = rate)]
     pub secondary_resource_eviction_rate: f64,
 
-    /// A fleet with a larger share of clusters that are not ready, 0 to 1, is taken for cut off
+    /// Share of clusters that are not ready, 0 to 1, above which evictions slow down or stop
     #[arg(long, env = "BALLAST_UNHEALTHY_CLUSTER_THRESHOLD", default_value_t = 0.55, allow_negative_numbers = true, value_parser = share)]
     pub unhealthy_cluster_threshold: f64,
 
-    /// A fleet of more clusters is large; nothing is evicted in a small one that is cut off
+    /// A fleet with more clusters is large: evictions slow down there, and stop in a small one
     #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10, allow_negative_numbers = true, value_parser = clusters)]
     pub large_cluster_num_threshold: usize,
 
-    /// How long an evicted workload may go on running where it was, until its replacement is
-    /// healthy
+    /// How long an evicted workload may keep running on the old cluster while its replacement is
+    /// not healthy
     #[arg(long, env = "BALLAST_GRACEFUL_EVICTION_TIMEOUT", default_value = "10m")]
     pub graceful_eviction_timeout: GoDuration,
 }

@@ -1,5 +1,5 @@
-//! Who is let in and who decides what they may do: flags with the names that extension API servers
-//! share.
+//! Flags about authentication, authorization and the host cluster, with the names that extension
+//! API servers share.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,15 @@ use super::GoDuration;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IdentityArgs {
-    /// CAs (PEM) whose client certificates are let in, instead of the development CA or the host
-    /// cluster's
+    /// CAs (PEM) of client certificates, instead of the development CA or the host cluster's
     #[arg(long, env = "BALLAST_CLIENT_CA_FILE")]
     pub client_ca_file: Option<PathBuf>,
 
-    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster,
-    /// if any
+    /// CAs (PEM) of front proxies, whose headers name the user. Default: those of the host cluster
     #[arg(long, env = "BALLAST_REQUESTHEADER_CLIENT_CA_FILE")]
     pub requestheader_client_ca_file: Option<PathBuf>,
 
-    /// Common names of front proxies; none means every certificate of their CA
+    /// Allowed common names of front proxies. Default: every certificate of their CA
     #[arg(
         long,
         env = "BALLAST_REQUESTHEADER_ALLOWED_NAMES",
@@ -30,7 +28,7 @@ pub struct IdentityArgs {
     )]
     pub requestheader_allowed_names: Vec<String>,
 
-    /// Headers that name the user, best first
+    /// Headers that name the user, in order of preference
     #[arg(
         long,
         env = "BALLAST_REQUESTHEADER_USERNAME_HEADERS",
@@ -47,7 +45,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_REQUESTHEADER_GROUP_HEADERS", value_delimiter = ',', default_value = "x-remote-group")]
     pub requestheader_group_headers: Vec<String>,
 
-    /// How headers begin that hold more about the user
+    /// Prefixes of headers that hold extra fields of the user
     #[arg(
         long,
         env = "BALLAST_REQUESTHEADER_EXTRA_HEADERS_PREFIX",
@@ -56,21 +54,21 @@ pub struct IdentityArgs {
     )]
     pub requestheader_extra_headers_prefix: Vec<String>,
 
-    /// Bearer tokens of a server on its own: lines of `sha256:HASH,USER,UID,"GROUPS"`
+    /// Bearer tokens of a standalone server: lines of `sha256:HASH,USER,UID,"GROUPS"`
     #[arg(long, env = "BALLAST_TOKEN_AUTH_FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Give those without a credential the name system:anonymous. Default: only behind a host
+    /// Let requests without a credential in as system:anonymous. Default: only behind a host
     /// cluster
     #[arg(long, env = "BALLAST_ANONYMOUS_AUTH", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub anonymous_auth: Option<bool>,
 
-    /// Who may do what (YAML) on a server on its own. Without it members of system:masters may do
-    /// everything, and others read what is served and ask about themselves
+    /// Authorization policy (YAML) of a standalone server. Without it, members of system:masters
+    /// may do everything, and others may only read discovery and review their own permissions
     #[arg(long, env = "BALLAST_AUTHORIZATION_POLICY_FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 
-    /// Paths that everybody may ask for; `*` at the end takes in what lies below
+    /// Paths that anybody may read; a `*` at the end includes the paths below
     #[arg(
         long,
         env = "BALLAST_AUTHORIZATION_ALWAYS_ALLOW_PATHS",
@@ -83,36 +81,36 @@ pub struct IdentityArgs {
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HostArgs {
-    /// Kubeconfig of the host cluster: it reviews tokens and accesses, and says whom front proxies
-    /// are
+    /// Kubeconfig of the host cluster, which reviews tokens and accesses and names the front
+    /// proxies
     #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The host cluster is the one this process runs in
+    /// The host cluster is the cluster that this process runs in
     #[arg(long, env = "BALLAST_IN_CLUSTER")]
     pub in_cluster: bool,
 
-    /// Kubeconfig for reviewing tokens, if not --kubeconfig
+    /// Kubeconfig for token reviews, instead of --kubeconfig
     #[arg(long, env = "BALLAST_AUTHENTICATION_KUBECONFIG")]
     pub authentication_kubeconfig: Option<PathBuf>,
 
-    /// Kubeconfig for reviewing accesses, if not --kubeconfig
+    /// Kubeconfig for access reviews, instead of --kubeconfig
     #[arg(long, env = "BALLAST_AUTHORIZATION_KUBECONFIG", conflicts_with = "authorization_policy_file")]
     pub authorization_kubeconfig: Option<PathBuf>,
 
-    /// Do not read kube-system/extension-apiserver-authentication; the flags say all
+    /// Do not read kube-system/extension-apiserver-authentication; use the flags only
     #[arg(long, env = "BALLAST_AUTHENTICATION_SKIP_LOOKUP")]
     pub authentication_skip_lookup: bool,
 
-    /// Start also if that ConfigMap cannot be read; it is read as soon as it can be
+    /// Start even if that ConfigMap cannot be read, and read it as soon as possible
     #[arg(long, env = "BALLAST_AUTHENTICATION_TOLERATE_LOOKUP_FAILURE")]
     pub authentication_tolerate_lookup_failure: bool,
 
-    /// Refuse to create objects in namespaces that the host cluster lacks or that are terminating
+    /// Refuse to create objects in namespaces that are missing in the host cluster or terminating
     #[arg(long, env = "BALLAST_NAMESPACE_LIFECYCLE", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub namespace_lifecycle: bool,
 
-    /// Call the host cluster's admission webhooks that mean what is served here
+    /// Call the host cluster's admission webhooks whose rules match the kinds served here
     #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks: bool,
 
@@ -120,20 +118,20 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_HOST_EVENTS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub host_events: bool,
 
-    /// Work only while holding a lease of the host cluster; a replica that does not hold it serves
-    /// and stands by
+    /// Run the workers only while holding a lease of the host cluster. A replica without the lease
+    /// serves requests and stands by
     #[arg(long, env = "BALLAST_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 
-    /// After this without a renewal others take over the lease
+    /// Other replicas take over the lease after this time without a renewal, in whole seconds
     #[arg(long, env = "BALLAST_LEADER_ELECT_LEASE_DURATION", default_value = "15s")]
     pub leader_elect_lease_duration: GoDuration,
 
-    /// After this without a renewal the holder gives up; less than the duration
+    /// The holder gives up after this time without a renewal; less than the lease duration
     #[arg(long, env = "BALLAST_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s")]
     pub leader_elect_renew_deadline: GoDuration,
 
-    /// Between two tries to get or renew the lease; less than the deadline
+    /// Pause between two tries to get or renew the lease; less than the renew deadline
     #[arg(long, env = "BALLAST_LEADER_ELECT_RETRY_PERIOD", default_value = "2s")]
     pub leader_elect_retry_period: GoDuration,
 
@@ -145,15 +143,15 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_LEADER_ELECT_RESOURCE_NAMESPACE", default_value = "ballast-system")]
     pub leader_elect_resource_namespace: String,
 
-    /// How long the answer to a TokenReview is good for
+    /// How long the answer to a TokenReview is cached
     #[arg(long, env = "BALLAST_AUTHENTICATION_TOKEN_WEBHOOK_CACHE_TTL", default_value = "10s")]
     pub authentication_token_webhook_cache_ttl: GoDuration,
 
-    /// How long a SubjectAccessReview's yes is good for
+    /// How long a SubjectAccessReview that allows is cached
     #[arg(long, env = "BALLAST_AUTHORIZATION_WEBHOOK_CACHE_AUTHORIZED_TTL", default_value = "10s")]
     pub authorization_webhook_cache_authorized_ttl: GoDuration,
 
-    /// How long a SubjectAccessReview's no is good for
+    /// How long a SubjectAccessReview that denies is cached
     #[arg(long, env = "BALLAST_AUTHORIZATION_WEBHOOK_CACHE_UNAUTHORIZED_TTL", default_value = "10s")]
     pub authorization_webhook_cache_unauthorized_ttl: GoDuration,
 }

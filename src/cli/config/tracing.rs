@@ -1,4 +1,4 @@
-//! Where traces go.
+//! Flags about the export of traces.
 
 use clap::Args;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct TracingArgs {
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
 
-    /// Which part of the traces that begin here is sent, 0 to 1; for others their caller decides
+    /// Share of the traces that begin here to send, 0 to 1. For other traces the caller decides
     #[arg(long, env = "BALLAST_OTLP_SAMPLING_RATIO", default_value_t = 1.0, allow_negative_numbers = true, value_parser = share)]
     pub otlp_sampling_ratio: f64,
 }

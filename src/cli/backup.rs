@@ -1,5 +1,5 @@
-//! `ballast backup`: a copy of the database of a server, whole and of one moment, while that server
-//! runs.
+//! `ballast backup`: copies the database of a server while the server runs. The copy is complete
+//! and shows one moment.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Args {
     #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
     pub database_url: String,
 
-    /// The copy, which must not be there yet
+    /// The file to write the copy to; it must not exist
     pub copy: PathBuf,
 }
 
@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let Some(path) = args.database_url.strip_prefix("sqlite://").filter(|path| !path.is_empty()) else {
         return Err(UsageError(format!("--database-url {:?} names no file: sqlite://PATH", args.database_url)).into());
     };
-    // SQLite would only say that it cannot open the file.
+    // SQLite would only report that it cannot open the file.
     if !Path::new(path).is_file() {
         return Err(UsageError(format!("there is no database at {path} (--database-url)")).into());
     }

@@ -1,11 +1,12 @@
 //! Development certificates: a CA, the server's certificate, an administrator's, and a kubeconfig.
 //!
-//! *Invariant:* what exists is never overwritten. A pair (certificate and key) that is wholly
-//! absent is made; one that is half there, unreadable, expired or not signed by the CA is an error
-//! that names the files and says what to do. Deleting the pair of a leaf has it made anew from the
-//! same CA.
+//! *Invariant:* existing certificates and keys are never overwritten. A pair of certificate and key
+//! is created if both are missing. A pair that is incomplete, unreadable, expired or not signed by
+//! the CA is an error that names the files and says what to do. Whoever deletes a pair gets a new
+//! one from the same CA.
 //!
-//! Not here: rotation, and certificates from elsewhere (`--tls-cert-file`, `--client-ca-file`).
+//! Deliberately absent: rotation, and certificates from elsewhere (`--tls-cert-file`,
+//! `--client-ca-file`).
 
 use std::fs;
 use std::io::{self, Write};
@@ -26,16 +27,16 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::{Time, User};
 
-/// Names that the serving certificate always holds.
+/// Names that every serving certificate holds.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const ADMIN_NAME: &str = "ballast-admin";
 const CA_VALID: Validity = Validity::Years(10);
 const LEAF_VALID: Validity = Validity::Years(2);
-/// First line of a kubeconfig that may be written again when the address changes.
+/// The first line of a kubeconfig that may be overwritten when the address changes.
 const KUBECONFIG_MARK: &str =
     "# Written by ballast, and again whenever the address changes. To keep edits, delete this line.";
 
-/// Where the certificates lie.
+/// The paths of the certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     pub ca_cert: PathBuf,
@@ -48,7 +49,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The places below `dir`, whether or not the files exist.
+    /// The paths below `dir`. The files need not exist.
     pub fn in_dir(dir: &Path) -> Files {
         Files {
             ca_cert: dir.join("ca.crt"),
@@ -77,7 +78,7 @@ pub struct Args {
     pub server: String,
 }
 
-/// `ballast certs`: what `serve` does at its first start, without serving.
+/// `ballast certs`: creates the certificates as the first `serve` does, without serving.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let files = ensure(&args.cert_dir, &args.names, SystemClock.now())?;
     write_kubeconfig(&files, &args.server)?;
@@ -87,8 +88,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes what is missing below `dir` and checks what is there. `names` are further DNS names and
-/// addresses that the serving certificate must hold.
+/// Creates the missing files below `dir` and checks the existing ones. `names` are further DNS
+/// names and addresses that the serving certificate must hold.
 pub fn ensure(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> {
     let names: Vec<String> = LOCAL_NAMES.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned()).collect();
     let files = ensure_files(dir, &names, now)?;
@@ -171,8 +172,8 @@ users:
     }
 }
 
-/// The CA as far as it is there: without its key (somebody took it away to keep it safe) it still
-/// checks, but makes no further leaves.
+/// The CA. Its key may be missing, if somebody keeps it in a safe place. Certificates can then
+/// still be checked, but not created.
 struct Ca {
     cert: CertificateDer<'static>,
     cert_path: PathBuf,
@@ -272,8 +273,7 @@ fn bad_name(name: &str) -> String {
 
 pub(super) fn ca_params(now: Time, validity: Validity) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(vec![])?;
-    // The moment sets this CA's name apart from that of an earlier one, which a client may still
-    // hold.
+    // The time keeps this CA apart from an earlier one, which a client may still trust.
     params.distinguished_name = name(&[(DnType::CommonName, &format!("ballast-ca@{}", now.seconds()))]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -314,14 +314,14 @@ fn name(parts: &[(DnType, &str)]) -> DistinguishedName {
     name
 }
 
-/// How long a certificate is good for.
+/// How long a certificate is valid.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Validity {
     Years(i16),
     Days(u16),
 }
 
-/// From the day before (clocks differ) on, in whole days.
+/// Sets the validity in whole days. It begins the day before, because clocks differ.
 pub(super) fn set_validity(params: &mut CertificateParams, now: Time, validity: Validity) -> anyhow::Result<()> {
     let day = |date: jiff::civil::Date| {
         rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
@@ -330,7 +330,7 @@ pub(super) fn set_validity(params: &mut CertificateParams, now: Time, validity: 
     params.not_before = day(from);
     params.not_after = day(from.checked_add(match validity {
         Validity::Years(years) => jiff::Span::new().years(years),
-        // And the day that was given away above.
+        // One more for the day before.
         Validity::Days(days) => jiff::Span::new().days(i64::from(days) + 1),
     })?);
     Ok(())
@@ -392,13 +392,13 @@ enum Existing {
     Replace,
 }
 
-/// The key first: a certificate without a key looks as if somebody had taken the key away.
+/// Writes the key first. A certificate without a key would look as if somebody had moved the key.
 fn write_pair(cert_path: &Path, cert: &str, key_path: &Path, key: &KeyPair) -> anyhow::Result<()> {
     write(key_path, &key.serialize_pem(), Secrecy::Secret, Existing::Refuse)?;
     write(cert_path, cert, Secrecy::Public, Existing::Refuse)
 }
 
-/// Whole or not at all: the text goes to a neighbouring file that then takes the name.
+/// Writes a file atomically: first to a file beside it, which is then renamed.
 fn write(path: &Path, text: &str, secrecy: Secrecy, existing: Existing) -> anyhow::Result<()> {
     let place = |error| anyhow::Error::new(error).context(format!("failed to write {}", path.display()));
     let mut fresh = path.as_os_str().to_owned();
@@ -414,8 +414,7 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, existing: Existing) -> anyho
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(place)?;
     let placed = match existing {
         Existing::Replace => fs::rename(&fresh, path),
-        // A hard link fails where the name is taken, by another process that started at the same
-        // time.
+        // A hard link fails if another process that started at the same time has created the file.
         Existing::Refuse => fs::hard_link(&fresh, path).and_then(|()| fs::remove_file(&fresh)),
     };
     placed.map_err(|error| {

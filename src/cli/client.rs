@@ -1,5 +1,5 @@
-//! A user's view of the server: one HTTP/2 connection over TLS with the admin's client certificate.
-//! Small on purpose; it knows nothing that a user with curl would not.
+//! A small client for the demo and the tests: one HTTP/2 connection over TLS with the
+//! administrator's client certificate. It does nothing that a user with curl could not do.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Nothing in a story takes longer than this on a working server.
+/// The longest time to an answer. A working server needs less for every request of a story.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Client {
@@ -27,7 +27,7 @@ pub struct Client {
     requests: SendRequest<Full<Bytes>>,
 }
 
-/// The PEM files that let a client in.
+/// The PEM files of a client.
 pub struct Credentials<'a> {
     pub ca: &'a Path,
     pub certificate: &'a Path,
@@ -43,8 +43,7 @@ impl Client {
         let stream = tls.connect(name, tcp).await.context("failed to agree on TLS")?;
         let (requests, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // Ends with the last clone of `requests`; what fails on it shows in the requests
-        // themselves.
+        // The task ends with the last clone of `requests`. Its errors show up in the requests.
         tokio::spawn(connection);
         Ok(Client { authority: address.to_string(), requests })
     }
@@ -66,8 +65,8 @@ impl Client {
         self.exchange(Method::DELETE, path, None, Bytes::new()).await
     }
 
-    /// Reads a watch until `seen` says that it has seen enough (`true`), or until the server ends
-    /// the watch (`false`). The path carries the query, without `watch`.
+    /// Reads a watch until `seen` returns `true`, or until the server ends the watch. Returns which
+    /// of the two happened: `true` for the first. The path includes the query, without `watch`.
     pub async fn watch(&self, path: &str, mut seen: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
         let read = |line: &[u8]| {
             let event: Value = serde_json::from_slice(line).context("a watch event is not JSON")?;
@@ -79,7 +78,7 @@ impl Client {
         self.watch_lines(path, read).await
     }
 
-    /// As `watch`, line by line, for those who do not need all of it.
+    /// Like `watch`, with each event as an unparsed line.
     pub async fn watch_lines(
         &self,
         path: &str,
@@ -114,7 +113,7 @@ impl Client {
         Ok(value)
     }
 
-    /// The answer as it comes, for those who do not need it parsed.
+    /// Sends a request and returns the answer with its body unread.
     pub async fn send(
         &self,
         method: Method,

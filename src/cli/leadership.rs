@@ -1,4 +1,5 @@
-//! When the workers of this process start: at once, or when it holds the lease of the host cluster.
+//! Decides when the workers of this process start: at once, or when it holds the lease of the host
+//! cluster.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -30,20 +31,20 @@ impl Crew {
 
 /// Whether this process leads.
 pub enum Leadership {
-    /// There is nobody else.
+    /// There is no lease, and no other replica.
     Alone,
     StandsBy(Box<Lease>, Box<Crew>),
     Leads(Box<Lease>),
 }
 
-/// What changed.
+/// A change of the leadership.
 pub enum Turn {
     Leads(Box<Crew>),
     Lost,
 }
 
 impl Leadership {
-    /// Starts the workers now where there is no lease to wait for.
+    /// Starts the workers now if there is no lease to wait for.
     pub fn begin(lease: Option<Lease>, crew: Crew, workers: &mut Workers) -> Leadership {
         match lease {
             Some(lease) => Leadership::StandsBy(Box::new(lease), Box::new(crew)),
@@ -55,7 +56,7 @@ impl Leadership {
         }
     }
 
-    /// Waits for the next change. May be dropped while it waits.
+    /// Waits for the next change. This future may be dropped while it waits.
     pub async fn next(&mut self) -> Turn {
         match self {
             Leadership::Alone => pending().await,
@@ -76,7 +77,7 @@ impl Leadership {
         }
     }
 
-    /// Gives up the lead, once the workers have ended.
+    /// Releases the lease. Call it when the workers have ended.
     pub async fn end(self) {
         if let Leadership::Leads(lease) = self {
             lease.release().await;

@@ -56,24 +56,24 @@ enum Command {
     Certs(certs::Args),
 }
 
-/// The caller's fault, as opposed to ours or the machine's: exit status 2.
+/// The command line is wrong: exit status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
 impl UsageError {
-    /// What the command line names cannot be used, for this reason.
+    /// Something that the command line names cannot be used, for this reason.
     fn because(error: impl Into<anyhow::Error>) -> UsageError {
         UsageError(telemetry::with_causes(error.into().as_ref()))
     }
 }
 
-/// What was asked whether it is so, and is not: exit status 3.
+/// The command answers a question, and the answer is no: exit status 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AnswerIsNo(pub String);
 
-/// Runs what the command line asks for.
+/// Runs the command that the command line names.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),

@@ -1,6 +1,6 @@
-//! `ballast openapi`: the documents that a server publishes, as files. The committed ones below
-//! openapi/ are what SDKs are generated from, so they must say what the program does: `--check`
-//! tells.
+//! `ballast openapi`: writes the OpenAPI documents that a server publishes to files. SDKs are
+//! generated from the committed ones below openapi/, so these must match the program. `--check`
+//! compares them.
 
 use std::fs;
 use std::io::Write;

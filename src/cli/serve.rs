@@ -1,9 +1,11 @@
-//! `ballast serve`: puts the rooms together, and takes them apart in order.
+//! `ballast serve`: starts the parts of a server, and stops them in order.
 //!
-//! Start: certificates, store, cache and writer, registry, workers, server. Stop: the server first
-//! (no new requests, watches ended, requests finished), then the workers, then the writer, so that
-//! nothing is acknowledged that is not stored. A background task that ends by itself takes the
-//! process with it: a server that does half of its job is worse than one that is restarted.
+//! They start in this order: certificates, store, cache and writer, registry, workers, HTTPS
+//! server. They stop in this order: the HTTPS server (no new requests, watches end, requests
+//! finish), the workers, the writer. So nothing is acknowledged that is not stored.
+//!
+//! If a background task ends by itself, the process ends. A server that does half of its work is
+//! worse than one that is restarted.
 
 use std::fs;
 use std::io::Write;
@@ -36,7 +38,7 @@ use crate::{api, store, telemetry, watch};
 /// A server that runs in this process.
 pub struct Running {
     pub address: SocketAddr,
-    /// The development certificates, where they are in use.
+    /// The development certificates, if they are in use.
     pub certificates: Option<certs::Files>,
     shutdown: Shutdown,
     ended: JoinHandle<anyhow::Result<()>>,
@@ -48,19 +50,20 @@ impl Running {
         format!("https://{}", certs::reachable(self.address))
     }
 
-    /// Waits for an end that nobody here asked for, and says why it came.
+    /// Waits until the server ends by itself, and returns why.
     pub async fn ended(self) -> anyhow::Result<()> {
         self.ended.await.context("the server panicked")?
     }
 
-    /// Drains and stops. Returns when all is stored and every task has ended.
+    /// Drains and stops the server. Returns when everything is stored and every task has ended.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.shutdown.begin();
         self.ended.await.context("the server panicked")?
     }
 }
 
-/// The command: starts, says where, and ends on SIGTERM or Ctrl-C with everything stored.
+/// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
+/// stored.
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         let text = serde_saphyr::to_string(&args)?;
@@ -103,7 +106,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Starts a server, and returns when it takes requests.
+/// Starts a server. Returns when it accepts requests.
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     check_database_url(&args.database_url)?;
@@ -158,8 +161,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         checks,
         shutdown: shutdown.clone(),
     };
-    // Behind a host cluster nobody is let in by the development CA, so its kubeconfig would be of
-    // no use.
+    // Behind a host cluster the development CA is not accepted, so its kubeconfig would not work.
     let certificates = development.filter(|_| !args.host.is_given());
     if let Some(files) = &certificates {
         certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address)))?;
@@ -198,12 +200,12 @@ fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lea
     registry
 }
 
-/// Objects that an older Ballast stored get the defaults that have come since.
+/// Gives objects that an older Ballast stored the defaults that were added since.
 async fn fill_defaults(registry: &Registry) {
     match registry.fill_defaults().await {
         Ok(0) => {}
         Ok(objects) => tracing::info!(objects, "gave objects of an older Ballast the defaults of this one"),
-        // A store that takes no writes can still be read.
+        // A store that accepts no writes can still be read.
         Err(status) => {
             tracing::warn!(why = status.message, "objects of an older Ballast may lack defaults of this one")
         }
@@ -230,8 +232,8 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
     Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
 }
 
-/// Whether the store can write, tried again and again (HE6): a server that cannot is not ready, but
-/// lives.
+/// Tries at intervals whether the store can write (HE6). A server whose store cannot is alive, but
+/// not ready.
 #[derive(Clone, Default)]
 struct StorageProbe {
     fault: Arc<Mutex<Option<String>>>,
@@ -267,14 +269,14 @@ struct Tasks {
     stop_workers: CancellationToken,
     writing: Task,
     leadership: Leadership,
-    /// What only keeps things up to date; ends with the rest.
+    /// Tasks that keep caches of files and of the host cluster up to date.
     background: JoinSet<()>,
     audit: Option<Arc<Audit>>,
     shutdown: Shutdown,
 }
 
 impl Tasks {
-    /// Waits for the end, wanted or not, and takes everything down in order.
+    /// Waits for the end of the server, whether asked for or not, and stops everything in order.
     async fn supervise(mut self) -> anyhow::Result<()> {
         let mut written = None;
         let fault = loop {
@@ -300,7 +302,7 @@ impl Tasks {
             };
         };
         if fault.is_some() {
-            // Requests in flight cannot be answered well any more, but clients should hear an end.
+            // Requests in progress will probably fail, but clients should get an answer.
             self.shutdown.begin();
             let _already_reported = self.serving.await;
         }
@@ -309,7 +311,7 @@ impl Tasks {
         self.workers.drain().await;
         self.leadership.end().await;
         if written.is_none() {
-            // The last writers are gone with the server and the workers: the queue empties, the
+            // The server and the workers were the last users of the queue. It empties, and the
             // loop ends.
             self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
         }

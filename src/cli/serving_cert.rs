@@ -1,11 +1,10 @@
-//! `ballast serving-cert`: makes and renews the serving certificate of a Service in a Secret, from
-//! a CA of its own, and has the aggregator trust it. Meant for a Job, and for a CronJob that runs
-//! it again and again.
+//! `ballast serving-cert`: creates and renews the serving certificate of a Service in a Secret, and
+//! makes the aggregator trust its CA. It is meant for a Job at installation and a CronJob after it.
 //!
-//! Each renewal has a new CA whose key is thrown away: nobody can sign anything else with it. The
-//! bundle holds the CA before as well, so that pods may go on showing the old certificate until the
-//! Secret has reached them. A run that is cut off leaves a bundle that trusts more than it needs
-//! to, never less.
+//! Each renewal makes a new CA and discards its key, so nobody can sign anything else with it. The
+//! bundle also holds the previous CA, because pods show the old certificate until the Secret has
+//! reached them. A run that is interrupted leaves a bundle that trusts more than needed, never
+//! less.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,15 +31,15 @@ pub struct Args {
     #[arg(long, default_value = "ballast-system/ballast")]
     pub service: String,
 
-    /// The Secret, beside the Service
+    /// The Secret, in the namespace of the Service
     #[arg(long, default_value = "ballast-serving-cert")]
     pub secret: String,
 
-    /// How long a certificate is good for, in days
+    /// How long a certificate is valid, in days
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub valid_days: u16,
 
-    /// Renew it when it is good for no longer than this
+    /// Renew the certificate if it expires within this time
     #[arg(long, default_value = "720h")]
     pub renew_before: GoDuration,
 
@@ -48,14 +47,14 @@ pub struct Args {
     #[arg(long, env = "BALLAST_KUBECONFIG", conflicts_with = "in_cluster")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The cluster is the one this process runs in
+    /// The cluster is the one that this process runs in
     #[arg(long, env = "BALLAST_IN_CLUSTER")]
     pub in_cluster: bool,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Verbosity(0));
-    // kube asks for a provider of the whole process; whoever comes first installs it.
+    // kube needs a default provider for the process. It may be installed already.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let said = runtime.block_on(publish(args, SystemClock.now()))?;
@@ -81,13 +80,14 @@ async fn publish(args: &Args, now: Time) -> anyhow::Result<String> {
     let before = known.as_ref().and_then(|pair| first_ca(&pair.cas)).unwrap_or_default();
     let mut pair = make(&name, args.valid_days, now).context("failed to make a certificate")?;
     pair.cas.push_str(&before);
-    // Trusted first, shown afterwards.
+    // The aggregator must trust the CA before a pod shows the certificate.
     let changed = there.trust(&pair.cas).await?;
     there.store(&pair).await?;
     Ok(format!("made a certificate for {name}; {} APIServices were told of its CA", changed.len()))
 }
 
-/// Whether it is for this name, by the first of its CAs, and still good at that time.
+/// Whether a certificate is for this name, comes from the first of its CAs, and is valid until
+/// then.
 fn is_good(pair: &Pair, name: &str, until: Time) -> bool {
     let check = || {
         let leaf = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! How each kind reads in SQL: `select name, triggered_at, clusters from resource_bindings`.
+//! The SQL view of each kind: `select name, triggered_at, clusters from resource_bindings`.
 //!
 //! Every kind has a table that is named after it. The kind's row says which of its fields are
 //! columns beside those that all tables have.
@@ -6,11 +6,11 @@
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 use crate::store::Table;
 
-/// What the groups of the Fleet family end with.
+/// The suffix of the API groups of the Fleet family.
 const FLEET: &str = ".kubernetes-fleet.io";
 
-/// One table per stored kind. Where both families have a kind of the same name, the table of
-/// Fleet's says so.
+/// One table for each stored kind. If both families have a kind of the same name, the name of
+/// Fleet's table begins with `fleet_`.
 pub fn tables(kinds: &Kinds) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version()) {

@@ -1,8 +1,7 @@
-//! How long the serving certificate is still good for: a metric always, a word in the log when it
-//! matters.
+//! The expiry of the serving certificate: always a metric, and a log line when it comes near.
 //!
-//! An expired certificate is served all the same: clients refuse it with words that name the
-//! reason, and a server that is up can be given a better one.
+//! An expired certificate is still served. Clients refuse it with an error that names the reason,
+//! and the certificate of a running server can be replaced.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::k8s::Time;
 use crate::metrics;
 
-/// Whoever renews certificates should have done so by then.
+/// When to warn. A renewal should have happened by then.
 const NEAR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +23,20 @@ enum Phase {
 }
 
 pub struct Expiry {
-    /// Seconds since 1970; none where the certificate cannot be read.
+    /// Seconds since 1970. `None` if the certificate cannot be read.
     not_after: Option<i64>,
     said: Phase,
 }
 
 impl Expiry {
-    /// Of the first certificate of a PEM chain.
+    /// The expiry of the first certificate of a PEM chain.
     pub fn of(chain: &[u8]) -> Expiry {
         let not_after = not_after(chain);
         metrics::serving_certificate(not_after.unwrap_or_default());
         Expiry { not_after, said: Phase::Fine }
     }
 
-    /// Says so, once, when the end comes near and when it is there.
+    /// Logs once when the expiry comes near, and once when it is over.
     pub fn look(&mut self, now: Time) {
         let Some(not_after) = self.not_after else { return };
         let phase = phase(not_after, now);

@@ -1,7 +1,8 @@
-//! Who is let in, and who decides what they may do: put together from the flags.
+//! Composes authentication and authorization from the flags.
 //!
-//! A server on its own knows its development CA, a token file and a policy file. Behind a host
-//! cluster it knows whom that cluster knows, and asks it; the development CA lets nobody in then.
+//! A standalone server accepts its development CA and a token file, and decides by a policy file.
+//! Behind a host cluster it accepts the users of that cluster and lets the cluster decide. The
+//! development CA is then not accepted.
 
 mod expiry;
 mod sources;
@@ -25,18 +26,18 @@ pub struct Identity {
     pub tls: Tls,
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
-    /// Made where no serving certificate was given.
+    /// The development certificates, if they are in use.
     pub development: Option<certs::Files>,
-    /// The host cluster, if there is one.
+    /// The host cluster, if the flags name one.
     pub host: Option<Host>,
     pub background: JoinSet<()>,
-    /// What readiness depends on here: behind a host cluster, knowing whom it lets in and whom it
-    /// has asked.
+    /// Readiness checks. Behind a host cluster, its CAs and its webhook configurations must have
+    /// been read.
     pub checks: Vec<Check>,
 }
 
 impl HostArgs {
-    /// Whether there is a host cluster for anything.
+    /// Whether the flags name a host cluster for any purpose.
     pub fn is_given(&self) -> bool {
         self.place().is_some() || self.authentication_kubeconfig.is_some() || self.authorization_kubeconfig.is_some()
     }
@@ -87,7 +88,7 @@ impl Identity {
         Ok(Identity { tls, authenticator, authorizer, development, host: main, background, checks })
     }
 
-    /// Who else has a say in what clients write.
+    /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
     pub fn gate(&mut self, args: &HostArgs) -> Option<Arc<dyn Gate>> {
         let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
         let namespaces = Namespaces::new(host);
@@ -106,13 +107,13 @@ impl Identity {
         Some(webhooks)
     }
 
-    /// Where events go besides our own.
+    /// Where events go besides the store.
     pub fn events(&self, args: &HostArgs) -> Option<Arc<dyn Sink>> {
         let host = self.host.as_ref().filter(|_| args.host_events)?;
         Some(Arc::new(HostEvents::new(host.clone())))
     }
 
-    /// What decides which replica works.
+    /// The lease that decides which replica works, with `--leader-elect`.
     pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<Lease>> {
         if !args.leader_elect {
             return Ok(None);
@@ -151,7 +152,7 @@ fn check(name: &'static str, is_so: impl Fn() -> bool + Send + Sync + 'static, o
     Check::new(name, Counts::Ready, move || if is_so() { Ok(()) } else { Err(otherwise.to_owned()) })
 }
 
-/// Whom to ask what.
+/// The clusters for each purpose.
 struct Hosts {
     main: Option<Host>,
     authentication: Option<Host>,
@@ -161,7 +162,7 @@ struct Hosts {
 impl Hosts {
     async fn connect(args: &HostArgs) -> anyhow::Result<Hosts> {
         if args.is_given() {
-            // kube asks for a provider of the whole process; whoever comes first installs it.
+            // kube needs a default provider for the process. It may be installed already.
             let _already_there = rustls::crypto::ring::default_provider().install_default();
         }
         let main = match args.place() {
@@ -212,7 +213,7 @@ fn authenticator(
     if is_anonymous_let_in { authenticator.with_anonymous() } else { authenticator }
 }
 
-/// A policy file was asked for in so many words, so it decides even where a host cluster could.
+/// A policy file is an explicit wish, so it decides even if there is a host cluster.
 fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
     let mode = match (policy, host) {
         (Some(policy), _) => policy.into(),

@@ -1,10 +1,11 @@
-//! From files, flags and the host cluster's ConfigMap to whom the server trusts, again and again
-//! (AN4, AN12).
+//! Reads certificates, CAs, tokens and rules from files, flags and the host cluster's ConfigMap,
+//! and reloads them when they change (AN4, AN12).
 //!
-//! *Invariants:* all parts of a trust are read, and checked, before any of it counts; what cannot
-//! be used leaves in place what was used last, and is said once. Files are compared by content, so
-//! it does not matter how they are replaced (renamed over, written in place, or swapped as volumes
-//! of a pod are).
+//! *Invariants:*
+//! - All parts are read and checked before any of them is used.
+//! - If a part cannot be used, the last good ones stay in use, and the fault is logged once.
+//! - Files are compared by content. It does not matter how they are replaced: renamed over, written
+//!   in place, or swapped like the volumes of a pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,27 +25,27 @@ use crate::host::Data;
 use crate::metrics;
 use crate::server::{Tls, signature_algorithms};
 
-/// How often files are looked at. They are few and small.
+/// How often the files are read. They are few and small.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where everything that makes up a trust comes from.
+/// Where certificates, CAs, tokens and rules come from.
 pub struct Sources {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The CA that counts when neither a flag nor the host cluster names one.
+    /// The client CA if neither a flag nor the host cluster names one.
     pub development_ca: Option<PathBuf>,
     pub args: IdentityArgs,
     pub config_map: Option<watch::Receiver<Data>>,
 }
 
-/// Who is told what changed.
+/// What uses the content, and gets the new one after a change.
 pub struct Followed {
     pub tls: Tls,
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
 }
 
-/// What was read, not yet understood.
+/// The content as it was read, not yet parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
     certificate: Vec<u8>,
@@ -91,7 +92,7 @@ impl Sources {
         })
     }
 
-    /// Follows all of it for as long as it is polled.
+    /// Reloads what changes, for as long as it is polled.
     pub async fn follow(mut self, mut known: Material, followed: Followed, clock: Arc<dyn Clock>) {
         let mut last_fault = None;
         let mut expiry = Expiry::of(&known.certificate);
@@ -135,7 +136,7 @@ impl Sources {
             None => tick.await,
             Some(data) => tokio::select! {
                 () = tick => {}
-                // Nobody follows it any more: what it said last goes on to count.
+                // The ConfigMap is not watched any more. Its last content stays in use.
                 changed = data.changed() => if changed.is_err() { tokio::time::sleep(LOOK_EVERY).await },
             },
         }
@@ -195,7 +196,8 @@ fn headers_of_flags(args: &IdentityArgs) -> anyhow::Result<HeaderNames> {
     )
 }
 
-/// The lists are JSON, as kube-apiserver writes them. Without a CA there is no front proxy.
+/// Reads the ConfigMap. Its lists are JSON, as kube-apiserver writes them. Without a CA there is no
+/// front proxy.
 fn proxy_of_config_map(data: &Data) -> anyhow::Result<Option<Proxy>> {
     let Some(ca) = data.get("requestheader-client-ca-file").filter(|pem| !pem.trim().is_empty()) else {
         return Ok(None);
@@ -247,7 +249,7 @@ fn read_text(path: &Path) -> Result<String, UsageError> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display())).map_err(UsageError::because)
 }
 
-/// Looked at here too, where the name of the file is known.
+/// Reads a file of CAs and checks them here, where an error can name the file.
 fn read_cas(path: &Path) -> Result<Vec<u8>, UsageError> {
     let pem = read(path)?;
     ca(&pem).with_context(|| format!("failed to use {} as CAs", path.display())).map_err(UsageError::because)?;

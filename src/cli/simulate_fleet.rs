@@ -1,5 +1,5 @@
-//! One line of `ballast simulate` with `memberClusters`: a placement of the Fleet family, run to
-//! its end offline.
+//! Answers a line of `ballast simulate` with `memberClusters`: a placement of the Fleet family,
+//! whose scheduling cycles run offline until nothing changes.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::scheduler::lower::fleet::{
     self as lower, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
 };
 
-/// The objects of a line. Those of a namespaced placement have the same shape under other names.
+/// The objects of a line. Those of a namespaced placement have the same shape and other names.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -29,8 +29,8 @@ struct Line {
     bindings: Vec<ClusterResourceBinding>,
 }
 
-/// The line's outcome in the form of the vectors' `expect`, with its `id`. A cycle that failed is
-/// an outcome.
+/// The outcome of a line in the form of the vectors' `expect`, with its `id`. A failed cycle is an
+/// outcome too.
 pub fn simulate_fleet(line: &Value) -> Result<Value, Malformed> {
     let id = line.get("id");
     let malformed = |error: serde_json::Error| Malformed {
@@ -56,7 +56,7 @@ fn run(line: Line) -> Map<String, Value> {
     let fleet: MemberClusters = line.member_clusters.iter().map(lower::cluster).collect();
     let now = line.now.unwrap_or_else(|| SystemClock.now());
     let mut made = 0;
-    // Counted where the server would throw dice, so that the same line gives the same output.
+    // A counter in place of the server's random numbers, so that the same line has the same output.
     let mut name = |cluster: &str| {
         made += 1;
         format!("{placement}-{cluster}-{made:08x}")
@@ -64,7 +64,7 @@ fn run(line: Line) -> Map<String, Value> {
     CycleReport { before: &before, settled: lower::settle(&fleet, objects, now, &mut name) }.write()
 }
 
-/// What was, and what became of it.
+/// The bindings before and after the cycles.
 struct CycleReport<'a> {
     before: &'a [BindingParts],
     settled: Settled,

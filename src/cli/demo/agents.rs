@@ -1,6 +1,6 @@
-//! Stand-ins for the agents of the member clusters: they say hello for each cluster, and report the
-//! resources of each binding as applied and available, through the same HTTPS API as real ones
-//! would. They apply nothing.
+//! Stand-ins for the agents of the member clusters. They send a heartbeat for each cluster, and
+//! report the resources of each binding as applied and available, through the HTTPS API that real
+//! agents use. They apply nothing.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::clock::{Clock, SystemClock};
 
 const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";
-/// After a report that was refused (the object changed, or the server ends).
+/// The pause after a report that was refused (the object changed, or the server ends).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// At work until dropped.
+/// The running agents. They end when this is dropped.
 pub struct Agents {
     tasks: [JoinHandle<()>; 2],
 }
@@ -34,8 +34,8 @@ impl Drop for Agents {
     }
 }
 
-/// Reports on whatever lacks a report, one object at a time. Each watch begins with the present
-/// state.
+/// Reports on each object that lacks a report, one after the other. Each watch begins with the
+/// present state.
 async fn tend(client: Client, path: &str, report: fn(&Value) -> Option<Value>) {
     loop {
         let mut found = None;
@@ -70,7 +70,8 @@ fn hello(cluster: &Value) -> Option<Value> {
                                  "conditions": [condition("Joined"), condition("Healthy")]}]}))
 }
 
-/// What an agent says of a binding whose resources it has applied; the others are left alone.
+/// An agent's report on a binding whose resources it should have applied. `None` for other
+/// bindings.
 fn applied(binding: &Value) -> Option<Value> {
     let generation = &binding["metadata"]["generation"];
     let is_there = binding["spec"]["state"] != "Scheduled" && binding["metadata"]["deletionTimestamp"].is_null();

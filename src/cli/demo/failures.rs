@@ -1,5 +1,5 @@
-//! Stories of clusters that fail: the whole way of a failover, and groups of clusters that stand in
-//! for each other.
+//! Stories of clusters that fail: a complete failover, and groups of clusters that replace each
+//! other.
 
 use std::io::Write;
 
@@ -17,7 +17,8 @@ macro_rules! example {
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// A cluster is lost, its replicas are evicted and replaced; it returns, and they are asked back.
+/// A cluster fails, and its replicas are evicted and replaced. It returns, and a rebalance brings
+/// them back.
 pub async fn failover<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const SHOP: &str = "shop-deployment";
 

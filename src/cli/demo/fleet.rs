@@ -1,5 +1,5 @@
-//! The Fleet family's story: a placement takes the best two of four clusters, grows, loses a
-//! cluster, ignores what changes while it runs, and moves when its policy says so.
+//! The story of the Fleet family: a placement selects the best two of four clusters, grows, loses a
+//! cluster, ignores other changes of the clusters, and moves when its policy changes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -59,8 +59,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     on_clusters(stage, &["west-1", "west-2"]).await
 }
 
-/// Waits until the placement is available on these clusters and nothing is left on others; shows
-/// where it is.
+/// Waits until the placement is available on exactly these clusters, and prints its bindings.
 async fn on_clusters<W: Write>(stage: &mut Stage<'_, W>, expected: &[&str]) -> anyhow::Result<()> {
     let is_done = |placement: &Value| {
         let statuses = placement["status"]["placementStatuses"].as_array().into_iter().flatten();
@@ -102,7 +101,7 @@ async fn show<W: Write>(
     Ok(writeln!(stage.out)?)
 }
 
-/// State of the binding on each cluster.
+/// The state of the binding on each cluster.
 fn states(list: &Value) -> BTreeMap<String, String> {
     let bindings = list["items"].as_array().into_iter().flatten().map(|binding| &binding["spec"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -116,7 +115,7 @@ async fn versions<W: Write>(stage: &Stage<'_, W>) -> anyhow::Result<BTreeMap<Str
     Ok(bindings.map(|metadata| (text(&metadata["name"]), text(&metadata["resourceVersion"]))).collect())
 }
 
-/// The condition is True for the object as it is now.
+/// Whether the condition is True for the present generation of the object.
 fn has(object: &Value, type_: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let generation = &object["metadata"]["generation"];

@@ -1,6 +1,7 @@
-//! `ballast demo`: plays a story of the seed documents, start to finish, against a real server of
-//! its own (a free port, a temporary SQLite file, the real HTTPS API), showing each request as the
-//! kubectl line that a user would type. Exit status 0 only if what the story tells really happened.
+//! `ballast demo`: plays a story of the seed documents from start to finish, and shows each request
+//! as the kubectl line that a user would type. It starts a real server for it, with a free port, a
+//! temporary SQLite file and the real HTTPS API. The exit status is 0 only if everything happened
+//! as the story says.
 
 mod agents;
 mod failures;
@@ -34,15 +35,15 @@ pub enum Story {
     /// A cluster fails and recovers; a WorkloadRebalancer brings the replicas home
     #[default]
     Rebalance,
-    /// nginx fled to the backup cluster; a RescheduleTask brings it back to the primary
+    /// nginx moved to the backup cluster; a RescheduleTask brings it back to the primary
     Task,
-    /// A cluster is lost, its replicas are evicted and replaced; it returns, and they are asked
-    /// back
+    /// A cluster fails, and its replicas are evicted and replaced; it returns, and a rebalance
+    /// brings them back
     Failover,
     /// Groups of clusters that are tried in order: private before rented, a primary before its
     /// backup
     Groups,
-    /// So many replicas for each cluster and each region
+    /// A number of replicas for each cluster and for each region
     Regions,
     /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves
     /// when its policy changes
@@ -55,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     runtime.block_on(play(args.story, &mut std::io::stdout()))
 }
 
-/// Plays `story` and tells it to `out`.
+/// Plays `story` and writes it to `out`.
 pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let config = ServeArgs {
@@ -89,7 +90,7 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     Ok(writeln!(out, "\n{end}")?)
 }
 
-/// The failover story has no five minutes to wait.
+/// The failover story cannot wait for five minutes.
 fn failover(story: Story) -> FailoverArgs {
     let defaults = ServeArgs::default().failover;
     match story {

@@ -1,4 +1,4 @@
-//! Specified replicas (seed 003): so many on each cluster, so many in each region.
+//! Specified replicas (seed 003): a number for each cluster, and a number for each region.
 
 use std::io::Write;
 
@@ -48,7 +48,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     show_status(stage, "resourcebinding web-deployment", &binding)
 }
 
-/// A cluster without replicas is no target (C16).
+/// A cluster without replicas is not in `spec.clusters` (C16).
 async fn placed<W: Write>(stage: &mut Stage<'_, W>, counts: [i64; 3]) -> anyhow::Result<()> {
     let names = ["cluster1", "cluster2", "cluster3"].into_iter().zip(counts);
     let wanted = replicas(&names.filter(|(_, count)| *count > 0).collect::<Vec<_>>());

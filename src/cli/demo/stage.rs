@@ -1,5 +1,5 @@
-//! What a story is played on: requests that are shown as the kubectl line a user would type, waits
-//! for a state with a deadline, and the table of replicas per cluster.
+//! The steps of a story: requests, each shown as the kubectl line that a user would type, waits for
+//! a state with a deadline, and tables of the replicas per cluster.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::cli::client::Client;
 use crate::resource::{Kinds, ResourceKind};
 
-/// How long a story waits for a state before it says that it never came.
+/// How long a story waits for a state before it fails.
 const STATE_WITHIN: Duration = Duration::from_secs(60);
-/// How long a story looks on to show that nothing happens.
+/// How long a story watches to show that nothing happens.
 const NOTHING_HAPPENS_SECONDS: u32 = 1;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
 const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
-/// A file under examples/, compiled in so that the binary can play its stories anywhere.
+/// A file of examples/. It is compiled in, so that the binary can play its stories anywhere.
 pub struct Example {
     pub path: &'static str,
     pub text: &'static str,
@@ -79,8 +79,7 @@ impl<W: Write> Stage<'_, W> {
         Ok(writeln!(self.out, "resourcebinding.work.karmada.io/{name} patched")?)
     }
 
-    /// Waits until something of this reason was told. Events have names that nobody knows
-    /// beforehand.
+    /// Waits for an event with this reason. Names of events cannot be known in advance.
     pub async fn wait_for_event(&self, reason: &str) -> anyhow::Result<()> {
         let path = format!("/api/v1/events?fieldSelector=reason%3D{reason}");
         match tokio::time::timeout(STATE_WITHIN, self.client.watch(&path, |event| event["type"] == "ADDED")).await {
@@ -91,7 +90,7 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    /// `kubectl get events`, without the ages.
+    /// `kubectl get events`, without the column of ages.
     pub async fn show_events(&mut self, path: &str) -> anyhow::Result<()> {
         writeln!(
             self.out,
@@ -126,7 +125,7 @@ impl<W: Write> Stage<'_, W> {
     ) -> anyhow::Result<Value> {
         let mut found = Value::Null;
         let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
-        // Without a resourceVersion a watch begins with the present state (WA4), so nothing is
+        // A watch without a resourceVersion begins with the present state (WA4), so nothing is
         // missed.
         let watching = self.client.watch(&path, |event| {
             let matches = event["type"] != "DELETED" && wanted(&event["object"]);
@@ -161,12 +160,12 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    /// Looks on for a moment, and fails if any ResourceBinding changes in it.
+    /// Watches for a moment, and fails if any ResourceBinding changes.
     pub async fn expect_nothing_to_move(&mut self) -> anyhow::Result<()> {
         self.expect_no_event(BINDINGS, "resourcebindings -A").await
     }
 
-    /// Looks on for a moment, and fails if any of the bindings changes in it.
+    /// Watches for a moment, and fails if any of the bindings changes.
     pub async fn expect_no_event(&mut self, bindings: &str, shown: &str) -> anyhow::Result<()> {
         writeln!(self.out, "$ kubectl get {shown} --watch-only   # for {NOTHING_HAPPENS_SECONDS} s")?;
         let list = self.client.get(bindings).await?;
@@ -178,7 +177,7 @@ impl<W: Write> Stage<'_, W> {
         Ok(writeln!(self.out, "(no event)")?)
     }
 
-    /// Replicas per cluster of every binding, the way a user would read them together.
+    /// Prints a table of the replicas of every binding per cluster.
     pub async fn show_table(&mut self) -> anyhow::Result<()> {
         let clusters = self.names(CLUSTERS).await?;
         let mut rows = BTreeMap::new();
@@ -242,7 +241,7 @@ pub fn object_path(row: &ResourceKind, namespace: Option<&str>, name: Option<&st
     format!("/{}/{namespace}{}{name}", row.root(), row.plural)
 }
 
-/// Replicas by cluster name; zero where replicas are not divided.
+/// Replicas by the name of the cluster. Zero if replicas are not divided.
 pub fn replicas_of(binding: &Value) -> BTreeMap<String, i64> {
     let targets = binding["spec"]["clusters"].as_array().into_iter().flatten();
     targets

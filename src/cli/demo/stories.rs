@@ -1,5 +1,5 @@
-//! The stories of the seed documents, step by step. A story fails if the replicas do not do what
-//! the seed says they do.
+//! The stories of the seed documents, step by step. A story fails if the replicas do not end up
+//! where the seed says.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -81,7 +81,7 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// RescheduleTask: nginx fled from the primary cluster to the backup; a task brings it back.
+/// RescheduleTask: nginx moved from the primary cluster to the backup, and a task brings it back.
 pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const NGINX: &str = "nginx-deployment";
 
@@ -125,7 +125,7 @@ pub fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(cluster, count)| (cluster.to_owned(), count)).collect()
 }
 
-/// The trigger, if there was one, has been served (R53). Times in RFC 3339 UTC sort as text.
+/// Whether the trigger, if there is one, has been served (R53). Times in RFC 3339 UTC sort as text.
 pub fn is_fresh(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
     let scheduled = binding["status"]["lastScheduledTime"].as_str();

@@ -1,4 +1,4 @@
-//! The command around `simulate`: flags in, files read, exit status out.
+//! The command line of `simulate`: its flags, its files and its exit status.
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
@@ -15,25 +15,24 @@ use crate::engine::karmada::Rules;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Files to read, one after the other; `-` is standard input, which is also what is read
-    /// without any
+    /// Files to read, one after the other; `-` is standard input, which is also the default
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Decide as Karmada's scheduler does, or as Ballast does by default
+    /// Decide as Ballast does by default, or as Karmada's scheduler does
     #[arg(long, value_enum, default_value_t)]
     pub profile: SchedulingProfile,
 
-    /// How answers are written
+    /// Format of the answers
     #[arg(short = 'o', long, value_enum, default_value_t)]
     pub output: Format,
 
-    /// With `-o json`: say why, too. Tables always do
+    /// Add the reasons to the answers of `-o json`. Tables always have them
     #[arg(long)]
     pub trace: bool,
 
-    /// Compare each answer with the `expect` of its case, and print only what differs; exit status
-    /// 3 if anything does
+    /// Compare each answer with the `expect` of its case, and print only the differences. The exit
+    /// status is 3 if there are any
     #[arg(long, conflicts_with = "trace")]
     pub check: bool,
 }
@@ -43,11 +42,11 @@ pub enum Format {
     /// One JSON object on a line for each case
     #[default]
     Json,
-    /// For people
+    /// A table for people
     Table,
 }
 
-/// Fails at the end if a case could not be read; the others are answered all the same.
+/// Answers every case. Fails at the end if a case could not be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let options = Options {
         rules: match args.profile {
@@ -63,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
-    // A fleet's manifests may be spread over several files; recorded cases stand for themselves.
+    // Manifests of one fleet may be spread over several files. Recorded cases are independent.
     let mut text = String::new();
     for file in files {
         separate_documents(&mut text);
@@ -85,10 +84,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What every gzip file begins with.
+/// The first bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Recordings are kept compressed.
+/// Decompresses a recording if it is compressed.
 fn read_text(file: &Path) -> io::Result<String> {
     let bytes = fs::read(file)?;
     let mut text = String::new();
@@ -99,8 +98,8 @@ fn read_text(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// JSON lines need a line of their own; YAML manifests need a separator, which JSON lines must not
-/// have.
+/// What separates two files. JSON lines need a line break, and YAML manifests a separator that JSON
+/// lines must not have.
 fn separate_documents(text: &mut String) {
     if text.is_empty() {
         return;

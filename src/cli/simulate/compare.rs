@@ -1,9 +1,9 @@
-//! Answers against what recorded cases expect, by the rules in the READMEs beside them: what is
-//! promised must be equal, the wording of messages need not be.
+//! Compares answers with the expectations of recorded cases, by the rules in the READMEs beside the
+//! recordings. The promised fields must be equal; the wording of messages need not be.
 
 use serde_json::Value;
 
-/// What differs from the closest of `expected`. Nothing, where nothing is expected.
+/// The differences from the closest of `expected`. There are none if nothing is expected.
 pub fn karmada(expected: &[Value], found: &Value) -> Vec<String> {
     let all = expected.iter().map(|expected| karmada_fields(expected, found));
     all.min_by_key(Vec::len).unwrap_or_default()
@@ -32,8 +32,8 @@ fn karmada_fields(expected: &Value, found: &Value) -> Vec<String> {
     differences.0
 }
 
-/// Bindings and selected clusters count as sets; clusters that were not selected come in a fixed
-/// order.
+/// Sorts what counts as a set: bindings and selected clusters. Clusters that were not selected have
+/// a fixed order.
 pub fn fleet(expected: &Value, found: &Value) -> Vec<String> {
     let mut differences = Differences::default();
     if expected.is_null() {

@@ -1,32 +1,33 @@
-//! Cases out of text: JSON lines in the form of the vectors, or manifests as kubectl reads them.
+//! Reads cases from text: JSON lines in the form of the vectors, or manifests as kubectl reads
+//! them.
 
 use serde_json::{Map, Value};
 
 use crate::k8s::Body;
 
-/// What to answer.
+/// A question to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Karmada(Case),
-    /// A placement of the Fleet family, as its line says it.
+    /// A placement of the Fleet family, as the line has it.
     Fleet(Value),
 }
 
-/// One binding to decide, with all that there is besides.
+/// One binding to decide, with everything that the decision depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Case {
     pub id: String,
     pub gates: Map<String, Value>,
     pub clusters: Vec<Value>,
-    /// Bindings that exist besides.
+    /// The other bindings.
     pub others: Vec<Value>,
     pub binding: Value,
-    /// The answers that count as right: as recorded, and where a sort decided, with a stable one.
-    /// None: nobody says.
+    /// The answers that count as right: the recorded one, and the one with a stable sort if a sort
+    /// decided. Empty if the case has no expectation.
     pub expected: Vec<Value>,
 }
 
-/// What cannot be read, under its id if that much is known.
+/// A case that cannot be read, with its id if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Malformed {
@@ -34,7 +35,7 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// What a text asks, in its order. Lines are read one at a time: recordings are long.
+/// Reads the cases of a text, in order. Lines are read one at a time, because recordings are long.
 pub fn inputs(text: &str) -> Box<dyn Iterator<Item = Result<Input, Malformed>> + '_> {
     if are_lines(text) {
         Box::new(text.lines().filter(|line| !line.trim().is_empty()).map(line))
@@ -43,7 +44,7 @@ pub fn inputs(text: &str) -> Box<dyn Iterator<Item = Result<Input, Malformed>> +
     }
 }
 
-/// JSON lines: a text of objects, one of which is a whole case on one line.
+/// Whether a text is JSON lines: it consists of objects, and one line is a whole case.
 fn are_lines(text: &str) -> bool {
     let is_case = |line: &str| {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return false };
@@ -83,7 +84,7 @@ fn line(line: &str) -> Result<Input, Malformed> {
     Ok(Input::Karmada(Case { id, gates, clusters, others, binding, expected }))
 }
 
-/// The id in a line that is no JSON, so that whoever wrote it finds it again.
+/// Finds the id in a line that is not JSON, so that its author can find the line.
 fn find_id(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("\"id\"")?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start();
@@ -91,7 +92,7 @@ fn find_id(line: &str) -> Option<String> {
     text.next()?.ok()
 }
 
-/// Every binding among the objects is a case, with all clusters and all other bindings.
+/// Makes a case of each binding among the objects, with all clusters and all other bindings.
 fn manifests(text: &str) -> Vec<Result<Input, Malformed>> {
     let mut objects = Vec::new();
     let mut cases = Vec::new();
@@ -129,8 +130,8 @@ fn name(object: &Value) -> String {
     }
 }
 
-/// As kubectl splits a stream: at lines of three dashes. Concatenated JSON objects are documents
-/// too.
+/// Splits a stream as kubectl does, at lines of three dashes. Concatenated JSON objects are
+/// documents too.
 fn documents(text: &str) -> Vec<String> {
     if text.trim_start().starts_with('{') {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
@@ -153,7 +154,7 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-/// An object, or those in a list.
+/// Returns an object, or the items of a list.
 fn read(document: &str) -> Result<Vec<Value>, String> {
     let mut object = Body::from_yaml(document.as_bytes()).map_err(|error| error.to_string())?.value;
     if !object.get("kind").is_some_and(Value::is_string) {

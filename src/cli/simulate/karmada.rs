@@ -1,5 +1,4 @@
-//! One case of Karmada's kinds: read, decided, and reported in the form in which vectors state what
-//! they expect.
+//! Decides one case of Karmada's kinds, and reports it in the form of the vectors' `expect`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,14 +14,14 @@ use crate::api::meta::ObjectMeta;
 use crate::engine::karmada::{self as engine, ClusterSet, Outcome, Pass, Request, Trace, Workloads};
 use crate::scheduler::lower::karmada as lower;
 
-/// What is on the binding after the pass.
+/// The binding after the pass.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub scheduled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip: Option<&'static str>,
-    /// By name.
+    /// Sorted by name.
     pub clusters: Vec<ExpectedTarget>,
     pub condition: Option<ExpectedCondition>,
     pub affinity_name: String,
@@ -54,7 +53,7 @@ pub struct ExpectedCondition {
     pub message: String,
 }
 
-/// The outcome of a case, and why if `explained`.
+/// The outcome of a case, with the reasons if `explained`.
 pub fn decide(case: &Case, options: &Options, explained: bool) -> Result<(Report, Option<Trace>), Malformed> {
     let (fleet, workloads, binding) = read(case)?;
     let request = binding.request();

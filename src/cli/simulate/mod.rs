@@ -1,8 +1,8 @@
 //! `ballast simulate`: decisions offline, for what-if and for CI.
 //!
-//! Reads Kubernetes objects (several YAML or JSON documents) or JSON lines, one case each, and
-//! writes one answer for each case in input order. Needs no server, no clock and no network. A case
-//! that cannot be read is answered with an error and does not stop the others.
+//! Reads Kubernetes objects (YAML or JSON documents) or JSON lines with one case each, and writes
+//! one answer for each case in input order. It needs no server, no clock and no network. The answer
+//! to a case that cannot be read is an error, and the other cases are still answered.
 
 mod command;
 mod compare;
@@ -23,13 +23,12 @@ pub use karmada::{Binding, Report, read};
 use super::simulate_fleet::simulate_fleet;
 use crate::engine::karmada::{Profile, Rules};
 
-/// How answers are written.
+/// The format of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One JSON object on a line for each case, in the form in which vectors state what they
-    /// expect.
+    /// One JSON object on a line for each case, in the form of the vectors' `expect`.
     Json,
-    /// For people: the outcome, and a line for each cluster with what spoke for and against it.
+    /// A table for people: the outcome, and a line for each cluster with its scores and reasons.
     Table,
 }
 
@@ -37,19 +36,19 @@ pub enum Output {
 pub struct Options {
     pub rules: Rules,
     pub output: Output,
-    /// JSON answers tell why, too. Tables always do.
+    /// Whether JSON answers contain the reasons. Tables always do.
     pub trace: bool,
-    /// Only say which answers are not those that the cases expect.
+    /// Whether to print only the answers that differ from the cases' expectations.
     pub check: bool,
 }
 
-/// What became of the cases of a text.
+/// How many cases of a text had which result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub cases: usize,
-    /// Could not be read.
+    /// Cases that could not be read.
     pub malformed: usize,
-    /// Carried an expectation that was not met.
+    /// Cases whose expectation was not met.
     pub different: usize,
 }
 
@@ -75,7 +74,7 @@ pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Resul
     Ok(tally)
 }
 
-/// The answer as it is written.
+/// The answer in the wanted format.
 fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     match (input, options.output) {
         (Input::Karmada(case), Output::Table) => karmada::decide(case, options, true)
@@ -86,8 +85,8 @@ fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     }
 }
 
-/// A line with the differences between the answer and what the case expects; None: it is as
-/// expected.
+/// A line with the differences between the answer and the case's expectation. `None` if there are
+/// none.
 fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed> {
     let (id, differences) = match input {
         Input::Karmada(case) => (Value::from(&*case.id), compare::karmada(&case.expected, &answer(case, options)?)),

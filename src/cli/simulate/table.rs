@@ -1,5 +1,5 @@
-//! An answer for people: what was decided, and for each cluster what it has, what it gets, and why
-//! not.
+//! An answer as a table for people: the decision, and for each cluster what it has, what it gets,
+//! and why it was not chosen.
 
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ fn outcome(report: &Report) -> String {
     }
 }
 
-/// What the clusters were grouped by, and how the groups compare.
+/// What the clusters were grouped by, and the values of the groups.
 fn groups(attempt: &Attempt, text: &mut String) {
     let Some(by) = &attempt.spread_by else { return };
     let mut rows = vec![["", by, "CLUSTERS", "WEIGHT"].map(str::to_uppercase)];
@@ -62,7 +62,7 @@ enum Side {
     Right,
 }
 
-/// Names to the left, numbers to the right, and nothing behind the last word of a line.
+/// Aligns names to the left and numbers to the right. Lines have no blanks at their end.
 fn columns<const N: usize>(rows: &[[String; N]], sides: &[Side; N], text: &mut String) {
     let mut widths = [0; N];
     for row in rows {
@@ -104,7 +104,7 @@ fn row(cluster: &ClusterTrace) -> [String; 8] {
     ]
 }
 
-/// A placement of the Fleet family: its bindings, then the clusters that were not taken.
+/// A placement of the Fleet family: its bindings, then the clusters that were not selected.
 pub fn write_fleet(outcome: &Value) -> String {
     let word = |value: &Value| match value {
         Value::String(word) => word.clone(),

@@ -1,4 +1,4 @@
-//! What people see of `simulate`.
+//! The output of `simulate` for people.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Ballast behind a stand-in for a host cluster, put together as `ballast serve` does it.
+//! A Ballast server behind a stand-in for a host cluster, started as `ballast serve` starts it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::pki::Ca;
 use super::raw::Raw;
 
 pub const CONFIG_MAP: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-/// What the aggregator's certificate is named.
+/// The common name of the aggregator's certificate.
 pub const PROXY: &str = "front-proxy-client";
 
 pub struct Aggregated {
@@ -35,7 +35,7 @@ impl Aggregated {
         Aggregated::with(|_, _| {}).await
     }
 
-    /// After `shape` changed the flags; it is told the folder of the test.
+    /// Starts a server with flags that `shape` changes. It gets the folder of the test.
     pub async fn with(shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
         Aggregated::on(Host::start().await, shape).await
     }
@@ -46,7 +46,7 @@ impl Aggregated {
         Aggregated::start_on(host, cas, shape).await
     }
 
-    /// A second server behind the same host cluster.
+    /// Starts a second server behind the same host cluster.
     pub async fn beside(&self, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
         let cas = (Arc::clone(&self.proxy_ca), Arc::clone(&self.client_ca));
         Aggregated::start_on(self.host.twin(), cas, shape).await
@@ -73,13 +73,13 @@ impl Aggregated {
         Aggregated { host, proxy_ca, client_ca, address: running.address, files, folder, running }
     }
 
-    /// Who comes with a certificate of this CA.
+    /// A client with a certificate of this CA.
     pub fn client_of(&self, ca: &Ca, name: &str, groups: &[&str], shape: impl FnOnce(&mut CertificateParams)) -> Raw {
         let (cert, key) = ca.client(self.folder.path(), name, groups, shape);
         Raw::with_certificate(self.address, &self.files, &cert, &key)
     }
 
-    /// The aggregator.
+    /// The aggregator, as a client.
     pub fn proxy(&self) -> Raw {
         self.client_of(&self.proxy_ca, PROXY, &[], |_| {})
     }
@@ -99,7 +99,7 @@ impl Aggregated {
     }
 }
 
-/// As kube-apiserver writes it.
+/// The ConfigMap as kube-apiserver writes it.
 pub fn config_map(client_ca: &str, proxy_ca: &str) -> Value {
     json!({"kind": "ConfigMap", "apiVersion": "v1",
     "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},

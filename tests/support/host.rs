@@ -1,5 +1,5 @@
-//! A stand-in for the host cluster's API server: reviews as it is told, keeps a few objects that
-//! can be listed and watched, remembers what it was asked, and misbehaves on demand.
+//! A stand-in for the host cluster's API server. It reviews tokens and accesses as a test says,
+//! keeps objects that can be listed and watched, records the requests, and fails on demand.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,15 +20,15 @@ use tokio::task::JoinHandle;
 
 pub const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// Events that a slow watcher of a test may be behind.
+/// How many events a slow watcher may be behind.
 const EVENTS_MAX: usize = 1024;
 
-/// How it misbehaves.
+/// How the host cluster fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers with this code and a body that is no Status.
+    /// Answers with this code and a body that is not a Status.
     Code(u16),
-    /// Answers 200 and nonsense.
+    /// Answers 200 with malformed JSON.
     Garbage,
     /// Never answers.
     Hang,
@@ -43,7 +43,7 @@ pub struct Host {
     serving: Arc<Serving>,
 }
 
-/// Ends with the last `Host` of it.
+/// The server's task. It ends with the last `Host` that shares it.
 struct Serving(JoinHandle<()>);
 
 struct Shared {
@@ -55,16 +55,16 @@ struct Inner {
     tokens: BTreeMap<String, Value>,
     may: Reviewer,
     webhooks: BTreeMap<String, Webhook>,
-    /// By path, each with its `metadata.resourceVersion`.
+    /// Objects by path, each with its `metadata.resourceVersion`.
     objects: BTreeMap<String, Value>,
     revision: u64,
     asked: Vec<(Method, String, Value)>,
-    /// For paths that begin so.
+    /// Faults by the prefix of the paths that they hold for.
     faults: BTreeMap<String, Fault>,
 }
 
 impl Host {
-    /// One that knows no token and allows nothing.
+    /// Starts a host cluster that knows no token and allows nothing.
     pub async fn start() -> Host {
         let inner = Inner {
             tokens: BTreeMap::new(),
@@ -103,12 +103,13 @@ impl Host {
         self.state.inner.lock().unwrap().tokens.insert(token.to_owned(), user);
     }
 
-    /// What SubjectAccessReviews (their spec) are answered with from now on.
+    /// Answers SubjectAccessReviews from now on by calling `may` with their spec.
     pub fn allow(&self, may: impl Fn(&Value) -> bool + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().may = Box::new(may);
     }
 
-    /// What a webhook at this path answers to an AdmissionReview: the response without its uid.
+    /// Sets the webhook at this path. `answer` gets an AdmissionReview and returns the response
+    /// without its uid.
     pub fn answer_webhook(&self, path: &str, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().webhooks.insert(path.to_owned(), Box::new(answer));
     }
@@ -121,7 +122,7 @@ impl Host {
         self.state.inner.lock().unwrap().faults.clear();
     }
 
-    /// Creates or replaces the object at its path, and tells who watches.
+    /// Creates or replaces an object, and sends the event to watchers.
     pub fn put(&self, path: &str, object: Value) {
         self.state.put(path, object);
     }
@@ -134,13 +135,13 @@ impl Host {
         self.state.inner.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// Objects whose paths begin so.
+    /// The objects whose paths begin with `path`.
     pub fn objects_below(&self, path: &str) -> Vec<Value> {
         let inner = self.state.inner.lock().unwrap();
         inner.objects.iter().filter(|(at, _)| at.starts_with(path)).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Bodies of the requests to exactly this path so far.
+    /// The bodies of all requests to exactly this path so far.
     pub fn asked(&self, path: &str) -> Vec<Value> {
         let inner = self.state.inner.lock().unwrap();
         inner.asked.iter().filter(|(_, at, _)| at == path).map(|(_, _, body)| body.clone()).collect()
@@ -269,8 +270,8 @@ fn get(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response
         .filter(|(at, object)| is_item(at) && is_selected(object, query))
         .map(|(_, it)| it)
         .collect();
-    // A name at the end of a path that is not there; collections have no capital, digit or dash at
-    // their end.
+    // The path ends with a name that does not exist. The last word of a collection has no capital,
+    // digit or dash.
     let is_collection = !items.is_empty() || COLLECTIONS.iter().any(|name| path.ends_with(name));
     if !is_collection {
         return failure(404, "NotFound");
@@ -290,7 +291,7 @@ fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
 fn watch(state: &Shared, path: String, query: &BTreeMap<String, String>) -> Response {
     let after: u64 = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
     let feed = {
-        // Under the lock, so that nothing falls between what is there and what follows.
+        // Under the lock, so that no event is lost between the list and the subscription.
         let inner = state.inner.lock().unwrap();
         let feed = state.events.subscribe();
         let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();

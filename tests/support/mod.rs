@@ -1,4 +1,4 @@
-//! What integration tests share: servers in this process, what stands around them, and clients.
+//! What integration tests share: servers in this process, their surroundings, and clients.
 
 pub mod aggregated;
 pub mod host;
@@ -12,10 +12,10 @@ pub mod still;
 
 use std::time::Duration;
 
-/// How long a state is waited for that must come.
+/// How long to wait for a state that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks until the answer is there.
+/// Asks again and again until there is an answer.
 pub async fn wait_for<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, ask).await
 }
@@ -32,7 +32,7 @@ pub async fn wait_within<T>(patience: Duration, what: &str, mut ask: impl AsyncF
     asked.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// What a series of `/metrics` stands at; 0 where it is not there.
+/// The value of a series in `/metrics`, or 0 if the series does not exist.
 pub fn metric(text: &str, series: &str) -> f64 {
     let values = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse::<f64>().ok());
     values.sum()

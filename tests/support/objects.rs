@@ -1,4 +1,4 @@
-//! Small objects that are valid as they are.
+//! Small valid objects.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancer
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
 
-/// A binding of a Deployment, without a placement: nothing acts on it.
+/// A binding of a Deployment without a placement. No worker acts on it.
 pub fn binding(name: &str) -> Value {
     json!({
         "apiVersion": "work.karmada.io/v1alpha2",

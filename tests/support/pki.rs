@@ -1,4 +1,4 @@
-//! Certificate authorities of a test, and what they sign.
+//! Certificate authorities of a test, and the certificates that they sign.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,8 @@ impl Ca {
         Ca { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Signs a client's certificate, after `shape` has had its way with it, and leaves it and its
-    /// key in `folder`.
+    /// Signs a client's certificate, whose parameters `shape` may change. Writes it and its key to
+    /// files in `folder`.
     pub fn client(
         &self,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! `ballast serve` as a process of its own: what a user starts, and what a test may kill.
+//! `ballast serve` as a separate process, which a test may kill.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use ballast::cli::client::{Client, Credentials};
 use serde_json::Value;
 
-/// Generous: the machine may be busy with other things.
+/// How long to wait for a state. The machine may be busy with other things.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
 pub struct ServerProcess {
@@ -20,8 +20,8 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the built binary on a free port, with its database and certificates in `folder`, and
-    /// returns when it says that it is ready.
+    /// Starts the built binary on a free port, with its database and certificates in `folder`.
+    /// Returns when it has printed the ready line.
     pub fn start(folder: &Path, flags: &[&str]) -> ServerProcess {
         let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
         let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
@@ -32,7 +32,7 @@ impl ServerProcess {
             .arg(folder.join("certs"))
             .args(flags)
             .stdout(Stdio::piped())
-            // What it logs is read after a failure; the test's own output stays readable.
+            // A file, so that the test's own output stays readable.
             .stderr(log)
             .spawn()
             .expect("the built binary starts");
@@ -65,37 +65,37 @@ impl ServerProcess {
         self.process.wait().expect("it is our child");
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM, waits for the end, and returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         self.ask_to_end();
         self.process.wait().expect("it is our child")
     }
 
-    /// SIGTERM, without waiting for the end.
+    /// Sends SIGTERM without waiting for the end.
     pub fn ask_to_end(&self) {
         let asked = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
         assert!(asked.expect("kill is there").success());
     }
 
-    /// Waits for an end that it came to by itself.
+    /// Waits until the process ends by itself.
     pub fn wait(mut self) -> ExitStatus {
         self.process.wait().expect("it is our child")
     }
 
-    /// Resident set, in bytes.
+    /// The resident set, in bytes.
     pub fn resident_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS is there");
         line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("a number") * 1024
     }
 
-    /// User and system time so far.
+    /// The user and system time so far.
     pub fn cpu(&self) -> Duration {
         cpu_of(&self.process.id().to_string())
     }
 }
 
-/// User and system time of a process, or of `thread-self`, in the kernel's ticks of 10 ms.
+/// The user and system time of a process or of `thread-self`, with a resolution of 10 ms.
 pub fn cpu_of(process: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("Linux");
     let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
@@ -105,13 +105,13 @@ pub fn cpu_of(process: &str) -> Duration {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Already dead after `kill` and `terminate`; a test that failed leaves it running.
+        // The process still runs if the test has failed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Waits until an object at `path` is as wanted, and returns it.
+/// Waits until an object at `path` is as `wanted` says, and returns it.
 pub async fn wait(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
     let watch = client.watch(path, |event| {

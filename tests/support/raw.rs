@@ -1,5 +1,5 @@
-//! A bare HTTPS client: sends exactly what a test says, over the protocol it says, and hides
-//! nothing.
+//! A plain HTTPS client. It sends exactly what a test says, over the protocol that the test names,
+//! and returns the whole answer.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub enum Protocol {
     Http2,
 }
 
-/// Where to connect, as whom, and how.
+/// Where to connect, with which credentials, and how.
 #[derive(Clone)]
 pub struct Raw {
     address: SocketAddr,
@@ -34,7 +34,7 @@ pub struct Raw {
     protocol: Protocol,
 }
 
-/// One connection. Clones share it; over HTTP/2 they may send at the same time.
+/// One connection. Clones share it. Over HTTP/2 they can send at the same time.
 #[derive(Clone)]
 pub struct Connection {
     sender: Sender,
@@ -75,7 +75,7 @@ impl Reply {
 }
 
 impl Raw {
-    /// As the administrator, over HTTP/2.
+    /// A client with the administrator's certificate, over HTTP/2.
     pub fn admin(address: SocketAddr, files: &Files) -> Raw {
         Raw::with_certificate(address, files, &files.admin_cert, &files.admin_key)
     }
@@ -88,7 +88,7 @@ impl Raw {
         Raw { address, config: Arc::new(config), protocol: Protocol::Http2 }.over(Protocol::Http2)
     }
 
-    /// With whatever certificate `resolver` picks, over this version of TLS.
+    /// A client with the certificate that `resolver` picks, over this version of TLS.
     pub fn with_resolver(
         address: SocketAddr,
         files: &Files,
@@ -99,7 +99,7 @@ impl Raw {
         Raw { address, config: Arc::new(config), protocol: Protocol::Http2 }.over(Protocol::Http2)
     }
 
-    /// Without a certificate.
+    /// A client without a certificate.
     pub fn nobody(address: SocketAddr, files: &Files) -> Raw {
         let config = Arc::new(builder(files, rustls::DEFAULT_VERSIONS).with_no_client_auth());
         Raw { address, config, protocol: Protocol::Http2 }.over(Protocol::Http2)
@@ -132,12 +132,12 @@ impl Raw {
         Connection { sender }
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Reply {
         self.connect().await.send(method, path, headers, body).await
     }
 
-    /// A request whose body comes in pieces, on a connection of its own.
+    /// Sends a request with its body in pieces, on a new connection.
     pub async fn send_streamed<B>(&self, request: Request<B>) -> Reply
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -160,7 +160,7 @@ impl Raw {
         Reply::read(response).await
     }
 
-    /// A TLS connection, or why there is none.
+    /// Opens a TLS connection.
     pub async fn try_connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -178,7 +178,7 @@ impl Raw {
 }
 
 impl Connection {
-    /// Sends and reads only the head of the answer.
+    /// Sends a request and reads only the head of the answer.
     pub async fn open(
         &self,
         method: Method,

@@ -9,7 +9,7 @@ use ballast::store::MemoryStore;
 use ballast::{api, watch};
 use serde_json::{Map, Value};
 
-/// In tests there is one namespace.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "default";
 
 pub struct Api {
@@ -33,7 +33,7 @@ impl Api {
         self.registry.create(caller, &target, body(object), &options).await
     }
 
-    /// PUT to `/status`, onto whatever version is stored.
+    /// PUTs to `/status` with the stored resourceVersion.
     pub async fn put_status(&self, mut object: Value) -> Result<Written, Status> {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let target = Locator { status: true, ..self.target(&object, Some(name)) };

@@ -1,5 +1,5 @@
-//! The real composition in this process, but for the workers: real TLS on a free port, certificates
-//! in a temporary folder.
+//! A server in this process: the registry that `ballast serve` composes, real TLS on a free port,
+//! and certificates in a temporary folder. It has no running workers.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,19 +24,19 @@ use tokio::task::JoinHandle;
 
 use super::raw::Raw;
 
-/// What a test wants different.
+/// What a test can change.
 #[derive(Default)]
 pub struct Options {
     pub checks: Vec<Check>,
-    /// For which requests are still taken once the server shuts down.
+    /// How long requests are still served after the shutdown began.
     pub delay: Duration,
     pub database: Database,
     pub limits: Limits,
     pub connections: ConnectionLimits,
     pub audit: Option<Arc<Audit>>,
-    /// Who decides about users other than the administrator; without it they may do nothing.
+    /// The policy for users other than the administrator. Without it they may do nothing.
     pub policy: Option<Policy>,
-    /// Certificates and databases of an earlier server, to go on from.
+    /// The folder of an earlier server, with its certificates and database.
     pub folder: Option<TempDir>,
 }
 
@@ -51,7 +51,7 @@ pub struct TestServer {
     pub address: SocketAddr,
     pub files: Files,
     pub shutdown: Shutdown,
-    /// For workers that a test runs turn by turn.
+    /// The registry, for workers that a test runs turn by turn.
     pub registry: Arc<Registry>,
     running: JoinHandle<()>,
     writer: Task,
@@ -105,7 +105,7 @@ impl TestServer {
 
     /// A kube-rs client with the kubeconfig that the server wrote.
     pub async fn kube(&self) -> kube::Client {
-        // kube asks for a process-wide provider; whoever comes first installs it.
+        // kube needs a default provider for the process. It may be installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let kubeconfig = Kubeconfig::read_from(&self.files.admin_kubeconfig).unwrap();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -120,12 +120,12 @@ impl TestServer {
         Raw::nobody(self.address, &self.files)
     }
 
-    /// A client with a certificate of this server's CA, after `shape` has had its way with it.
+    /// A client with a certificate of this server's CA, whose parameters `shape` may change.
     pub fn client(&self, name: &str, groups: &[&str], shape: impl FnOnce(&mut CertificateParams)) -> Raw {
         self.client_of(&self.files, name, groups, shape)
     }
 
-    /// As `client`, signed by the CA of `signer`.
+    /// Like `client`, with a certificate of the CA of `signer`.
     pub fn client_of(
         &self,
         signer: &Files,
@@ -151,11 +151,12 @@ impl TestServer {
         Raw::with_certificate(self.address, &self.files, &cert_path, &key_path)
     }
 
-    /// Shuts down, waits until everything has ended and written, and returns what is left on disk.
+    /// Shuts down, waits until everything is stored and every task has ended, and returns the
+    /// folder.
     pub async fn stop(self) -> TempDir {
         let TestServer { shutdown, registry, running, writer, folder, .. } = self;
         shutdown.begin();
-        // The writer ends when nobody is left who could write.
+        // The writer ends with the last registry that uses it.
         drop(registry);
         let drained = async {
             running.await.unwrap();

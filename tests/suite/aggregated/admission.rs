@@ -1,4 +1,4 @@
-//! Webhooks of the host cluster are called for our kinds, and obeyed (AD3).
+//! Admission webhooks of the host cluster are called for the kinds served here, and obeyed (AD3).
 
 use base64::Engine;
 use http::Method;
@@ -19,8 +19,8 @@ pub(super) fn rebalancer(name: &str) -> Value {
         "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "no", "namespace": "shop"}]}})
 }
 
-/// Registers a webhook for rebalancers at `/hooks/{name}` of the host's address, after `shape`
-/// changed it.
+/// Registers a webhook for rebalancers at `/hooks/{name}` of the host cluster. `shape` may change
+/// the configuration.
 pub(super) fn register(server: &Aggregated, sort: &str, name: &str, shape: impl FnOnce(&mut Value)) {
     let mut hook = json!({
         "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -41,7 +41,7 @@ pub(super) async fn create(server: &Aggregated, name: &str) -> Reply {
     server.proxy().send(Method::POST, REBALANCERS, &MASTER, rebalancer(name).to_string()).await
 }
 
-/// Creates under ever new names until the answer is as it should be: a configuration takes a moment
+/// Creates objects with new names until the answer is as expected. A configuration takes a moment
 /// to arrive.
 pub(super) async fn create_until(server: &Aggregated, what: &str, code: u16) -> Reply {
     let mut number = 0;
@@ -92,7 +92,8 @@ async fn ad3_a_validating_webhook_that_says_no_is_obeyed_in_its_words() {
     server.stop().await;
 }
 
-/// Seen at a kube-apiserver: what the webhook says of code, reason and details goes on as it came.
+/// As observed at a kube-apiserver: the webhook's code, reason and details reach the client
+/// unchanged.
 #[tokio::test]
 async fn ad3_a_refusal_has_the_code_and_the_reason_of_the_webhook_or_400_and_none() {
     let server = Aggregated::start().await;

@@ -1,5 +1,5 @@
-//! The aggregator's requests, and everybody else's: forged headers, foreign, expired and wrong
-//! certificates, tokens, and no credential at all.
+//! Authentication behind an aggregator: its requests, forged headers, foreign, expired and wrong
+//! certificates, tokens, and requests without a credential.
 
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;
@@ -18,7 +18,7 @@ async fn get_as(client: &Raw, path: &str, headers: &[(&str, &str)]) -> Reply {
     client.send(Method::GET, path, headers, "").await
 }
 
-/// What the host cluster was asked about a user, last.
+/// The user in the last SubjectAccessReview that the host cluster was asked.
 fn last_review(server: &Aggregated) -> Value {
     server.host.asked(ACCESS_REVIEWS).last().expect("it was asked").clone()["spec"].clone()
 }
@@ -26,7 +26,7 @@ fn last_review(server: &Aggregated) -> Value {
 #[tokio::test]
 async fn ag1_ag8_ag11_ag13_the_aggregators_own_requests_are_answered() {
     let server = Aggregated::start().await;
-    // As RBAC has it for everybody who is authenticated.
+    // What RBAC allows every authenticated user.
     server.host.allow(|spec| {
         let path = spec["nonResourceAttributes"]["path"].as_str().unwrap_or_default();
         let is_known = spec["groups"].as_array().is_some_and(|it| it.contains(&json!("system:authenticated")));
@@ -105,7 +105,7 @@ async fn an3_an13_headers_count_only_with_a_front_proxys_certificate() {
     let nobody = get_as(&server.nobody(), GV, &forged).await;
     assert_eq!(nobody.code, 403);
     assert!(nobody.text().contains("system:anonymous"), "{}", nobody.text());
-    // A user's own certificate is good, and makes the user; the headers add nothing.
+    // The certificate of a user is accepted and names the user. The headers are ignored.
     let jane = server.client_of(&server.client_ca, "jane", &["staff"], none);
     let reply = get_as(&jane, GV, &forged).await;
     assert_eq!(reply.code, 403);

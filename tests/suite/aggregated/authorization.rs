@@ -1,5 +1,4 @@
-//! What the host cluster says users may do: asked once in a while, and never taken for a yes that
-//! was none.
+//! Authorization by the host cluster. Its answers are cached, and a failure never allows anything.
 
 use http::Method;
 use serde_json::json;
@@ -89,7 +88,7 @@ async fn az2_selectors_of_what_names_many_objects_are_reviewed_too() {
         (Method::GET, format!("{collection}?labelSelector=team%3Db"), 403),
         (Method::GET, format!("{collection}?labelSelector=team%3Da&fieldSelector=metadata.name%3Dx"), 403),
         (Method::DELETE, format!("{collection}?labelSelector=team%3Da"), 200),
-        // It selects nothing of a single object.
+        // A selector means nothing for a single object.
         (Method::GET, format!("{BINDING}?labelSelector=team%3Da"), 403),
     ] {
         let reply = proxy.send(method, &path, &as_user("jane"), "").await;

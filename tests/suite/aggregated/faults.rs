@@ -1,6 +1,6 @@
-//! A host cluster that is slow, talks nonsense or is gone: what needs it is refused, the rest is
-//! answered, and the log and the metrics say why. The server is a process here, so that its log can
-//! be read.
+//! A host cluster that is slow, sends malformed answers or is gone. Requests that need it are
+//! refused, others are answered, and the log and the metrics say why. The server is a separate
+//! process, so that its log can be read.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,8 @@ impl Behind {
         let path = folder.path().to_owned();
         let flags: Vec<String> =
             ["--kubeconfig", kubeconfig.to_str().unwrap()].iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
-        // The process says when it is ready, which this thread must not wait for: the host answers
-        // on it.
+        // The host cluster answers on this thread, so it must not block until the process is
+        // ready.
         let process = tokio::task::spawn_blocking(move || {
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
             ServerProcess::start(&path, &flags)
@@ -66,7 +66,8 @@ impl Behind {
         self.proxy.send(Method::POST, path, &MASTER, object.to_string()).await
     }
 
-    /// One of each that needs the host cluster, all at once, and what needs it not in between.
+    /// Sends one request of each kind that needs the host cluster, all at once, with requests that
+    /// do not need it in between.
     async fn codes(&self) -> [u16; 3] {
         let token = [("authorization", "Bearer unknown")];
         let (web, in_between) = (binding("web"), async {
@@ -95,8 +96,8 @@ fn log(folder: &Path) -> String {
 async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_why() {
     let server = Behind::start(Host::start().await, &[]).await;
     server.host.allow(|_| true);
-    // What is not known before the faults is asked for again with growing pauses, longer than a
-    // test should wait.
+    // What was not read before the faults is read again after growing pauses, for which a test
+    // should not wait.
     wait_for("readiness", async || (server.nobody.get("/readyz").await.code == 200).then_some(())).await;
     for fault in [Fault::Garbage, Fault::Code(503), Fault::Hang] {
         server.host.break_below("/a", fault);
@@ -123,8 +124,7 @@ async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_wh
     server
         .host
         .put("/api/v1/namespaces/shop", json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop"}}));
-    // Where another of the three was not back yet, the object of the first round is there in the
-    // next.
+    // If another of the three had not recovered, the object of this round exists in the next one.
     let is_back = |codes: [u16; 3]| matches!(codes, [401, 200, 201 | 409]);
     wait_for("its recovery", async || is_back(server.codes().await).then_some(())).await;
     let Behind { process, host, proxy, nobody, folder } = server;
@@ -181,15 +181,15 @@ async fn a_webhook_that_hangs_costs_its_own_requests_their_time_and_nothing_else
     assert!(server.metrics().await.contains(line));
 }
 
-/// From the moment in which the lease is lost, nothing that a worker has decided is stored,
-/// although the server still takes requests for its shutdown delay.
+/// After the lease is lost, no decision of a worker is stored, although the server still serves
+/// requests for its shutdown delay.
 #[tokio::test]
 async fn what_workers_decide_after_the_lease_is_lost_is_not_stored() {
     let lost_by = async |fault: Fault| {
         let flags = [
             "--leader-elect",
             "--leader-elect-retry-period=100ms",
-            // Long enough for a slow machine to do the leader's work before it is lost.
+            // Long enough for the leader to do its work on a slow machine before the lease is lost.
             "--leader-elect-renew-deadline=10s",
             "--leader-elect-lease-duration=60s",
             "--shutdown-delay-duration=3s",
@@ -205,8 +205,7 @@ async fn what_workers_decide_after_the_lease_is_lost_is_not_stored() {
         wait_for("the leader's work", async || finished("before").await).await;
         server.host.break_below(LEASES, fault);
         wait_for("the loss", async || server.log().contains("the lease was lost").then_some(())).await;
-        // Over a connection that is open already; if the delay is over by now there is nothing to
-        // see.
+        // This uses an open connection. If the delay is over already, there is nothing to see.
         let mut taken = Vec::new();
         for number in 0..20 {
             let name = format!("after-{number}");
@@ -227,7 +226,7 @@ async fn what_workers_decide_after_the_lease_is_lost_is_not_stored() {
     tokio::join!(lost_by(Fault::Hang), lost_by(Fault::Garbage), lost_by(Fault::Code(500)));
 }
 
-/// All versions of all objects in the log of a file.
+/// All versions of all objects in the log of a database file.
 async fn states(path: &PathBuf) -> Vec<Value> {
     use sqlx::ConnectOptions;
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).read_only(true);

@@ -1,4 +1,4 @@
-//! What the host cluster has a say in besides identity: namespaces, who works, and events.
+//! The host cluster's other parts: namespaces, leader election, and events.
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn elected(args: &mut ServeArgs, _: &Path) {
 async fn a_second_replica_stands_by_until_the_first_is_gone() {
     let first = Aggregated::with(|args, folder| {
         elected(args, folder);
-        // Also the time that it has for giving the lease back.
+        // Also the time in which it must release the lease.
         args.host.leader_elect_retry_period = "20s".parse().unwrap();
     })
     .await;
@@ -121,8 +121,8 @@ async fn a_replica_that_loses_its_lease_ends() {
     assert!(format!("{error:#}").contains("the lease was lost"), "{error:#}");
 }
 
-/// Whoever took the lease works already: to go on until the own term is over would be to work
-/// beside it.
+/// The replica that took the lease already works. A loser that worked on until the end of its own
+/// term would work beside it.
 #[tokio::test]
 async fn a_replica_that_sees_its_lease_in_other_hands_ends_at_once() {
     let server = Aggregated::with(|args, folder| {

@@ -1,5 +1,5 @@
-//! Behind a kube-apiserver: who is let in, what they may do, and what happens when the host cluster
-//! fails.
+//! A server behind a stand-in for kube-apiserver: authentication, authorization, admission, and
+//! faults of the host cluster.
 
 mod admission;
 mod authentication;

@@ -1,4 +1,4 @@
-//! What operators see: metrics, probes, the audit log, the end of a process.
+//! What operators see: metrics, probes, the audit log, and the end of a process.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ async fn send(server: &Aggregated, method: Method, path: &str, body: String) -> 
     server.proxy().send(method, path, &headers, body).await
 }
 
-/// The audit log once the server has stopped: nothing is missing then.
+/// The audit log after the server has stopped, when it is complete.
 fn events(folder: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("audit.log")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -61,7 +61,7 @@ async fn me1_me2_me3_me4_metrics_name_what_was_done() {
     let nowhere = "/apis/work.karmada.io/v1alpha2/namespaces/nowhere/resourcebindings";
     let object = crate::support::objects::binding("web").to_string();
     assert_eq!(send(&server, Method::POST, nowhere, object).await.code, 404);
-    // Of a selector that fits nothing: the watches of others are not to be disturbed.
+    // A selector that matches nothing, so that other watches do not disturb this one.
     let collection = format!("{REBALANCERS}?labelSelector=no%3Dsuch");
     assert_eq!(send(&server, Method::DELETE, &collection, String::new()).await.code, 200);
     let watch = server.proxy().connect().await;
@@ -79,7 +79,7 @@ async fn me1_me2_me3_me4_metrics_name_what_was_done() {
         "apiserver_resource_objects{group=\"apps.karmada.io\",resource=\"workloadrebalancers\"}",
         "apiserver_admission_webhook_admission_duration_seconds_count{name=\"kind.example.com\",operation=\"CREATE\",\
          rejected=\"false\",type=\"admit\"}",
-        // Whatever other tests of this process have counted.
+        // Other tests of this process count too.
         "ballast_trust_reloads_total{result=\"failure\"} ",
         "ballast_store_compactions_total{result=\"failure\"} ",
         "ballast_connections_closed_total{reason=\"evicted\"}",
@@ -235,8 +235,8 @@ async fn au3_a_panic_is_a_stage_of_its_own() {
     assert_eq!(stages, [("Panic", 500)], "and nothing says that it was completed");
 }
 
-/// A store that is held up for longer than the client waits: 504, and the write may have happened
-/// or not.
+/// A store that takes longer than the client waits: the answer is 504, and the write may have
+/// happened or not.
 #[tokio::test]
 async fn li2_er18_a_write_that_does_not_end_in_time_is_a_504_that_claims_nothing() {
     use sqlx::ConnectOptions;

@@ -1,5 +1,5 @@
-//! Certificates, CAs, tokens and rules that change under a running server count at once, and cost
-//! nobody their connection (AN4, AN12).
+//! Certificates, CAs, tokens and rules that change under a running server are used at once, and no
+//! connection ends for it (AN4, AN12).
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ async fn an4_a_config_map_that_makes_no_sense_changes_nothing() {
     server.stop().await;
 }
 
-/// Renames over what is there, as careful writers do.
+/// Replaces a file by renaming another over it, as careful writers do.
 fn replace(path: &Path, content: &str) {
     let next = path.with_extension("next");
     fs::write(&next, content).unwrap();
@@ -79,7 +79,7 @@ async fn an12_ag3_the_serving_certificate_is_renewed_without_a_broken_connection
 
     let folder = server.folder.path();
     let (cert, key) = second.server(folder, &names);
-    // Between the two renames the pair does not fit, which must not count.
+    // Between the two renames the pair does not match. It must not be used then.
     replace(&folder.join("tls.key"), &fs::read_to_string(key).unwrap());
     replace(&folder.join("tls.crt"), &fs::read_to_string(cert).unwrap());
     fs::write(&server.files.ca_cert, &second.pem).unwrap();
@@ -110,8 +110,8 @@ async fn an12_flags_win_over_the_config_map_and_their_files_are_followed() {
     server.stop().await;
 }
 
-/// Served all the same: clients say why they refuse it, the log and a metric warn, and a good one
-/// heals it.
+/// An expired certificate is still served. Clients report why they refuse it, the log and a metric
+/// warn, and a good certificate replaces it.
 #[tokio::test]
 async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ async fn an_expired_serving_certificate_is_named_and_a_good_one_heals() {
     replace(&key_path, &fs::read_to_string(key).unwrap());
     replace(&cert_path, &fs::read_to_string(cert).unwrap());
     wait_for("the good one", async || admin.try_connect().await.ok()).await;
-    // It is shown before it is told when it expires.
+    // The server shows the certificate a moment before the metric has its expiry.
     let line = "ballast_serving_certificate_expiry_timestamp_seconds 4102444800";
     wait_for("its time", async || admin.get("/metrics").await.text().lines().any(|it| it == line).then_some(())).await;
     assert!(process.terminate().success());

@@ -1,5 +1,5 @@
-//! What the aggregator and the clients behind it send, byte for byte as they send it over HTTP/1.1
-//! (Appendix A of the checklist).
+//! Recorded requests of the aggregator and of the clients behind it, sent byte for byte over
+//! HTTP/1.1.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ const METADATA: &str = "Accept: application/vnd.kubernetes.protobuf;as=PartialOb
 const AGGREGATOR: &str = "X-Remote-User: system:kube-aggregator";
 const POLLER: &str = "X-Remote-User: system:aggregator";
 const JANE: &str = "X-Remote-User: jane\r\nX-Remote-Group: staff";
-/// For the whole of one answer, or the part of a watch that is looked for.
+/// The time for one whole answer, or for the expected part of a watch.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Sends these very bytes, and reads until all of `wanted` has come; head and body, as they came.
+/// Sends these bytes, and reads until all of `wanted` has arrived. Returns head and body unparsed.
 async fn play(proxy: &Raw, request: &str, headers: &[&str], body: &str, wanted: &[&str]) -> String {
     let mut text =
         format!("{request} HTTP/1.1\r\nHost: ballast.ballast-system.svc\r\nUser-Agent: Go-http-client/1.1\r\n");
@@ -43,7 +43,7 @@ async fn play(proxy: &Raw, request: &str, headers: &[&str], body: &str, wanted: 
     };
     let read = tokio::time::timeout(ANSWER_MAX, async {
         while !has_all(&answer) {
-            // An end without a TLS goodbye is one too.
+            // The peer may close the connection without a TLS close_notify.
             if stream.read_buf(&mut answer).await.unwrap_or(0) == 0 {
                 break;
             }
@@ -148,7 +148,7 @@ async fn de12_ap1_writers_are_answered_to_the_byte() {
             .await;
     let body = applied.split_once("\r\n\r\n").unwrap().1;
     let version = body.split_once("\"resourceVersion\":\"").unwrap().1.split('"').next().unwrap();
-    // The garbage collector takes its finalizer off, and deletes what has lost its owner.
+    // The garbage collector removes its finalizer, and deletes objects without their owner.
     let patch = json!({"metadata": {"resourceVersion": version, "finalizers": ["example.com/kept"]}}).to_string();
     let media = "Content-Type: application/merge-patch+json";
     let one = format!("{R}/web");

@@ -1,5 +1,5 @@
-//! `ballast serving-cert`, the job of clusters without cert-manager: makes, keeps and renews, and
-//! the aggregator trusts what is served at every moment.
+//! `ballast serving-cert`, the job for clusters without cert-manager. It creates, keeps and renews
+//! the certificate, and the aggregator trusts the served one at every moment.
 
 use std::path::Path;
 use std::process::Output;
@@ -44,7 +44,7 @@ fn bundle(host: &Host, name: &str) -> String {
     text(&host.object(&format!("{SERVICES}/{name}")).unwrap()["spec"]["caBundle"])
 }
 
-/// As kube-apiserver does.
+/// Connects as kube-apiserver does.
 fn is_trusted(certificate: &str, bundle: &str) -> bool {
     let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
     let leaf = webpki::EndEntityCert::try_from(&leaf).unwrap();
@@ -73,13 +73,13 @@ async fn ag3_the_certificates_job_makes_keeps_and_renews() {
     let theirs = host.object(&format!("{SERVICES}/v1.theirs.io")).unwrap();
     assert_eq!(theirs["spec"]["caBundle"], Value::Null, "others are none of its business");
 
-    // A second run keeps it, and tells an APIService that came later.
+    // A second run keeps the certificate, and updates an APIService that was added later.
     register(&host, "v2.ours.io", "ballast");
     assert_eq!(said(&run(folder.path(), &[]).await), "the certificate is good; 1 APIServices were told of its CA\n");
     assert_eq!(host.object(SECRET).unwrap()["data"], first["data"]);
     assert!(is_trusted(&certificate, &bundle(&host, "v2.ours.io")));
 
-    // When its time comes it is renewed, and for as long as pods show the old one it is trusted.
+    // A renewal replaces it, and the old certificate stays trusted while pods still show it.
     assert!(said(&run(folder.path(), &["--renew-before=3000h"]).await).starts_with("made a certificate"));
     let renewed = text(&host.object(SECRET).unwrap()["data"]["tls.crt"]);
     assert_ne!(renewed, certificate);

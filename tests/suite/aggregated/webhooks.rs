@@ -1,4 +1,4 @@
-//! How webhooks see what is asked for, verb by verb, and what becomes of all that they say (AD3).
+//! What webhooks are sent for each verb, and the effect of each part of their answers (AD3).
 
 use base64::Engine;
 use http::Method;
@@ -13,7 +13,7 @@ const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
-/// A response that patches.
+/// A response with a patch.
 fn patch(patch: Value) -> Value {
     let patch = base64::engine::general_purpose::STANDARD.encode(patch.to_string());
     json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
@@ -24,7 +24,8 @@ async fn send(server: &Aggregated, method: Method, path: &str, media: &str, body
     server.proxy().send(method, path, &headers, body.to_string()).await
 }
 
-/// The rebalancer once Ballast has done with it: nobody writes it in the middle of a request then.
+/// Waits until the workers have finished the rebalancer, so that they do not write during a
+/// request.
 async fn settled(server: &Aggregated, name: &str) -> Value {
     let path = format!("{REBALANCERS}/{name}");
     wait_for("its end", async || {
@@ -34,7 +35,7 @@ async fn settled(server: &Aggregated, name: &str) -> Value {
     .await
 }
 
-/// The requests that a webhook has seen since this many.
+/// The requests that a webhook has seen, without the first `since`.
 fn seen(server: &Aggregated, name: &str, before: usize) -> Vec<Value> {
     let asked = server.host.asked(&format!("/hooks/{name}"));
     asked.iter().skip(before).map(|review| review["request"].clone()).collect()
@@ -199,7 +200,7 @@ async fn ad3_a_rule_for_one_version_means_the_others_unless_it_is_to_be_taken_ex
     assert_eq!(asked["oldObject"]["apiVersion"], "placement.kubernetes-fleet.io/v1beta1");
     assert!(seen(&server, "exact", 0).iter().all(|it| it["requestKind"]["version"] == "v1beta1"));
 
-    // A rule for the caller's own version comes first, and shows the object in it.
+    // A rule for the caller's own version comes first. The webhook gets the object in that version.
     server.host.answer_webhook("/hooks/own", |_| json!({"allowed": true}));
     register(&server, VALIDATING, "own", |hook| {
         placements(hook);
@@ -220,7 +221,7 @@ async fn ad3_a_rule_for_one_version_means_the_others_unless_it_is_to_be_taken_ex
 #[tokio::test]
 async fn ad3_who_wants_it_is_asked_once_more_when_others_changed_the_object_after_it() {
     let server = Aggregated::start().await;
-    // Called in the order of their names; each counts in an annotation what it does.
+    // They are called in the order of their names. Each counts its calls in an annotation.
     for name in ["a-again", "b-never", "c-adds", "d-again"] {
         let path = format!("/hooks/{name}");
         server.host.answer_webhook(&path, move |review| {
@@ -264,7 +265,7 @@ async fn ad3_warnings_and_annotations_are_passed_on_also_with_a_refusal() {
     });
     server.host.answer_webhook("/hooks/open", |_| json!({"nonsense": true}));
     register(&server, MUTATING, "open", |hook| hook["failurePolicy"] = json!("Ignore"));
-    // The two sorts are watched apart, so the one may be known before the other.
+    // The two kinds of configurations are watched separately, so one may arrive before the other.
     let mut number = 0;
     wait_for("the mutating one", async || {
         number += 1;
@@ -304,7 +305,7 @@ async fn ad3_a_condition_that_cannot_be_read_counts_as_a_failure_of_its_webhook(
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("the match condition \"odd\" of \"odd.example.com\" failed"), "{message}");
     assert!(seen(&server, "odd", 0).is_empty(), "it is not called");
-    // Another condition that does not hold settles it.
+    // Another condition that is false decides.
     register(&server, VALIDATING, "odd", odd("Fail", never("request.operation in ['DELETE', 'CONNECT']")));
     create_until(&server, "a settled question", 201).await;
     let path = format!("{CONFIGURATIONS}/{VALIDATING}/odd");

@@ -1,4 +1,4 @@
-//! `ballast backup`, while the server writes, and a server that goes on from the copy.
+//! `ballast backup` while the server writes, and a server that starts from the copy.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn a_copy_taken_while_the_server_writes_holds_all_that_was_acknowledged_be
     let newest: Value = client.get(REBALANCERS).await.json();
     process.kill();
 
-    // The same certificates, so the same clients; a database of the past.
+    // The same certificates and clients, with an older database.
     let certs = restored.path().join("certs");
     std::fs::rename(folder.path().join("certs"), &certs).unwrap();
     let process = ServerProcess::start(restored.path(), &[]);
@@ -65,8 +65,8 @@ async fn a_copy_taken_while_the_server_writes_holds_all_that_was_acknowledged_be
     for number in 0..before {
         assert!(names.contains(&&*format!("n{number}")), "n{number} was acknowledged before the copy began");
     }
-    // A client that has seen what the copy has not must not wait for revisions that mean something
-    // else now.
+    // A client that has seen newer revisions than the copy has must not wait for them. They will
+    // mean something else.
     let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap();
     let seen = revision(&newest);
     let watch = client.get(&format!("{REBALANCERS}?watch=1&resourceVersion={seen}&timeoutSeconds=5")).await;

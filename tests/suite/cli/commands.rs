@@ -1,4 +1,4 @@
-//! The commands, by what they print and how they exit: 0 done, 1 failed, 2 wrong usage.
+//! The commands: their output and their exit status (0 done, 1 failed, 2 wrong usage).
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Plays a story in an empty folder, and returns what it told.
+/// Plays a story in an empty folder, and returns its output.
 fn played(story: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let done = ballast(folder.path(), &["demo", "--story", story]);
@@ -125,7 +125,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
     ];
     for (flag, expected, values) in flags {
         for value in values {
-            // Would end at once even if the value were taken.
+            // `--print-config` ends at once, even if the value is accepted.
             let done = ballast(folder.path(), &["serve", "--print-config", flag, value]);
             let told = text(&done.stderr);
             assert_eq!(done.status.code(), Some(2), "{flag} {value}: {told}");
@@ -213,7 +213,7 @@ async fn sigterm_drains_and_exits_with_0_and_the_tables_are_readable() {
     }
 }
 
-/// Whoever wrote the command line can mend it, and trying again would not help.
+/// The author of the command line can correct it, and another try would not help.
 #[test]
 fn a_file_that_a_flag_names_and_that_cannot_be_used_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();

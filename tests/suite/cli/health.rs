@@ -11,7 +11,7 @@ fn health(folder: &Path, words: &[&str]) -> Output {
     command.current_dir(folder).arg("health").args(words).output().expect("the binary runs")
 }
 
-/// Exit status and both outputs.
+/// The exit status and both outputs.
 fn told(output: &Output) -> (Option<i32>, String) {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
@@ -45,7 +45,7 @@ fn health_trusts_the_development_ca_and_nothing_else_unless_told_otherwise() {
     let by_url = ["--server", &*url];
     let insecure = ["--server", &*url, "--insecure-skip-tls-verify"];
 
-    // Nothing to trust.
+    // There is nothing to trust.
     let (code, text) = told(&health(elsewhere.path(), &by_url));
     assert!(code == Some(1) && text.contains("--cert-dir") && text.contains("--kubeconfig"), "{code:?} {text}");
     assert_eq!(told(&health(elsewhere.path(), &insecure)).0, Some(0));
@@ -56,7 +56,7 @@ fn health_trusts_the_development_ca_and_nothing_else_unless_told_otherwise() {
     std::fs::copy(folder.path().join("certs/ca.crt"), certs.join("ca.crt")).unwrap();
     assert_eq!(told(&health(elsewhere.path(), &by_url)), (Some(0), format!("{url} is ready\n")));
 
-    // Another server's CA is not.
+    // The CA of another server is not.
     let other = tempfile::tempdir().unwrap();
     let made = Command::new(env!("CARGO_BIN_EXE_ballast")).current_dir(other.path()).arg("certs").output().unwrap();
     assert!(made.status.success());

@@ -1,5 +1,5 @@
-//! The README's rebalance, typed with kubectl against the built server; said aloud where kubectl is
-//! not installed.
+//! The README's rebalance with kubectl against the built server. The test says so and passes if
+//! kubectl is not installed.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::process::{ServerProcess, WITHIN, wait};
 
-/// What kubectl prints in the folder of the example's manifests; it must succeed.
+/// Runs kubectl in the folder of the example's manifests, and returns its output. It must succeed.
 async fn kubectl(folder: &Path, line: &str) -> String {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(folder.join("certs/admin.kubeconfig")).args(line.split_whitespace());

@@ -1,6 +1,6 @@
 //! The life of a WorkloadRebalancer (R77-R91) through the built server over HTTPS: its list
-//! changes, its time runs out, and the process is killed in between. The bindings have no
-//! placement: what is stamped stays as it was stamped.
+//! changes, its TTL expires, and the process is killed in between. The bindings have no placement,
+//! so no pass follows a stamp.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn rebalancer(workloads: &[&str], ttl_seconds: Option<i32>) -> Value {
     })
 }
 
-/// The rebalancer once it has taken note of this version of its spec.
+/// Waits until the rebalancer has observed this generation of its spec.
 async fn observed(client: &Client, generation: i64) -> Value {
     let path = format!("{REBALANCERS}?fieldSelector=metadata.name%3Ddemo");
     wait(client, &path, |demo| demo["status"]["observedGeneration"] == generation).await
@@ -81,7 +81,7 @@ async fn r68_r77_r79_r80_r82_r83_a_list_that_changes_triggers_what_is_new_in_it_
     assert_eq!(bound(&client, "web").await, web, "triggered once");
 }
 
-/// Waits until it is gone, or finds that it is.
+/// Waits until the rebalancer is deleted.
 async fn gone(client: &Client) {
     let path = format!("{REBALANCERS}/demo");
     let Ok(demo) = client.get(&path).await else { return };

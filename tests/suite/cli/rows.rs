@@ -1,4 +1,4 @@
-//! Requirements of the seed documents about the API itself, through the built server over HTTPS.
+//! Requirements of the seed documents about the API, through the built server over HTTPS.
 
 use ballast::cli::certs::Files;
 use http::Method;
@@ -10,7 +10,7 @@ use crate::support::raw::{Raw, Reply};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// A running server, its administrator, and the folder that both live in.
+/// A running server, a client of its administrator, and their folder.
 struct Running {
     admin: Raw,
     _server: ServerProcess,
@@ -34,7 +34,7 @@ impl Running {
     }
 }
 
-/// An alert could not tell the first failure otherwise.
+/// Otherwise an alert would miss the first failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_not_failed_yet_has_failed_no_times() {
     let running = Running::start();
@@ -84,7 +84,7 @@ async fn r8_r9_r19_r23_r24_a_task_is_found_nowhere_and_created_each_time_it_is_a
     let namespaced = "/apis/task.karmada.io/v1alpha1/namespaces/shop/rescheduletasks";
     assert_eq!(running.post(namespaced, &task("demo-task")).await.code, 404);
     for _ in 0..2 {
-        // What `kubectl apply` asks for first, and what it does then.
+        // The requests of `kubectl apply`.
         assert_eq!(running.admin.get(&format!("{TASKS}/demo-task")).await.code, 404);
         let path = format!("{TASKS}?fieldManager=kubectl-client-side-apply&fieldValidation=Strict");
         let created = running.post(&path, &task("demo-task")).await;
@@ -106,7 +106,7 @@ async fn r10_r17_r57_r58_without_a_spec_or_with_nothing_in_it_an_object_is_refus
     let mut empty = task("t");
     empty["spec"] = json!({});
     assert_eq!(running.post(TASKS, &empty).await.code, 422);
-    // An update may empty the list as little as a creation.
+    // An update may not empty the list either.
     assert_eq!(running.post(REBALANCERS, &rebalancer("r")).await.code, 201);
     let merge = [("content-type", "application/merge-patch+json")];
     for workloads in [json!([]), Value::Null] {
@@ -173,8 +173,7 @@ async fn r51_r56_r67_a_rebalancer_has_a_status_of_its_own_and_room_for_what_is_t
     let path = format!("{REBALANCERS}/demo");
     let read = async || running.admin.get(&path).await.json();
 
-    // What writes the one leaves the other; each of them may be in the way of the controller's own
-    // write.
+    // A write of one leaves the other unchanged. Each may conflict with the controller's own write.
     let stamp = "2020-01-01T00:00:00Z";
     loop {
         let mut object = read().await;

@@ -1,5 +1,5 @@
-//! Which policy a binding goes to, through the built server over HTTPS: by name, by labels, by
-//! kind.
+//! Which policy claims a binding, by name, by labels or by kind, through the built server over
+//! HTTPS.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::support::objects::BINDINGS;
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
 
-/// Selects Deployments as `selector` says, and has a toleration of its name as its mark.
+/// A policy that selects Deployments by `selector`. A toleration with its name marks its placement.
 fn policy(name: &str, priority: i32, selector: Value) -> Value {
     let mut wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
     wanted.as_object_mut().unwrap().extend(selector.as_object().unwrap().clone());
@@ -22,7 +22,7 @@ fn policy(name: &str, priority: i32, selector: Value) -> Value {
     })
 }
 
-/// A binding of the Deployment `web` that a policy which is gone has managed.
+/// A binding of the Deployment `web` whose policy was deleted.
 fn orphan(name: &str, labels: Value) -> Value {
     let annotations =
         json!({"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "gone"});
@@ -36,7 +36,7 @@ fn orphan(name: &str, labels: Value) -> Value {
     })
 }
 
-/// Waits until the binding is this policy's, in name and in placement.
+/// Waits until the binding has the name and the placement of this policy.
 async fn goes_to(client: &Client, binding: &str, policy: &str) {
     let path = format!("{BINDINGS}?fieldSelector=metadata.name%3D{binding}");
     let is_there = |binding: &Value| {
@@ -59,7 +59,7 @@ async fn r121_priority_goes_before_name_name_before_labels_and_labels_before_the
     let not_gold = json!({"labelSelector": {"matchExpressions": [
         {"key": "tier", "operator": "NotIn", "values": ["gold"]}]}});
     let mut left = Vec::new();
-    // The first of these that is left and fits has the binding.
+    // The first remaining policy that matches gets the binding.
     for (name, priority, selector) in [
         ("a-high", 1, json!({"name": "web", "labelSelector": {"matchLabels": {"tier": "silver"}}})),
         ("b-named", 0, json!({"name": "web"})),
@@ -70,7 +70,7 @@ async fn r121_priority_goes_before_name_name_before_labels_and_labels_before_the
     ] {
         left.push(policy(name, priority, selector));
     }
-    // Whoever came first has it, and keeps it.
+    // The first policy gets the binding and keeps it.
     client.post(POLICIES, &left.pop().unwrap()).await.unwrap();
     for binding in ["web", "untold", "api"] {
         goes_to(&client, binding, "z-any").await;
@@ -87,7 +87,7 @@ async fn r121_priority_goes_before_name_name_before_labels_and_labels_before_the
         goes_to(&client, "web", name).await;
         client.delete(&format!("{POLICIES}/{name}")).await.unwrap();
     }
-    // Nothing is known of the labels of `untold`: not even a selector of absent labels has it.
+    // The labels of `untold` are not known, so not even a selector for absent labels matches it.
     client.post(POLICIES, &policy("y-any", 0, json!({}))).await.unwrap();
     goes_to(&client, "untold", "y-any").await;
     goes_to(&client, "web", "y-any").await;

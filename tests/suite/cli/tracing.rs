@@ -1,5 +1,5 @@
-//! The line of each request in the log; and `--otlp-endpoint`: spans reach a collector, in the
-//! caller's trace, and nobody waits for it.
+//! Log lines, and `--otlp-endpoint`: spans reach a collector in the caller's trace, and nothing
+//! waits for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 struct Collector(Arc<Mutex<Vec<Span>>>);
 
 impl Collector {
-    /// Returns itself and its URL.
+    /// Starts a collector. Returns it with its URL.
     async fn start() -> (Collector, String) {
         let collector = Collector::default();
         let router = axum::Router::new().fallback(take).with_state(collector.clone());
@@ -92,7 +92,7 @@ async fn lg2_a_request_goes_on_with_its_callers_trace_and_the_work_it_causes_is_
     wait_for("a commit", async || collector.find(|span| span.name == "store_commit")).await;
     let of_worker = |span: &Span| span.name == "work" && attributes(span)["worker"] == "rebalancer";
     wait_for("the worker's batch", async || collector.find(of_worker)).await;
-    // The collector has the spans before its answer has come back.
+    // The collector has the spans a moment before its answer is counted.
     wait_for("the delivery to be counted", async || {
         let metrics = admin.get("/metrics").await;
         (metric(metrics.text(), "ballast_trace_exports_total{result=\"success\"}") > 0.0).then_some(())
@@ -119,7 +119,7 @@ async fn what_is_not_sampled_is_not_sent_unless_the_caller_samples_it() {
 
 #[tokio::test]
 async fn a_collector_that_hangs_or_is_not_there_delays_nobody_and_is_named() {
-    // Takes connections, in the kernel, and never answers.
+    // The kernel accepts connections, and nothing ever answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", listener.local_addr().unwrap());
     for url in [&*silent, "http://127.0.0.1:1"] {

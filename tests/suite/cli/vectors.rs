@@ -1,5 +1,5 @@
-//! Every recorded case through the built binary: `ballast simulate` agrees with what was recorded,
-//! but for the cases that are listed with their reasons.
+//! Every recorded case through the built binary. `ballast simulate` agrees with the recordings,
+//! except for the cases that are listed with their reasons.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ fn lines(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Exactly the listed cases on standard output, each with what differs, and exit status 3 where
-/// there are any.
+/// Standard output has exactly the listed cases, each with its differences, and the exit status is
+/// 3 if there are any.
 fn differ_as_listed(family: &str, file_count: usize, listed: &[(&str, &str)]) {
     let files = files(family);
     assert_eq!(files.len(), file_count);
@@ -61,8 +61,8 @@ fn the_fleet_family_s_cases_are_answered_as_recorded() {
     differ_as_listed("fleet", 16, &[]);
 }
 
-/// One line for each case, in the order of the cases, and exit status 0: a cycle that is recorded
-/// as failed is an answer.
+/// There is one line for each case, in the order of the cases, and the exit status is 0. A cycle
+/// that is recorded as failed is an answer too.
 #[test]
 fn every_case_has_its_line_with_its_id() {
     let files = [files("karmada"), files("fleet")].concat();

@@ -17,14 +17,14 @@ use crate::support::pki::Ca;
 use crate::support::raw::{Protocol, Raw};
 use crate::support::{aggregated, wait_within};
 
-/// How often two free ports are looked for: somebody else may take one before we do.
+/// How often to look for two free ports. Another process may take one first.
 const STARTS_MAX: usize = 3;
-/// How long kube-apiserver may take until it is ready, and until it passes requests on to us. 1.20
-/// merges all OpenAPI documents anew for each registration, and meanwhile takes up no other: half a
-/// minute where the processor is busy.
+/// How long kube-apiserver may take until it is ready, and until it passes requests on to Ballast.
+/// Version 1.20 merges all OpenAPI documents again for each registration, one after the other,
+/// which takes half a minute on a busy processor.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A host cluster. Its processes end with it.
+/// A host cluster. Its processes end when it is dropped.
 pub struct Cluster {
     pub folder: TempDir,
     pub address: SocketAddr,
@@ -38,14 +38,14 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing of theirs is to be kept.
+        // Their data is not kept.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Cluster {
-    /// None where there is no such folder, which is said.
+    /// Returns `None`, and says so, if the folder does not exist.
     pub async fn start() -> Option<Cluster> {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let is_complete = |it: &PathBuf| it.join("kube-apiserver").is_file() && it.join("etcd").is_file();
@@ -61,7 +61,7 @@ impl Cluster {
         Some(Cluster::try_start(&assets).await.expect("kube-apiserver starts; its log is in the folder"))
     }
 
-    /// None if one of the two ended at once.
+    /// Returns `None` if one of the two processes ended at once.
     async fn try_start(assets: &Path) -> Option<Cluster> {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -107,7 +107,7 @@ impl Cluster {
         let address = SocketAddr::from(([127, 0, 0, 1], secure));
         let mut has_ended = || processes.iter_mut().any(|process| process.0.try_wait().unwrap().is_some());
         let probe = Raw::admin(address, &files);
-        // Its own namespaces come a moment after it is ready.
+        // Its own namespaces appear a moment after it is ready.
         let is_ready = wait_within(PATIENCE, "kube-apiserver", async || {
             if has_ended() {
                 return Some(false);
@@ -145,8 +145,8 @@ impl Cluster {
         path
     }
 
-    /// Puts Ballast behind it: what `kubectl apply -k deploy/manifests` would make, but for the
-    /// pod, whose place a process of this test takes, and the Service, which leads there.
+    /// Registers Ballast with the objects of `kubectl apply -k deploy/manifests`. In place of the
+    /// pod there is a process of this test, to which the Service leads.
     pub async fn install_ballast(&self) -> ServerProcess {
         let folder = self.folder.path();
         let mut certs = Command::new(env!("CARGO_BIN_EXE_ballast"));
@@ -194,7 +194,7 @@ impl Cluster {
     pub async fn until_available(&self, service: &str) {
         wait_within(PATIENCE, &format!("{service} to be available"), async || {
             let condition = self.availability(service).await;
-            // It is passed on to us a moment after it is found to be available.
+            // Requests are passed on a moment after the APIService is available.
             let (version, group) = service.split_once('.').unwrap();
             let passed_on = self.admin().get(&format!("/apis/{group}/{version}")).await;
             (condition["reason"] == "Passed" && passed_on.code == 200).then_some(())
@@ -202,7 +202,7 @@ impl Cluster {
         .await;
     }
 
-    /// What kube-apiserver says about an APIService.
+    /// The status of an APIService.
     pub async fn availability(&self, service: &str) -> Value {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{service}");
         let found = self.admin().send(Method::GET, &path, &[], "").await.json();
@@ -210,8 +210,8 @@ impl Cluster {
         conditions.into_iter().find(|it| it["type"] == "Available").unwrap_or_default()
     }
 
-    /// As `kubectl kustomize` makes them, without what older kube-apiservers do not know and no
-    /// test needs.
+    /// The manifests of `kubectl kustomize`, without objects that older kube-apiservers do not know
+    /// and no test needs.
     fn manifests(&self) -> Vec<Value> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/manifests");
         let made = self.kubectl_command().arg("kustomize").arg(root).output().unwrap();
@@ -235,7 +235,7 @@ impl Cluster {
         command
     }
 
-    /// As a user whose kubeconfig was written, or as the administrator.
+    /// kubectl as a user whose kubeconfig was written, or as the administrator.
     pub fn try_kubectl(&self, user: &str, args: &[&str]) -> Output {
         let path = self.folder.path().join(format!("{user}.kubeconfig"));
         if user == "admin" && !path.exists() {
@@ -244,7 +244,7 @@ impl Cluster {
         self.kubectl_command().arg("--kubeconfig").arg(path).args(args).output().expect("kubectl is installed")
     }
 
-    /// What it prints.
+    /// Runs kubectl, which must succeed, and returns its output.
     #[track_caller]
     pub fn kubectl(&self, user: &str, args: &[&str]) -> String {
         let output = self.try_kubectl(user, args);
@@ -252,7 +252,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Why it does not.
+    /// Runs kubectl, which must fail, and returns its errors.
     #[track_caller]
     pub fn kubectl_refused(&self, user: &str, args: &[&str]) -> String {
         let output = self.try_kubectl(user, args);
@@ -267,7 +267,7 @@ impl Cluster {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A serving certificate that `ca.crt` of the folder vouches for.
+    /// A serving certificate from the CA in `ca.crt` of the folder.
     pub fn serving_certificate(&self) -> (PathBuf, PathBuf) {
         self.ca.server(self.folder.path(), &["localhost", "127.0.0.1"])
     }
@@ -284,7 +284,7 @@ fn spawn(mut command: Command, log: &Path) -> Process {
 }
 
 fn free_ports() -> [u16; 3] {
-    // All held at once, so that they differ.
+    // All are open at the same time, so that they differ.
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
 }

@@ -1,5 +1,5 @@
-//! Behind a real kube-apiserver, through kubectl. Runs where `KUBEBUILDER_ASSETS` names one
-//! (tests/host/build), and says that it was skipped elsewhere.
+//! Behind a real kube-apiserver, through kubectl. The tests run if `KUBEBUILDER_ASSETS` names a
+//! folder with one (tests/host/build makes it). Otherwise they say that they were skipped.
 
 mod cluster;
 mod registration;

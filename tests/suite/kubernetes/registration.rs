@@ -1,4 +1,4 @@
-//! What kube-apiserver makes of our registrations.
+//! How kube-apiserver handles the registrations of Ballast's API groups.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -37,14 +37,14 @@ async fn ag2_an_apiservice_is_available_when_its_server_answers_and_says_why_whe
     let served = cluster.kubectl("admin", &["api-resources", "--api-group=apps.karmada.io", "-o", "name"]);
     assert_eq!(served, "workloadrebalancers.apps.karmada.io\n");
     for kind in ["workloadrebalancers.spec.workloads", "resourcebindings.spec", "clusters.spec"] {
-        // The aggregator fetches descriptions in its own time.
+        // The aggregator fetches descriptions at its own pace.
         let explained = wait_for(kind, async || {
             Some(cluster.try_kubectl("admin", &["explain", kind])).filter(|it| it.status.success())
         });
         let explained = String::from_utf8(explained.await.stdout).unwrap();
         assert!(explained.contains("FIELDS:"), "{explained}");
     }
-    // The aggregator's own documents know our kinds, and what was there before is as it was.
+    // The aggregator's own documents contain our kinds, and the rest of them is unchanged.
     let merged = cluster.admin().get("/openapi/v2").await.json();
     let definitions = merged["definitions"].as_object().unwrap();
     assert!(definitions.contains_key("com.github.karmada-io.karmada.pkg.apis.work.v1alpha2.ResourceBinding"));
@@ -52,7 +52,7 @@ async fn ag2_an_apiservice_is_available_when_its_server_answers_and_says_why_whe
     assert_eq!(pod, "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
 
     assert!(ballast.terminate().success());
-    // Otherwise it is looked at twice a minute.
+    // Otherwise the aggregator checks it twice a minute.
     cluster.kubectl("admin", &["label", "service", "ballast", "-n", "ballast-system", "looked=at"]);
     let reason = wait_for("it to be missed", async || {
         let condition = cluster.availability(SERVICE).await;
@@ -78,7 +78,7 @@ async fn ag15_registrations_take_a_group_over_from_its_definitions_and_give_it_b
     let _ballast = cluster.install_ballast().await;
     assert_eq!(registered(&cluster).await["spec"]["service"]["name"], "ballast");
     assert_eq!(cluster.kubectl("admin", &list), "", "theirs is kept by kube-apiserver, and shown by nobody");
-    // A change of the definition has its registrations looked at again.
+    // A change of the definition makes the aggregator check its registrations again.
     cluster.kubectl("admin", &["label", "crd", "workloadrebalancers.apps.karmada.io", "looked=at"]);
     cluster.kubectl("admin", &["create", "-f", &cluster.file("ours.json", &json!({
         "apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": "ours"},

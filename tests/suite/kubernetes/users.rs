@@ -1,4 +1,4 @@
-//! Who gets through to us, as whom, and what the host cluster knows of it afterwards.
+//! Which users reach Ballast, under which names, and what the host cluster records about it.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ metadata: {name: again}
 spec: {workloads: [{apiVersion: apps/v1, kind: Deployment, name: web, namespace: shop}]}
 ";
 
-/// What Ballast has written down of requests for this resource.
+/// The audit events of requests for this resource.
 fn audited(cluster: &Cluster, resource: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(cluster.folder.path().join("audit.log")).unwrap_or_default();
     let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -51,7 +51,8 @@ async fn ag6_ag17_users_get_what_the_clusters_rbac_gives_them_under_their_own_na
     assert_eq!(cluster.kubectl("admin", &as_jane), "workloadrebalancer.apps.karmada.io/again\n");
     assert_eq!(cluster.kubectl("jane", &["auth", "can-i", "create", "workloadrebalancers.apps.karmada.io"]), "yes\n");
 
-    // Joe never came as far as us; jane came as jane, and what was forbidden was forbidden before.
+    // Joe never reached Ballast. Jane reached it as jane, and what she may not do was refused
+    // before.
     let events = wait_for("the audit log", async || {
         let events = audited(&cluster, "workloadrebalancers");
         events.iter().any(|it| it["verb"] == "list").then_some(events)
@@ -66,7 +67,7 @@ async fn ag6_ag17_users_get_what_the_clusters_rbac_gives_them_under_their_own_na
     assert!(create["userAgent"].as_str().unwrap().starts_with("kubectl/"));
     assert!(by("jane").iter().all(|it| it["verb"] != "delete"));
 
-    // Who goes round kube-apiserver with a certificate of the cluster is asked about all the same.
+    // A client that bypasses kube-apiserver with a certificate of the cluster is authorized too.
     let metrics =
         cluster.kubectl_refused("joe", &["get", "--raw", "/apis/apps.karmada.io/v1alpha1/workloadrebalancers"]);
     assert!(metrics.contains("forbidden"), "{metrics}");
@@ -100,7 +101,7 @@ async fn ad2_kubectl_lives_with_our_kinds_as_with_any_other() {
     assert!(conflict.contains("\"kubectl-patch\""), "{conflict}");
     cluster.kubectl("admin", &["apply", "--server-side", "--force-conflicts", "--field-manager=other", "-f", &binding]);
     assert_eq!(admin(&["get", "rb", "web", "-o", "jsonpath={.spec.replicas}"]), "2");
-    // It ends when its time is over, which kubectl takes for a failure.
+    // The watch ends at its timeout, which kubectl reports as a failure.
     let watch = ["get", "rb", "-n", "shop", "--watch", "-o", "name", "--request-timeout=3s"];
     let watched = String::from_utf8(cluster.try_kubectl("admin", &watch).stdout).unwrap();
     assert!(watched.contains("resourcebinding.work.karmada.io/web"), "{watched}");
@@ -114,7 +115,7 @@ async fn ad2_kubectl_lives_with_our_kinds_as_with_any_other() {
         &["wait", "--for=jsonpath={.status.observedGeneration}=1", "workloadrebalancer/again", "--timeout=30s"],
     );
 
-    // What happened is told in the host cluster, and the workers hold its lease.
+    // The host cluster has the events, and the workers hold its lease.
     wait_for("the event", async || {
         let told = admin(&["get", "events", "-o", "jsonpath={.items[*].involvedObject.kind}"]);
         told.contains("ResourceBinding").then_some(())

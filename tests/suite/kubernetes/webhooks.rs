@@ -1,4 +1,5 @@
-//! The host cluster's webhooks, over TLS, for what its kube-apiserver passes on to us.
+//! The host cluster's webhooks, over TLS, for requests that its kube-apiserver passes on to
+//! Ballast.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use super::cluster::Cluster;
 use crate::support::wait_for;
 
-/// Labels what `/label` is asked about, and refuses what is named `bad` at `/guard`.
+/// `/label` adds a label to each object, and `/guard` refuses objects named `bad`.
 fn answer(path: &str, review: &Value) -> Value {
     let request = &review["request"];
     let mut response = json!({"uid": request["uid"], "allowed": true, "warnings": [format!("{path} was here")]});
@@ -33,7 +34,7 @@ fn answer(path: &str, review: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 }
 
-/// Serves webhooks for as long as the set is kept; the port.
+/// Serves webhooks for as long as the set exists. Returns the port.
 async fn serve(cluster: &Cluster) -> (u16, JoinSet<()>) {
     let (cert, key) = cluster.serving_certificate();
     let chain = CertificateDer::pem_file_iter(cert).unwrap().collect::<Result<Vec<_>, _>>().unwrap();

@@ -24,8 +24,8 @@ const DEPTH_MAX: usize = 64;
 /// Macros (`all`, `exists`, ...) inside each other. Each multiplies the work by the length of a
 /// list.
 const MACRO_DEPTH_MAX: usize = 3;
-/// The stack on which a condition is parsed. The parser recurses several times for each bracket,
-/// and a text of the greatest length may be nothing but brackets.
+/// The stack on which a condition is parsed. The crate bounds brackets inside each other, but it
+/// also recurses for each member of a long path, before the bounds above are looked at.
 const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
 const VARIABLES: [&str; 3] = ["request", "object", "oldObject"];
 
@@ -68,7 +68,10 @@ impl CompiledCondition {
 }
 
 fn compile(text: &str) -> Result<CompiledCondition, String> {
-    let program = ENV.compile(text).map_err(|errors| errors.to_string())?;
+    let program = ENV.compile(text).map_err(|errors| {
+        // The lines after the first show where in the text the fault is.
+        errors.to_string().lines().next().unwrap_or_default().to_owned()
+    })?;
     let mut survey = Survey { bound: Vec::new(), names: Vec::new(), macro_depth: 0 };
     survey.visit(program.expression(), 0)?;
     let names = survey.names;
@@ -222,7 +225,8 @@ mod tests {
         let path = |times| CompiledCondition::parse(&format!("request{}", ".a".repeat(times)));
         assert!(path(DEPTH_MAX).unwrap().holds(&variables()).is_err());
         assert!(path(DEPTH_MAX + 1).is_err(), "too deep");
-        assert_eq!(asked(&format!("{}true{}", "(".repeat(500), ")".repeat(500))), Some(true));
+        assert_eq!(asked(&format!("{}true{}", "(".repeat(60), ")".repeat(60))), Some(true));
+        assert!(CompiledCondition::parse(&format!("{}true{}", "(".repeat(500), ")".repeat(500))).is_err());
         assert_eq!(asked(&format!("{}true{}", "[".repeat(60), "]".repeat(60))), None, "no boolean");
         let nested = |times: usize| format!("{}true{}", "[1].all(x, ".repeat(times), ")".repeat(times));
         assert_eq!(asked(&nested(MACRO_DEPTH_MAX)), Some(true));

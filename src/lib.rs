@@ -30,6 +30,8 @@ pub mod actions;
 pub mod auth;
 /// The parts that all background loops share: keyed queue, backoff, run loop, shutdown.
 pub mod worker;
+/// The objects of a Fleet placement, and their commit, for its scheduler and its controllers.
+pub mod placements;
 /// Kubernetes events: the recorder, and the events of the server itself.
 pub mod events;
 /// The shell around the engine: finds dirty bindings, reads what the engine needs, and writes its

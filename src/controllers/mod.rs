@@ -8,7 +8,6 @@
 mod application_failover;
 mod cluster_finalizer;
 mod cluster_taints;
-mod conditions;
 mod eviction_task;
 mod failover;
 mod graceful_eviction;

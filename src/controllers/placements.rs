@@ -11,19 +11,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES, placement_of};
-use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
 use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time};
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::placements::{self, commit, is_latest};
+pub(super) use crate::placements::{Changes, read};
+use crate::registry::{Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 /// Placements in work at once, for each controller.
 const CONCURRENCY: usize = 4;
-
-/// Changes of one batch.
-pub(super) type Changes = Vec<(GroupResource, Change)>;
 
 /// The changes that a controller wants for a placement, and when it wants to look again. `None`:
 /// nothing.
@@ -97,20 +95,6 @@ impl Work for Placements {
     }
 }
 
-async fn commit(name: &str, client: &Client, key: &Key, changes: Changes, next: Next) -> Next {
-    if changes.is_empty() {
-        return next;
-    }
-    tracing::debug!(controller = name, %key, writes = changes.len(), "committing");
-    let refused = match client.batch(changes, Atomicity::All).await {
-        Ok(outcomes) => outcomes.into_iter().find_map(Result::err),
-        Err(status) => Some(status),
-    };
-    let Some(status) = refused else { return next };
-    tracing::debug!(controller = name, %key, %status, "not committed, looking again");
-    Failure::of(&status).into()
-}
-
 /// One placement in one view.
 pub(super) struct Scene<'a> {
     pub view: &'a View,
@@ -128,12 +112,7 @@ impl<'a> Scene<'a> {
 
     /// The snapshots or bindings of the placement.
     pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
-        let placement = &self.object.key;
-        // All others are named after the placement, so only a part of the kind is read.
-        let named_alike = self.view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
-        let strays = self.strays.iter().filter(move |stray| stray.resource == resource);
-        let strays = strays.filter_map(|stray| self.view.get(stray));
-        named_alike.chain(strays).filter(move |object| placement_of(object).as_ref() == Some(placement))
+        placements::children(self.view, resource, &self.object.key, self.strays)
     }
 
     /// Those that fit their kind's type.
@@ -143,7 +122,7 @@ impl<'a> Scene<'a> {
 
     /// The snapshot in force.
     pub fn latest(&self, resource: GroupResource) -> Option<&'a Arc<Object>> {
-        self.children(resource).find(|object| object.label(IS_LATEST_LABEL) == Some("true"))
+        self.children(resource).find(|object| is_latest(object))
     }
 
     /// The key of an object that belongs to the placement.
@@ -161,9 +140,4 @@ impl<'a> Scene<'a> {
     pub fn update(&self, part: Part, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
         (resource, Change::Update { part, object: self.kinds.tree(resource, object) })
     }
-}
-
-/// An object that does not fit its kind's type is logged and left alone.
-pub(super) fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
-    object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
 }

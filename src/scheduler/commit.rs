@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use super::lower::karmada::APPLIED_PLACEMENT;
+use crate::api::conditions::{self, Told};
 use crate::api::karmada::work::v1alpha2::{
     AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
@@ -121,31 +122,12 @@ fn with_condition(
     condition: engine::ScheduledCondition<'_>,
     now: Time,
 ) -> Option<Vec<Condition>> {
-    let status = if condition.status { "True" } else { "False" };
-    let place = conditions.iter().position(|known| known.type_ == kind);
-    let known = place.map(|place| &conditions[place]);
-    let flips = known.is_none_or(|known| known.status != status);
-    if let Some(known) = known
-        && !flips
-        && known.reason == condition.reason
-        && known.message == condition.message
-    {
-        return None;
-    }
-    let wanted = Condition {
-        type_: kind.to_owned(),
-        status: status.to_owned(),
-        observed_generation: known.and_then(|known| known.observed_generation),
-        last_transition_time: known.filter(|_| !flips).map_or(now, |known| known.last_transition_time),
-        reason: condition.reason.to_owned(),
-        message: condition.message.to_owned(),
-    };
-    let mut conditions = conditions.to_vec();
-    match place {
-        Some(place) => conditions[place] = wanted,
-        None => conditions.push(wanted),
-    }
-    Some(conditions)
+    let engine::ScheduledCondition { status, reason, message } = condition;
+    let status = if status { "True" } else { "False" };
+    let generation = conditions.iter().find(|known| known.type_ == kind).and_then(|known| known.observed_generation);
+    let mut after = conditions.to_vec();
+    conditions::set(&mut after, generation, now, Told { type_: kind, status, reason, message });
+    (after != conditions).then_some(after)
 }
 
 fn written(value: &impl serde::Serialize) -> Value {

@@ -7,7 +7,7 @@ use super::{CLUSTERS, lower};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use crate::engine::karmada::ClusterSet;
-use crate::k8s::Revision;
+use crate::k8s::{GroupResource, Object, Revision};
 use crate::watch::View;
 
 #[derive(Default)]
@@ -16,18 +16,22 @@ pub struct Members {
     /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
     /// when a taint was added.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
-    /// The revision at which each cluster was read.
-    known: BTreeMap<Arc<str>, Revision>,
+    known: Known,
 }
 
-impl Members {
-    /// Brings the set to the state of a view. This costs little where no cluster has changed.
-    pub fn sync(&mut self, view: &View) {
+/// The revision at which each cluster of one family was read.
+#[derive(Default)]
+pub struct Known(BTreeMap<Arc<str>, Revision>);
+
+impl Known {
+    /// Brings this to the state of a view. Returns the clusters that changed, and the names of
+    /// those that are gone.
+    pub fn sync<'a>(&mut self, view: &'a View, clusters: GroupResource) -> (Vec<&'a Arc<Object>>, Vec<Arc<str>>) {
         let mut changed = Vec::new();
         let mut gone = Vec::new();
         // Both are sorted by name.
-        let mut known = self.known.iter().peekable();
-        for object in view.list(CLUSTERS, None) {
+        let mut known = self.0.iter().peekable();
+        for object in view.list(clusters, None) {
             let name = &object.key.name;
             while let Some((other, _)) = known.next_if(|(other, _)| *other < name) {
                 gone.push(Arc::clone(other));
@@ -38,8 +42,19 @@ impl Members {
             }
         }
         gone.extend(known.map(|(name, _)| Arc::clone(name)));
+        self.0.extend(changed.iter().map(|object| (Arc::clone(&object.key.name), object.revision)));
+        for name in &gone {
+            self.0.remove(name);
+        }
+        (changed, gone)
+    }
+}
+
+impl Members {
+    /// Brings the set to the state of a view. This costs little where no cluster has changed.
+    pub fn sync(&mut self, view: &View) {
+        let (changed, gone) = self.known.sync(view, CLUSTERS);
         for object in changed {
-            self.known.insert(Arc::clone(&object.key.name), object.revision);
             match object.typed::<Cluster>() {
                 Ok(cluster) => self.take_in(&object.key.name, &cluster),
                 // The last readable state stays in use.
@@ -47,7 +62,6 @@ impl Members {
             }
         }
         for name in gone {
-            self.known.remove(&name);
             self.note_taints(&name, &[]);
             self.fleet.remove(&name);
         }

@@ -27,8 +27,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("actions", &["k8s", "api", "auth", "registry", "resource", "watch", "clock"]),
     ("worker", &["k8s", "watch", "clock", "metrics"]),
     ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
-    ("scheduler", &["k8s", "api", "engine", "registry", "watch", "worker", "events", "clock", "metrics"]),
-    ("controllers", &["k8s", "api", "registry", "watch", "worker", "events", "clock"]),
+    ("placements", &["k8s", "api", "registry", "watch", "worker"]),
+    ("scheduler", &["placements", "k8s", "api", "engine", "registry", "watch", "worker", "events", "clock", "metrics"]),
+    ("controllers", &["placements", "k8s", "api", "registry", "watch", "worker", "events", "clock"]),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
 ];

@@ -4,9 +4,9 @@
 //! whether it has joined. A late heartbeat is shown and moves nothing: only the next cycle that
 //! needs a cluster looks at it.
 
+use crate::api::conditions::{self, Told};
 use crate::api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
 use crate::api::meta::{Condition, ObjectMeta};
-use crate::controllers::conditions::{self, Told};
 use crate::k8s::Time;
 
 /// The finalizer of a cluster that placements may count on.
@@ -38,7 +38,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     let heartbeat = last_heartbeat(&cluster.status);
     let age = heartbeat.map(|heartbeat| observed.now.seconds().saturating_sub(heartbeat.seconds()));
     for told in [READY_TO_JOIN, joined(&cluster.status), heard(age)] {
-        conditions::set(&mut cluster.status.conditions, generation, observed.now, told);
+        conditions::set(&mut cluster.status.conditions, Some(generation), observed.now, told);
     }
     let is_late_in = age.map(|age| HEARTBEAT_AGE_MAX_SECONDS.saturating_sub(age).saturating_add(1));
     Plan {

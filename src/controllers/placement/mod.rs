@@ -11,7 +11,7 @@ use serde::Serialize;
 use self::plan::Write;
 use super::placements::{Changes, Scene, read};
 use crate::api::fleet::placement::v1beta1::any::{AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot};
-use crate::api::fleet::placement::v1beta1::names::IS_LATEST_LABEL;
+use crate::api::fleet::placement::v1beta1::names::is_latest;
 use crate::api::meta::ObjectMeta;
 use crate::k8s::{GroupResource, Time};
 use crate::registry::{Change, Part};
@@ -59,7 +59,6 @@ fn status_change(
     now: Time,
 ) -> Changes {
     let bindings: Vec<AnyBinding> = scene.all(scene.kinds.bindings);
-    let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
     let policy = policies.iter().find(|snapshot| is_latest(&snapshot.metadata));
     let resources = resources.iter().find(|snapshot| is_latest(&snapshot.metadata));
     let kind = scene.kinds.kind;

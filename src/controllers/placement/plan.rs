@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::api::fleet::placement::v1beta1::names::{
     IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PARENT_LABEL, PLACEMENT_CLEANUP, PLACEMENT_GENERATION, POLICY_INDEX_LABEL,
-    RESOURCE_INDEX_LABEL,
+    RESOURCE_INDEX_LABEL, is_latest,
 };
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::fleet::placement::v1beta1::{
@@ -196,10 +196,6 @@ pub fn policy_hash(policy: Option<&PlacementPolicy>) -> String {
 
 fn hex(text: &[u8]) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn is_latest(metadata: &ObjectMeta) -> bool {
-    metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true")
 }
 
 fn index(metadata: &ObjectMeta, label: &str) -> u64 {

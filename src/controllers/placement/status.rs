@@ -5,6 +5,7 @@
 //! that is not True is the last one shown, because no later one could be True.
 
 use crate::api::FreeForm;
+use crate::api::conditions::{self, Told};
 use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, RESOURCE_INDEX_LABEL};
 use crate::api::fleet::placement::v1beta1::{
     AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot, ApplyStrategyType, ClusterDecision,
@@ -223,15 +224,10 @@ struct Teller<'a> {
 impl Teller<'_> {
     fn tell(&self, type_: &str, status: &str, reason: &str, message: String) -> Condition {
         let type_ = format!("{}{type_}", self.prefix);
-        let since = find(self.known, &type_).filter(|known| known.status == status);
-        Condition {
-            status: status.to_owned(),
-            observed_generation: self.observed.placement.metadata.generation,
-            last_transition_time: since.map_or(self.observed.now, |known| known.last_transition_time),
-            reason: reason.to_owned(),
-            message,
-            type_,
-        }
+        let known = find(self.known, &type_);
+        let generation = self.observed.placement.metadata.generation;
+        let told = Told { type_: &type_, status, reason, message: &message };
+        conditions::next(known, generation, self.observed.now, told)
     }
 }
 

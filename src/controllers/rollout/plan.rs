@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::api::conditions::{self, Told};
 use crate::api::fleet::placement::v1beta1::names::SCHEDULER_FINALIZER;
 use crate::api::fleet::placement::v1beta1::{
     AnyBinding, ApplyStrategy, BindingState, IntOrPercent, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType,
 };
 use crate::api::meta::Condition;
-use crate::controllers::conditions::{self, Told};
 use crate::k8s::Time;
 
 const UNAVAILABLE_PERIOD_SECONDS: i64 = 60;
@@ -169,7 +169,7 @@ pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBindin
     let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
     let generation = binding.metadata.generation.unwrap_or_default();
     let told = Told { type_, status, reason, message: &message };
-    conditions::set(&mut binding.status.conditions, generation, now, told);
+    conditions::set(&mut binding.status.conditions, Some(generation), now, told);
     binding
 }
 
@@ -195,7 +195,7 @@ pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option
     };
     for &(type_, status, reason, message) in told {
         let told = Told { type_, status, reason, message };
-        conditions::set(&mut rolled.status.conditions, generation, rollout.now, told);
+        conditions::set(&mut rolled.status.conditions, Some(generation), rollout.now, told);
     }
     (rolled != *binding).then_some(rolled)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
 use crate::api::fleet::placement::v1beta1::any::AnyPlacement;
-use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION};
+use crate::api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, is_latest};
 use crate::api::fleet::placement::v1beta1::{
     BindingState, PlacementType, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
 };
@@ -28,7 +28,6 @@ pub(super) enum Reach {
 /// clusters. Going out of force counts because two snapshots may have been in force, and then
 /// neither was used.
 pub(super) fn is_policy_news(previous: Option<&ObjectMeta>, current: &ObjectMeta) -> bool {
-    let is_latest = |metadata: &ObjectMeta| metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true");
     let Some(previous) = previous else { return true };
     let differs = |key: &str| previous.annotations.get(key) != current.annotations.get(key);
     differs(NUMBER_OF_CLUSTERS) || differs(PLACEMENT_GENERATION) || is_latest(current) != is_latest(previous)

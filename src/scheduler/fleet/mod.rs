@@ -8,7 +8,7 @@
 
 mod dirty;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -16,21 +16,24 @@ use serde::Serialize;
 
 use self::dirty::Reach;
 use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
+use super::members::Known;
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
 use crate::api::fleet::placement::v1beta1::any::{
     AnyBinding, AnyPlacement, AnyPolicySnapshot, PlacementKinds, SCOPES, placement_of,
 };
 use crate::api::fleet::placement::v1beta1::names::{
-    IS_LATEST_LABEL, MEMBER_CLUSTERS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER, binding_name, binding_prefix,
+    MEMBER_CLUSTERS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER, binding_name,
 };
 use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::engine::fleet::MemberClusters;
-use crate::k8s::{GroupResource, Key, Object, Revision};
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::k8s::{GroupResource, Key, Object};
+use crate::placements::{Changes, children, commit, is_latest, read};
+use crate::registry::{Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
+const NAME: &str = "fleet-scheduler";
 /// Placements decided at once (R164). Each has a commit of its own, which the writer groups.
 const CONCURRENCY: usize = 8;
 /// Clusters go first, because they decide what happens to the placements.
@@ -40,8 +43,7 @@ pub struct FleetScheduler {
     client: Client,
     clock: Arc<dyn Clock>,
     fleet: MemberClusters,
-    /// The revision at which each cluster was read.
-    known: BTreeMap<Arc<str>, Revision>,
+    known: Known,
     /// The clusters that changed, with the placements that each change can affect.
     changed: BTreeMap<Arc<str>, Reach>,
     strays: Strays,
@@ -55,26 +57,14 @@ impl FleetScheduler {
 
     /// Brings the set of clusters to the state of a view.
     fn sync(&mut self, view: &View) {
-        let mut there = HashSet::new();
-        for object in view.list(MEMBER_CLUSTERS, None) {
-            let name = &object.key.name;
-            there.insert(Arc::clone(name));
-            if self.known.get(name) == Some(&object.revision) {
-                continue;
-            }
-            self.known.insert(Arc::clone(name), object.revision);
-            // The last readable state stays in use.
-            if let Some(cluster) = read::<MemberCluster>(object) {
-                self.fleet.upsert(lower::cluster(&cluster));
-            }
+        let (changed, gone) = self.known.sync(view, MEMBER_CLUSTERS);
+        // The last readable state stays in use.
+        for cluster in changed.into_iter().filter_map(read::<MemberCluster>) {
+            self.fleet.upsert(lower::cluster(&cluster));
         }
-        self.known.retain(|name, _| {
-            let stays = there.contains(name);
-            if !stays {
-                self.fleet.remove(name);
-            }
-            stays
-        });
+        for name in gone {
+            self.fleet.remove(&name);
+        }
     }
 
     fn task(&mut self, key: &Key) -> Task {
@@ -108,7 +98,7 @@ impl FleetScheduler {
 
 impl Work for FleetScheduler {
     fn name(&self) -> &'static str {
-        "fleet-scheduler"
+        NAME
     }
 
     fn interest(&self) -> Vec<GroupResource> {
@@ -238,7 +228,7 @@ impl Pass {
             .collect();
         if object.deleting {
             let (changes, next) = clear_away(kinds, &placement, &bindings);
-            return commit(&self.client, key, changes, next).await;
+            return commit(NAME, &self.client, key, changes, next).await;
         }
         let mut active = children(&self.view, kinds.policy_snapshots, key, strays)
             .filter(|object| is_latest(object))
@@ -262,7 +252,7 @@ impl Pass {
         }
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
         let is_news = !changes.is_empty() && !dirty::is_fulfilled(&settled.objects.snapshot.status);
-        match commit(&self.client, key, changes, Next::Done).await {
+        match commit(NAME, &self.client, key, changes, Next::Done).await {
             // A cluster that changed meanwhile woke the placements that were unsatisfied then. This
             // placement became unsatisfied only now.
             Next::Done if is_news && self.clusters_changed() => Next::Again,
@@ -276,8 +266,6 @@ impl Pass {
         newest.list(MEMBER_CLUSTERS, None).any(|cluster| cluster.revision > self.view.revision)
     }
 }
-
-type Changes = Vec<(GroupResource, Change)>;
 
 /// Everything that the cycles changed, and the placement's finalizer.
 fn changes(
@@ -355,20 +343,6 @@ fn released(kinds: &PlacementKinds, binding: &AnyBinding) -> (GroupResource, Cha
     update(kinds, Part::Main, kinds.bindings, &released)
 }
 
-async fn commit(client: &Client, key: &Key, changes: Changes, next: Next) -> Next {
-    if changes.is_empty() {
-        return Next::Done;
-    }
-    tracing::info!(%key, writes = changes.len(), "committing a placement");
-    let refused = match client.batch(changes, Atomicity::All).await {
-        Ok(outcomes) => outcomes.into_iter().find_map(Result::err),
-        Err(status) => Some(status),
-    };
-    let Some(status) = refused else { return next };
-    tracing::debug!(%key, %status, "not committed, deciding again");
-    Failure::of(&status).into()
-}
-
 fn update(
     kinds: &PlacementKinds,
     part: Part,
@@ -376,29 +350,6 @@ fn update(
     object: &impl Serialize,
 ) -> (GroupResource, Change) {
     (resource, Change::Update { part, object: kinds.tree(resource, object) })
-}
-
-/// The snapshots or bindings of a placement. All but the strays are named after it, so only a part
-/// of the kind is read.
-fn children<'a>(
-    view: &'a View,
-    resource: GroupResource,
-    placement: &'a Key,
-    strays: &'a [Key],
-) -> impl Iterator<Item = &'a Arc<Object>> {
-    let of_placement = move |object: &&Arc<Object>| placement_of(object).as_ref() == Some(placement);
-    let strays = strays.iter().filter(move |stray| stray.resource == resource).filter_map(|stray| view.get(stray));
-    let named_alike = view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
-    named_alike.chain(strays).filter(of_placement)
-}
-
-fn is_latest(snapshot: &Object) -> bool {
-    snapshot.label(IS_LATEST_LABEL) == Some("true")
-}
-
-/// An object that does not fit its kind's type is logged and left alone.
-fn read<T: serde::de::DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
-    object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

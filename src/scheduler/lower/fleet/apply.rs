@@ -1,11 +1,12 @@
 //! Writes decisions back onto API objects, and changes nothing else.
 
 use super::{FULFILLED, SCHEDULED, UNFULFILLED};
+use crate::api::conditions::{self, Told};
 use crate::api::fleet::placement::v1beta1::names::{PARENT_LABEL, PREVIOUS_STATE, SCHEDULER_FINALIZER};
 use crate::api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterScore, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
 };
-use crate::api::meta::{Condition, ObjectMeta};
+use crate::api::meta::ObjectMeta;
 use crate::engine::fleet::{self as engine, Report, State};
 use crate::k8s::Time;
 
@@ -55,26 +56,10 @@ pub(super) fn release(metadata: &mut ObjectMeta) {
     metadata.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
 }
 
-/// The condition keeps its transition time while its status stays the same.
 pub(super) fn report(status: &mut SchedulingPolicySnapshotStatus, report: &Report, now: Time) {
     let (value, reason) = if report.fulfilled { ("True", FULFILLED) } else { ("False", UNFULFILLED) };
-    let known = status.conditions.iter().position(|condition| condition.type_ == SCHEDULED);
-    let unchanged_since = known
-        .map(|index| &status.conditions[index])
-        .filter(|condition| condition.status == value)
-        .map(|condition| condition.last_transition_time);
-    let condition = Condition {
-        type_: SCHEDULED.to_owned(),
-        status: value.to_owned(),
-        observed_generation: Some(report.generation),
-        last_transition_time: unchanged_since.unwrap_or(now),
-        reason: reason.to_owned(),
-        message: report.message.clone(),
-    };
-    match known {
-        Some(index) => status.conditions[index] = condition,
-        None => status.conditions.push(condition),
-    }
+    let told = Told { type_: SCHEDULED, status: value, reason, message: &report.message };
+    conditions::set(&mut status.conditions, Some(report.generation), now, told);
     status.observed_crp_generation = report.observed_generation;
     status.target_clusters = report.decisions.iter().map(cluster_decision).collect();
 }

@@ -1,5 +1,6 @@
 //! Labels, annotations, finalizers and names that connect the objects of a placement.
 
+use crate::api::meta::ObjectMeta;
 use crate::k8s::GroupResource;
 use crate::resource::SqlColumn;
 
@@ -35,6 +36,11 @@ pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cl
 /// same for its cluster.
 const PLACEMENT_PART_MAX: usize = 26;
 const CLUSTER_PART_MAX: usize = 27;
+
+/// Whether the snapshot with this metadata claims to be in force.
+pub fn is_latest(metadata: &ObjectMeta) -> bool {
+    metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true")
+}
 
 /// The prefix of the names of all bindings of a placement. Bindings of other placements may have it
 /// too, so the label decides.

@@ -1,5 +1,5 @@
-//! The Fleet scheduler's requirements (mission.md R160-R183) through HTTPS, where no story of their
-//! own tells them.
+//! Tests the Fleet scheduler's requirements (R160 to R183) through HTTPS, as far as no story of
+//! their own tells them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The seeds' requirements as stories: one test per row of mission.md, with its number in its name.
+//! The requirements as stories: a test for each, with its number of docs/requirements.md in its name.
 
 mod events;
 mod failover;

@@ -1,6 +1,8 @@
-//! design.md §4: every accepted trigger is followed by at least one Fresh pass that started after
-//! it was accepted, and none is served twice; with several triggers and passes in one second, a
-//! clock that steps back, and a crash between any two steps.
+//! Every accepted trigger is followed by at least one Fresh pass that started after it was accepted,
+//! and none is served twice.
+//!
+//! That holds with several triggers and passes in one second, with a clock that steps back, and with
+//! a crash between any two steps.
 
 use ballast::k8s::{Key, Time};
 use serde_json::{Value, json};

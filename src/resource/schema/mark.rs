@@ -76,7 +76,7 @@ const QUANTITY: &str = concat!(
 
 /// Gives a generic type its schema. This is the only use of utoipa's hidden `ComposeSchema`. The
 /// derive macro expands a field whose type has arguments to that trait, and there is no public one
-/// (decision 0004).
+/// (decision 0005).
 macro_rules! generic_schema {
     ($mark:ident<$t:ident $(: $bound:ident)?> => $schema:expr) => {
         impl<$t: utoipa::ToSchema $(+ $bound)?> utoipa::__dev::ComposeSchema for $mark<$t> {

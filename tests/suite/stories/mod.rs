@@ -1,4 +1,5 @@
-//! The requirements as stories: a test for each, with its number of docs/requirements.md in its name.
+//! The requirements as stories. Each test carries the number of its requirement in its name
+//! (docs/requirements.md).
 
 mod events;
 mod failover;

@@ -1,8 +1,8 @@
-//! Every accepted trigger is followed by at least one Fresh pass that started after it was accepted,
-//! and none is served twice.
+//! Every accepted trigger is followed by at least one Fresh pass that started after it was
+//! accepted, and none is served twice.
 //!
-//! That holds with several triggers and passes in one second, with a clock that steps back, and with
-//! a crash between any two steps.
+//! That holds with several triggers and passes in one second, with a clock that steps back, and
+//! with a crash between any two steps.
 
 use ballast::k8s::{Key, Time};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Events: what the scheduler tells people about a binding and about what it binds (R73-R75).
+//! The events about a binding and about the object that it binds (R73-R75).
 
 use ballast::k8s::GroupResource;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Clusters that fail or go: their bindings leave, and find another place (R43, R109, R124). How an
-//! eviction begins and ends, and how fast clusters are emptied.
+//! Clusters that fail or are deleted: their bindings leave, and find another place (R43, R109,
+//! R124). How an eviction begins and ends, and how fast clusters are emptied.
 
 use ballast::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
 use ballast::k8s::Key;
@@ -126,7 +126,7 @@ async fn bindings_that_are_restored_before_their_clusters_stay_as_they_are() {
     assert_eq!(world.placed(&key), "m1:1 m2:3", "no cluster is known");
     world.given(cluster("m1")).await;
     world.settle().await;
-    // Any new generation used to be enough.
+    // Any new generation of the binding used to be enough to lose the unknown clusters.
     world.edit(&key, |binding| binding["spec"]["propagateDeps"] = json!(true)).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "m1:1 m2:3", "one cluster is known");
@@ -217,7 +217,7 @@ async fn thousands_of_bindings_leave_a_failed_cluster() {
     assert!(keys.iter().all(|key| world.placed(key) == "member2:2"));
 }
 
-/// What each cluster says of the workload.
+/// Reports the health of the workload on each cluster.
 async fn report(world: &mut World, key: &Key, health: &[(&str, &str)]) {
     let items: Vec<Value> =
         health.iter().map(|(cluster, health)| json!({"clusterName": cluster, "health": health})).collect();
@@ -434,7 +434,7 @@ fn two_a_second() -> FailoverOptions {
     FailoverOptions { taints: TaintEviction::By { purge_mode, rate }, ..without_a_rate() }
 }
 
-/// Each on both of two clusters, and evicted at that rate.
+/// Twenty bindings, each on both of two clusters, with that rate of evictions.
 async fn twenty_bindings() -> (World, Vec<Key>) {
     let mut world = World::with_failover(two_a_second()).await;
     world.given(cluster("member1")).await;

@@ -1,4 +1,4 @@
-//! A Fleet placement at one moment of a seeded life, and what a worker may make of it in one turn.
+//! A Fleet placement at one moment of a seeded life, and what a worker may change in one turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// What the rollout made of this: never fewer ready clusters, by its own doing, than the
-    /// strategy allows, and never more clusters with resources.
+    /// The rollout's turn: by its own doing there are never fewer ready clusters than the strategy
+    /// allows, and never more clusters with resources.
     pub fn bounds_are_kept(&self, after: &Sight) -> Result<(), String> {
         let (Some(placement), Some(snapshot)) = (&self.placement, &self.snapshot) else { return Ok(()) };
         let live = self.bindings.values().filter(|binding| is_live(binding)).map(target).collect::<BTreeSet<_>>();
@@ -51,7 +51,7 @@ impl Sight {
             |name: &&String| after.bindings.get(*name).is_some_and(|after| after["spec"]["state"] == "Bound");
         let waiting = self.bindings.iter().filter(|(_, binding)| binding["spec"]["state"] == "Scheduled");
         let bound = waiting.map(|(name, _)| name).filter(is_bound).count();
-        // What nobody held is gone with the word that deleted it.
+        // What nothing held is gone with the write that deleted it.
         let stays = self.bindings.iter().filter(|(name, _)| after.bindings.contains_key(*name));
         let with_resources = stays.map(|(_, binding)| binding).filter(|binding| has_resources(binding));
         let with_resources = with_resources.map(target).collect::<BTreeSet<_>>().len();
@@ -74,7 +74,7 @@ impl Sight {
         self.bindings.iter().map(brief).collect()
     }
 
-    /// Clusters on which the resources are there and fare well.
+    /// The clusters on which the resources are there and fare well.
     fn ready(&self) -> BTreeSet<String> {
         let is_ready = |binding: &&Value| {
             has_resources(binding)
@@ -84,8 +84,7 @@ impl Sight {
         self.bindings.values().filter(is_ready).map(target).collect()
     }
 
-    /// What the scheduler made of this: it binds nothing (R172) and deletes nothing that lives
-    /// (R173).
+    /// The scheduler's turn: it binds nothing (R172) and deletes no live binding (R173).
     pub fn is_only_scheduled(&self, after: &Sight) -> Result<(), String> {
         if after.placement.as_ref().is_none_or(|placement| !placement["metadata"]["deletionTimestamp"].is_null()) {
             return Ok(());
@@ -118,13 +117,13 @@ pub fn is_live(binding: &Value) -> bool {
     binding["metadata"]["deletionTimestamp"].is_null() && binding["spec"]["state"] != "Unscheduled"
 }
 
-/// Given to its cluster, and not known to have failed there.
+/// The cluster has it, and no failure was reported.
 fn has_resources(binding: &Value) -> bool {
     let has_failed = ["Applied", "Available"].iter().any(|type_| current(binding, type_) == Some("False"));
     binding["spec"]["state"] != "Scheduled" && !has_failed
 }
 
-/// What is said of the binding as it is on its cluster: the mark as Unscheduled changes nothing
+/// The condition about the binding as it is on its cluster. The mark as Unscheduled changes nothing
 /// there.
 fn current<'b>(binding: &'b Value, type_: &str) -> Option<&'b str> {
     let condition = condition(binding, type_)?;

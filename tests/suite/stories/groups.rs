@@ -31,7 +31,7 @@ fn observed(world: &World, key: &Key) -> Value {
     world.get(key).unwrap()["status"][OBSERVED].clone()
 }
 
-/// Says that a cluster takes nothing new.
+/// Taints a cluster, so that it takes nothing new.
 async fn close(world: &World, name: &str) {
     let taint = json!([{"key": "closed", "effect": "NoSchedule"}]);
     world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["spec"]["taints"] = taint.clone()).await;
@@ -105,7 +105,7 @@ async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has
     world.settle().await;
     let settled = world.get(&key).unwrap();
     assert_eq!(settled["status"]["schedulerObservedGeneration"], settled["metadata"]["generation"]);
-    // An edit that asks for no pass is taken note of, and nothing else.
+    // An edit that needs no pass is observed, and nothing else.
     world.clock.advance_seconds(60);
     world.edit(&key, |binding| binding["spec"]["preserveResourcesOnDeletion"] = json!(true)).await;
     let edited = world.get(&key).unwrap();
@@ -117,7 +117,7 @@ async fn r113_r114_the_observed_generation_lags_until_the_pass_and_the_group_has
     assert_eq!(noted["spec"]["clusters"], settled["spec"]["clusters"]);
 }
 
-/// On the backup, though the primary is open again.
+/// The binding is on the backup, although the primary is open again.
 async fn on_the_backup() -> (World, Key) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -211,9 +211,9 @@ async fn r33_when_all_works_are_applied_the_binding_says_so_and_stops_saying_so_
     );
 }
 
-/// The gap between the old replicas' end and the new ones' readiness is the members' affair, and
-/// left to another proposal; but no reader of the binding ever sees the workload nowhere, or only
-/// in part.
+/// The members are responsible for the gap between the end of the old replicas and the start of the
+/// new ones; another proposal is about that. But no reader of the binding ever sees the workload
+/// nowhere, or only a part of it.
 #[tokio::test]
 async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     let (mut world, key) = on_the_backup().await;
@@ -229,8 +229,8 @@ async fn r92_a_move_is_one_write_and_never_leaves_the_workload_nowhere() {
     }
 }
 
-/// Out of the failed cluster and home again: several writes, in each of which every replica is
-/// somewhere, be it on its way out.
+/// Out of the failed cluster and home again: in each of the writes, every replica is somewhere,
+/// even if it is leaving.
 #[tokio::test]
 async fn r92_on_its_way_out_and_home_again_every_replica_is_somewhere_in_every_write() {
     let mut world = World::new().await;
@@ -275,8 +275,7 @@ async fn r115_an_observed_name_that_no_group_has_begins_with_the_first() {
     assert_eq!((world.placed(&key), observed(&world, &key)), ("member1:2".into(), json!("dc-beijing")));
 }
 
-/// C4: conditions of old have the seed's reason; the next pass says it in today's words, and keeps
-/// the time.
+/// C4: old conditions have the seed's reason. The next pass replaces the reason and keeps the time.
 #[tokio::test]
 async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
     let mut world = World::new().await;
@@ -297,7 +296,7 @@ async fn r118_an_old_reason_is_replaced_by_today_s_and_its_time_is_kept() {
     assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled"), today.as_object());
 }
 
-/// Priority within a group is no business of groups: weights are for that.
+/// Groups know no priority within a group: weights are for that.
 #[tokio::test]
 async fn r123_within_a_group_the_weights_decide_and_the_order_of_names_does_not() {
     let mut world = World::new().await;

@@ -152,7 +152,7 @@ async fn a_binding_whose_policy_is_deleted_goes_to_the_next_that_selects_it() {
     assert_eq!(world.placed(&key), "member2:2");
 }
 
-/// Upstream takes the claim away, so that nobody takes the binding for one that is managed.
+/// Upstream removes the claim, so that the binding does not look managed.
 #[tokio::test]
 async fn a_binding_whose_last_policy_is_gone_stays_where_it_is_and_says_that_it_is_nobody_s() {
     type Leave = fn(&mut Value);
@@ -202,7 +202,7 @@ async fn a_binding_that_is_made_without_a_placement_gets_its_policy_s() {
     }
 }
 
-/// As a server finds things that serves bindings alone: the policies are served by somebody else.
+/// The situation of a server that serves bindings only, while the policies are served elsewhere.
 #[tokio::test]
 async fn a_policy_that_was_never_here_is_no_reason_to_take_its_claim_away() {
     let mut world = World::new().await;
@@ -228,7 +228,8 @@ async fn r121_a_binding_that_its_policy_selects_no_longer_goes_to_the_next() {
     world.edit(&policy, |policy| policy["spec"]["resourceSelectors"][0]["name"] = json!("other")).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:2");
-    // Who has nobody to go to stays as it is, and out of reach of a policy that no longer means it.
+    // A binding without a next policy stays as it is, and out of reach of a policy that no longer
+    // selects it.
     let (mut world, policy, key) = nginx(None).await;
     let leave = |policy: &mut Value| {
         policy["spec"]["resourceSelectors"][0]["name"] = json!("other");

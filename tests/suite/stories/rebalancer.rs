@@ -287,8 +287,7 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     let status = &world.get(&demo).unwrap()["status"];
     assert_eq!(status["observedWorkloads"].as_array().unwrap().len(), count);
     assert_eq!(status["observedGeneration"], 1);
-    // What it said meanwhile, without anybody asking: more with each write, and not done before the
-    // last.
+    // The status in between: each write reports more results, and only the last one is finished.
     let told: Vec<(usize, bool)> = world
         .history(&demo)
         .await
@@ -322,7 +321,7 @@ async fn rebalancers_that_fail_again_and_again_cost_the_others_no_second_and_no_
     assert!(is_finished(&world, &first), "in the second in which it was made, after all of the others");
     assert_eq!(world.history(&first).await.len(), 2, "it was made, and its status was written");
     assert_eq!(world.placed(&nginx), "member1:2 member2:2");
-    // They try again, with all their backoffs; whoever comes meanwhile does not wait for them.
+    // The failing ones try again, with all their backoffs. Others do not wait for them.
     for round in 0..5 {
         world.pass_seconds(7).await;
         let next = world.given(rebalancer(&format!("next-{round}"), vec![deployment("nginx")])).await;

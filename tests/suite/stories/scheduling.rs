@@ -106,7 +106,7 @@ async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_roo
     assert_eq!(world.placed(&key), "member1:4 member2:4", "afresh, though member2 had four");
 }
 
-/// All clusters are closed for what is new; what runs there is tolerated. Nobody asked to lose it.
+/// All clusters are closed to new workloads, but tolerate the present one. Nobody asked to lose it.
 #[tokio::test]
 async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_where_it_is() {
     let (mut world, key) = nginx_on_member2().await;

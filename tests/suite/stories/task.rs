@@ -28,7 +28,8 @@ fn managed(namespace: &str, name: &str, policy: Option<(&str, &str)>) -> Value {
     binding
 }
 
-/// Bindings of two namespaces' policies, of a cluster-wide one, and of none; one is cluster-scoped.
+/// Bindings with policies of two namespaces, with a cluster-wide policy, and with none. One binding
+/// is cluster-scoped.
 async fn several() -> (World, Vec<Key>) {
     let world = World::new().await;
     let keys = world

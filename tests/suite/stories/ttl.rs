@@ -1,4 +1,4 @@
-//! When a WorkloadRebalancer goes (R84-R91).
+//! When a finished WorkloadRebalancer is deleted (R84-R91).
 
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn r87_r90_r91_the_controller_itself_loses_that_race_and_looks_again() {
     let demo = world.given(rebalancer_with_ttl("demo", vec![deployment("nginx")], 60)).await;
     world.settle().await;
     world.clock.advance_seconds(60);
-    // It finds the object expired; the edit is stored before its delete is.
+    // The controller finds the object expired, but the edit is stored before its delete.
     world.race(&demo, |demo| demo["spec"]["ttlSecondsAfterFinished"] = json!(90), &nginx, "ttl").await;
     assert!(world.get(&demo).is_some());
     world.settle().await;

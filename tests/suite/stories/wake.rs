@@ -1,4 +1,4 @@
-//! Whom a change of the fleet wakes: everybody it matters to, and nobody else.
+//! A change of a cluster wakes the bindings that it can affect, and no others.
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn a_workload_that_shuns_another_is_placed_when_the_other_is_gone() {
     assert_eq!(world.placed(&second), "member1:1");
 }
 
-/// A fixed sequence of chance.
+/// A fixed sequence of random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -125,7 +125,7 @@ async fn change_a_cluster(world: &mut World, chance: &mut Chance) {
         .await;
 }
 
-/// A restart decides every binding there is. It must find nothing that was left asleep.
+/// A restart decides every binding. It must find none that should have been woken before.
 #[tokio::test]
 async fn whom_a_change_of_the_fleet_leaves_asleep_would_be_decided_as_before() {
     for seed in 0..4 {

@@ -1,9 +1,9 @@
 //! A whole system in one process: memory store, registry, all workers, and a clock that only the
 //! test moves.
 //!
-//! A story says `given`, moves things, calls `settle`, and looks. Nothing sleeps: `settle` runs the
-//! workers turn by turn until none of them has anything to do at the present time. `crash` drops
-//! everything but the store.
+//! A story creates objects with `given`, changes things, calls `settle`, and checks the result.
+//! Nothing sleeps: `settle` runs the workers turn by turn until none has anything to do at the
+//! present time. `crash` drops everything but the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -31,10 +31,10 @@ pub const CLUSTER: GroupResource = GroupResource::new("clusters.cluster.karmada.
 pub const PP: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
-/// A world that has not settled after so many turns never will.
+/// A world that is still busy after this many turns will never settle.
 const TURNS_MAX: usize = 2_000;
 
-/// As the server does by default, but as many evictions at once as there are.
+/// The server's defaults, but with no limit on the rate of evictions.
 pub fn without_a_rate() -> FailoverOptions {
     let rate = EvictionRate { per_second: f64::INFINITY, ..EvictionRate::default() };
     let taints = TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate };
@@ -47,7 +47,7 @@ pub struct World {
     profile: Profile,
     failover: FailoverOptions,
     live: Option<Live>,
-    /// What the log no longer holds.
+    /// The changes that the log has compacted.
     compacted: Vec<store::Change>,
 }
 
@@ -93,7 +93,7 @@ impl World {
         self.live = Some(Live { client, registry, runners, writer: task });
     }
 
-    /// Kills everything but the store, and starts anew.
+    /// Kills everything but the store, and starts again.
     pub async fn crash(&mut self) {
         let Live { writer, .. } = self.live.take().expect("a world is alive between calls");
         writer.abort();
@@ -102,8 +102,7 @@ impl World {
         self.start().await;
     }
 
-    /// As if somebody had written into the file past the server, which starts anew: no rule was
-    /// asked.
+    /// Writes into the store past the server and its rules, then restarts the server.
     pub async fn damage(&mut self, key: &Key, change: impl Fn(&mut Value)) {
         let stored = self.store.get(key).await.unwrap().expect("it is there");
         let revision = Revision(self.store.bounds().await.unwrap().last.0 + 1);
@@ -117,12 +116,12 @@ impl World {
         self.crash().await;
     }
 
-    /// From the next `commits` commits on, every commit fails; until `mend` or `crash`.
+    /// After this many more commits, every commit fails until `mend` or `crash`.
     pub fn fail_after(&self, commits: i64) {
         self.store.commits_left.store(commits, Ordering::SeqCst);
     }
 
-    /// The log forgets its past, also what has just been written.
+    /// Compacts the whole log, including the latest writes.
     pub async fn compact(&mut self) {
         let all = self.written_since(Revision::ZERO).await;
         self.compacted = all;
@@ -154,7 +153,7 @@ impl World {
         panic!("does not settle: {busy:?} at revision {}", self.client().view().revision);
     }
 
-    /// One turn of each worker. Answers whether any had something to do.
+    /// One turn of each worker. Returns whether any had something to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = false;
         for runner in &mut self.live().runners {
@@ -169,8 +168,8 @@ impl World {
         runner.turn().await
     }
 
-    /// While the store is held up, somebody changes `edited`, then one worker takes a turn: it
-    /// decides from the state before the edit, and its commit comes after it.
+    /// Changes `edited` while the store is held up, then gives one worker a turn. The worker
+    /// decides from the state before the edit, and commits after it.
     pub async fn race(&mut self, edited: &Key, change: impl Fn(&mut Value), held_up: &Key, worker: &str) {
         let runners = &mut self.live().runners;
         let position = runners.iter().position(|runner| runner.name() == worker).expect(worker);
@@ -191,8 +190,8 @@ impl World {
         self.live().runners.push(runner);
     }
 
-    /// Moves the clock second by second, settling at each, so that whatever is due happens when it
-    /// is.
+    /// Moves the clock second by second and settles at each, so that everything happens when it is
+    /// due.
     pub async fn pass_seconds(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock.advance_seconds(1);
@@ -347,7 +346,7 @@ fn resource_of(object: &Value) -> GroupResource {
     }
 }
 
-/// A memory store whose commits fail or wait when the test says so.
+/// A memory store whose commits fail or wait when the test asks for it.
 struct FaultyStore {
     inner: MemoryStore,
     commits_left: AtomicI64,

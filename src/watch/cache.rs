@@ -42,6 +42,15 @@ pub(super) struct Past {
     views: BTreeMap<Revision, Arc<View>>,
 }
 
+/// What the windows have let go of. It is freed when this is dropped, which must be after the lock
+/// on the past was released: thousands of objects may go at once.
+#[must_use = "it should be dropped outside the lock"]
+#[derive(Default)]
+struct Forgotten {
+    events: Vec<Arc<Event>>,
+    views: Vec<Arc<View>>,
+}
+
 struct Kind {
     window: Window,
     /// The revision of the newest event,
@@ -90,7 +99,8 @@ impl Cache {
         undo.iter().rev().for_each(|event| view.undo(event));
         view.revision = revision;
         let view = Arc::new(view);
-        self.write().keep(view.clone(), self.shared.limits.past_views_max);
+        let forgotten = self.write().keep(view.clone(), self.shared.limits.past_views_max);
+        drop(forgotten);
         Ok(view)
     }
 
@@ -132,14 +142,13 @@ impl Cache {
 
     /// Makes the next view and its events visible, and wakes who waits for them.
     pub(super) fn publish(&self, view: View, events: Vec<Arc<Event>>, now_ms: i64) {
-        let revision = view.revision;
-        {
+        let (revision, view) = (view.revision, Arc::new(view));
+        let gone = {
             let mut past = self.write();
             past.remember(&events);
             past.revision = revision;
-            past.trim(now_ms, &self.shared.limits);
-            self.shared.newest.store(Arc::new(view));
-        }
+            (past.trim(now_ms, &self.shared.limits), self.shared.newest.swap(view))
+        };
         // Told only now, when whoever wakes finds everything in place.
         let moved: BTreeMap<GroupResource, Revision> =
             events.iter().map(|event| (event.object.key.resource, event.revision)).collect();
@@ -149,6 +158,7 @@ impl Cache {
         }
         drop(past);
         self.shared.tip.send_replace(revision);
+        drop(gone);
     }
 
     /// Wakes those who follow a kind of which there is news since the last beat; how many.
@@ -175,12 +185,15 @@ impl Cache {
     pub(super) fn recall(&self, events: &[Arc<Event>], now_ms: i64) {
         let mut past = self.write();
         past.remember(events);
-        past.trim(now_ms, &self.shared.limits);
+        let forgotten = past.trim(now_ms, &self.shared.limits);
+        drop(past);
+        drop(forgotten);
     }
 
     /// Lets go of what has become too old, also where no writes come that would push it out.
     pub(super) fn forget(&self, now_ms: i64) {
-        self.write().trim(now_ms, &self.shared.limits);
+        let forgotten = self.write().trim(now_ms, &self.shared.limits);
+        drop(forgotten);
     }
 
     /// None once the writer has ended.
@@ -246,20 +259,61 @@ impl Past {
         }
     }
 
-    fn trim(&mut self, now_ms: i64, limits: &Limits) {
+    fn trim(&mut self, now_ms: i64, limits: &Limits) -> Forgotten {
+        let mut forgotten = Forgotten::default();
         for kind in self.kinds.values_mut() {
-            kind.window.trim(now_ms, limits);
+            kind.window.trim(now_ms, limits, &mut forgotten.events);
         }
         let oldest = self.floor(&Interest::All);
         while self.views.first_key_value().is_some_and(|(&revision, _)| revision < oldest) {
-            self.views.pop_first();
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
         }
+        forgotten
     }
 
-    fn keep(&mut self, view: Arc<View>, views_max: usize) {
-        self.views.insert(view.revision, view);
+    fn keep(&mut self, view: Arc<View>, views_max: usize) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        forgotten.views.extend(self.views.insert(view.revision, view));
         while self.views.len() > views_max {
-            self.views.pop_first();
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
         }
+        forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::window::EventKind;
+    use super::*;
+    use crate::k8s::{Key, Object};
+    use crate::store::MemoryStore;
+
+    const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+
+    fn event(number: i64) -> Arc<Event> {
+        let key = Key::namespaced(BINDINGS, "default", format!("web-{number}"));
+        let text = json!({"metadata": {"name": format!("web-{number}"), "namespace": "default"}}).to_string();
+        let object = Arc::new(Object::decode(key, Revision(number), text.into()).unwrap());
+        Arc::new(Event { revision: Revision(number), kind: EventKind::Created, object, previous: None, time_ms: 0 })
+    }
+
+    #[test]
+    fn what_the_windows_forget_is_freed_after_the_lock_is_released() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let limits = Limits { window_events_max: 1, ..Limits::default() };
+        let start = View::empty_at(Revision::ZERO);
+        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), limits.clone());
+        let oldest = event(1);
+        let watched = Arc::downgrade(&oldest);
+        let mut past = cache.write();
+        past.remember(&[oldest, event(2)]);
+        let forgotten = past.trim(0, &limits);
+        assert_eq!(forgotten.events.len(), 1);
+        drop(past);
+        assert!(watched.upgrade().is_some(), "it lives as long as the lock was held");
+        drop(forgotten);
+        assert!(watched.upgrade().is_none());
     }
 }

@@ -59,8 +59,9 @@ impl Window {
         self.events.push_back(event);
     }
 
-    /// Forgets what is beyond the bounds.
-    pub fn trim(&mut self, now_ms: i64, limits: &Limits) {
+    /// Moves what is beyond the bounds to `forgotten`: freeing it takes long, and the caller holds
+    /// a lock that everybody waits for.
+    pub fn trim(&mut self, now_ms: i64, limits: &Limits, forgotten: &mut Vec<Arc<Event>>) {
         let oldest_ms = now_ms.saturating_sub(limits.window_age_max.as_millis() as i64);
         while let Some(oldest) = self.events.front() {
             let fits = self.events.len() <= limits.window_events_max && self.bytes <= limits.window_bytes_max;
@@ -69,7 +70,7 @@ impl Window {
             }
             self.bytes -= weight(oldest);
             self.floor = oldest.revision;
-            self.events.pop_front();
+            forgotten.extend(self.events.pop_front());
         }
     }
 

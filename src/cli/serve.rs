@@ -118,9 +118,13 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
 
     let kinds = Arc::new(if args.host.is_given() { api::kinds() } else { api::standalone_kinds() });
-    let store = store::open(&args.database_url, &tables::tables(&kinds))
-        .await
-        .with_context(|| format!("failed to open {}", args.database_url))?;
+    let store = match store::open(&args.database_url, &tables::tables(&kinds)).await {
+        Ok(store) => store,
+        Err(error @ store::Error::Misplaced { .. }) => {
+            return Err(UsageError(format!("--database-url {}: {error}", args.database_url)).into());
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to open {}", args.database_url))),
+    };
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
     let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;

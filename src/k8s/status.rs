@@ -24,6 +24,9 @@ pub struct Status {
     /// The HTTP status code. Zero, which is absent on the wire, in the `Success` of a delete (VB5).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
+    /// Whether the cause was logged already. Not on the wire.
+    #[serde(skip)]
+    pub is_logged: bool,
 }
 
 /// Each of these has one possible value and takes no space: a `Status` is the error type of most
@@ -93,7 +96,15 @@ impl Status {
             reason: reason.to_owned(),
             details: None,
             code,
+            is_logged: false,
         }
+    }
+
+    /// Says that the cause is in the log already, so that the server does not log it again.
+    #[must_use]
+    pub fn already_logged(mut self) -> Status {
+        self.is_logged = true;
+        self
     }
 
     /// The answer to a DELETE whose object is gone (VB5).

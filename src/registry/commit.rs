@@ -77,7 +77,9 @@ pub(super) fn not_tried(key: &Key) -> Status {
 pub(super) fn failure(error: WriteError) -> Status {
     match error {
         WriteError::Busy => Status::too_many_requests(1),
-        WriteError::Unavailable(_) | WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
+        // The writer has logged it, once for all the writes that failed together.
+        WriteError::Unavailable(_) => Status::unavailable(error.to_string()).already_logged(),
+        WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
     }
 }
 

@@ -116,7 +116,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     };
     unread::discard_rest(rest).await;
     let mut response = outcome.unwrap_or_else(|status| {
-        if status.code >= 500 {
+        if status.code >= 500 && !status.is_logged {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
             let audit_id = shown(&audit_id);
             tracing::error!(%method, %uri, %audit_id, code = status.code, message, "a request failed");

@@ -88,6 +88,9 @@ pub enum Error {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// The place that was named cannot hold a database; `advice` says what to do about it.
+    #[error("the database cannot be opened: {advice}")]
+    Misplaced { advice: String },
     /// What is stored is not what this program wrote; `advice` says what to do about it.
     #[error("the database cannot be used: {advice}")]
     Corrupt {
@@ -95,6 +98,19 @@ pub enum Error {
         #[source]
         source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     },
+}
+
+impl Error {
+    /// What is wrong, in the few words that a client may be told.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Unavailable { source, .. } => sqlite::reason(&**source),
+            Error::Conflict { .. } => "another process has written to the database",
+            Error::Compacted { .. } => "the log is compacted",
+            Error::Misplaced { .. } => "the database cannot be opened",
+            Error::Corrupt { .. } => "the database is damaged",
+        }
+    }
 }
 
 /// A log. One process writes to it, through one writer (`watch::Writer`), which numbers the
@@ -131,8 +147,14 @@ pub trait Store: Send + Sync + 'static {
     async fn bounds(&self) -> Result<Bounds, Error>;
 
     /// Whether changes could be stored now: found out by making something durable that is no
-    /// change.
+    /// change, and by using as much space as many changes need.
     async fn probe(&self) -> Result<(), Error>;
+
+    /// Leaves everything in the place that the database is named by, and lets go of it. To be
+    /// called after the last commit; the store can be used again all the same.
+    async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The newest revision whose change is older than `time_ms`; zero if there is none.
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
@@ -148,7 +170,7 @@ pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> 
         Some(path) if !path.is_empty() => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
         _ => {
             let advice = format!("{url:?} names no database; use sqlite://PATH or memory:");
-            Err(Error::Corrupt { advice, source: None })
+            Err(Error::Misplaced { advice })
         }
     }
 }

@@ -48,6 +48,14 @@ pub async fn open(
     limits: Limits,
 ) -> Result<(Cache, Writer, Task), store::Error> {
     let load::Loaded { cache, time_ms } = load::load(&store, &*clock, &limits).await?;
-    let (writer, run) = writer::start(store, clock, cache.clone(), time_ms, limits);
-    Ok((cache, writer, tokio::spawn(run)))
+    let (writer, run) = writer::start(Arc::clone(&store), clock, cache.clone(), time_ms, limits);
+    let task = async move {
+        run.await?;
+        if let Err(error) = store.close().await {
+            // Everything is stored, but not all of it in the main file.
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to tidy up the database at the end");
+        }
+        Ok(())
+    };
+    Ok((cache, writer, tokio::spawn(task)))
 }

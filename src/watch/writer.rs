@@ -79,7 +79,7 @@ pub enum WriteError {
     Busy,
     /// The store failed. Nothing was acknowledged; in rare cases (the disk failed while it said
     /// yes) the write appears later all the same.
-    #[error("nothing can be written now")]
+    #[error("nothing can be written now: {}", .0.reason())]
     Unavailable(#[source] Arc<store::Error>),
     /// The fence that the call came with does not hold any more. Nothing of it was stored.
     #[error("this replica does not hold the lease")]
@@ -258,9 +258,16 @@ impl Turn {
             self.publish(group);
             return Ok(None);
         };
-        tracing::error!(error = &error as &dyn std::error::Error, rows = group.changes.len(), "failed to commit");
+        let rows = group.changes.len();
         match self.settle(group).await? {
-            Fate::Stored => Ok(None),
+            Fate::Stored => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    rows,
+                    "a commit failed, but its changes are stored"
+                );
+                Ok(None)
+            }
             Fate::Lost | Fate::Unknown(_) => Ok(Some(error)),
         }
     }
@@ -291,7 +298,10 @@ impl Turn {
     }
 }
 
-fn refuse(callers: impl Iterator<Item = Caller>, error: store::Error) {
+/// Tells the callers of a group, and the log in one line for all of them.
+fn refuse(callers: impl ExactSizeIterator<Item = Caller>, error: store::Error) {
+    let calls = callers.len();
+    tracing::error!(error = &error as &dyn std::error::Error, calls, "failed to store changes");
     let error = Arc::new(error);
     for caller in callers {
         let _ = caller.answer.send(Err(WriteError::Unavailable(error.clone())));

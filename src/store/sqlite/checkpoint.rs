@@ -45,6 +45,11 @@ impl Checkpointer {
         Checkpointer { pending, task }
     }
 
+    /// No checkpoint begins after this.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+
     pub fn wrote(&self, changes: &[Change]) {
         self.wrote_bytes(changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum());
     }

@@ -27,6 +27,14 @@ impl Line {
         Line { options, idle: Mutex::new(None) }
     }
 
+    /// Closes the connection once nobody uses it. The next lease connects anew.
+    pub async fn close(&self) {
+        if let Some(connection) = self.idle.lock().await.take() {
+            // A failure to close says nothing new: what was committed is durable.
+            let _ = connection.close().await;
+        }
+    }
+
     /// Waits its turn: whoever comes first goes first.
     pub async fn lease(&self) -> Result<Lease<'_>, sqlx::Error> {
         let mut idle = self.idle.lock().await;

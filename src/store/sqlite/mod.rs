@@ -12,10 +12,11 @@ mod checkpoint;
 mod connection;
 mod errors;
 mod open;
+mod space;
 mod statements;
 mod tables;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,9 +29,11 @@ use crate::k8s::{GroupResource, Key, Revision};
 pub use backup::backup;
 use checkpoint::Checkpointer;
 use connection::Line;
+pub(super) use errors::reason;
 use errors::{classify, is_conflict};
 
 pub struct SqliteStore {
+    path: PathBuf,
     lines: Arc<Lines>,
     /// None until they are needed, while a commit is under way, and after one that failed.
     heads: Mutex<Option<Heads>>,
@@ -66,7 +69,7 @@ impl SqliteStore {
             historian: Line::unconnected(opened.options),
         });
         let (checkpointer, heads) = (Checkpointer::start(lines.clone()), Mutex::new(None));
-        Ok(SqliteStore { checkpointer, lines, heads, _lock: opened.lock })
+        Ok(SqliteStore { path: path.to_owned(), checkpointer, lines, heads, _lock: opened.lock })
     }
 
     /// Waits its turn, and loads what an earlier failure made doubtful.
@@ -178,7 +181,23 @@ impl Store for SqliteStore {
     async fn probe(&self) -> Result<(), Error> {
         on!(self.lines.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
-        Ok(())
+        let beside = space::beside(&self.path);
+        let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
+        let tried = tried.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+        tried.map_err(|error| open::unavailable("failed to write beside the file", error))
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        const ACTION: &str = "failed to checkpoint the file";
+        self.checkpointer.stop();
+        self.lines.reader.close().await;
+        self.lines.historian.close().await;
+        let is_whole = on!(self.lines.writer, "failed to checkpoint the file", truncate())?;
+        self.lines.writer.close().await;
+        match is_whole {
+            true => Ok(()),
+            false => Err(open::unavailable(ACTION, std::io::Error::other("another program is reading it"))),
+        }
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {

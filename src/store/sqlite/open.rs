@@ -48,7 +48,9 @@ pub(super) struct Opened {
 }
 
 pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
+    check_folder(path)?;
     let lock = Lock::take(path)?;
+    check_file(path)?;
     inspect(path).await?;
     let options = options(path);
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
@@ -58,6 +60,43 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     Ok(Opened { lock, options, writer, reader })
 }
 
+/// Says what is wrong with a place before anything is made there.
+fn check_folder(path: &Path) -> Result<(), Error> {
+    let folder = folder_of(path);
+    let shown = folder.display();
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() && path.is_dir() => {
+            misplaced(format!("{} is a folder; name a file in it", path.display()))
+        }
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => misplaced(format!("{shown} is not a folder; name a file in a folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            misplaced(format!("the folder {shown} does not exist; create it, or name another place"))
+        }
+        Err(error) => misplaced(format!("the folder {shown} cannot be used ({error}); name another place")),
+    }
+}
+
+/// Whether a file that is there can be written. To be called with the lock held: closing a handle
+/// of the database file takes SQLite's locks away from whoever else in this process has it.
+fn check_file(path: &Path) -> Result<(), Error> {
+    match OpenOptions::new().read(true).append(true).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => misplaced(format!(
+            "{} cannot be written ({error}); let the user that runs this program write it, or name another place",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn misplaced<T>(advice: String) -> Result<T, Error> {
+    Err(Error::Misplaced { advice })
+}
+
 impl Lock {
     fn take(path: &Path) -> Result<Lock, Error> {
         let mut beside = path.as_os_str().to_owned();
@@ -65,10 +104,16 @@ impl Lock {
         let beside = PathBuf::from(beside);
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&beside);
-        let mut file = opened.map_err(|error| {
-            let text = format!("{}: {error}", beside.display());
-            unavailable(OPEN, io::Error::new(error.kind(), text))
-        })?;
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                let folder = folder_of(path).display();
+                return misplaced(format!(
+                    "no file can be made in the folder {folder} ({error}); let the user that runs this program write \
+                     to it, or name another place"
+                ));
+            }
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

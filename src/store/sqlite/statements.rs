@@ -237,6 +237,13 @@ pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx:
     Ok(())
 }
 
+/// Moves everything into the database file and empties the WAL; false where a reader is in the way.
+pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    let (busy, _pages, _moved): (i64, i64, i64) =
+        sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
+    Ok(busy == 0)
+}
+
 /// Moves what it can without waiting for anybody, and returns how many pages the WAL has.
 pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let (_busy, pages, _moved): (i64, i64, i64) =

@@ -1,5 +1,6 @@
 //! A store that fails when it is told to.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +40,10 @@ impl FaultyStore {
 
 fn failure(is_on: &AtomicBool) -> Result<(), Error> {
     match is_on.load(Ordering::SeqCst) {
-        true => Err(Error::Unavailable { action: "told to fail", source: Arc::new(std::io::Error::other("full")) }),
+        true => Err(Error::Unavailable {
+            action: "told to fail",
+            source: Arc::new(io::Error::from(io::ErrorKind::StorageFull)),
+        }),
         false => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use ballast::store::{self, Error};
 use ballast::watch::{Atomicity, Limits, WriteError};
@@ -42,7 +43,8 @@ async fn on_the_small_disk() {
     let filler = Path::new(&place).join("filler");
     std::fs::write(&filler, vec![0; 1 << 20]).unwrap();
     let url = format!("sqlite://{place}/ballast.db");
-    let room = Room::open(store::open(&url, &[]).await.unwrap(), Limits::default()).await;
+    let store = store::open(&url, &[]).await.unwrap();
+    let room = Room::open(Arc::clone(&store), Limits::default()).await;
     let mut acknowledged = 0;
     for round in 0..3 {
         let error = loop {
@@ -54,14 +56,20 @@ async fn on_the_small_disk() {
         };
         let WriteError::Unavailable(source) = &error else { panic!("{error:?}") };
         assert!(matches!(**source, Error::Unavailable { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "nothing can be written now: the disk is full");
+        // A page can still be written, and the objects of clients cannot.
+        let probed = store.probe().await.expect_err("nothing that clients write can be stored");
+        assert_eq!(probed.reason(), "the disk is full");
         assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged, "round {round}: nothing more than was said");
         // Space returns, a little more each time.
         std::fs::write(&filler, vec![0; (1 << 20) - (round + 1) * (300 << 10)]).unwrap();
         let outcomes = room.writer.commit(batch(acknowledged), Atomicity::All).await.unwrap();
         acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     }
-    room.close().await;
     std::fs::remove_file(&filler).unwrap();
+    store.probe().await.expect("there is room again");
+    drop(store);
+    room.close().await;
     let room = Room::open(store::open(&url, &[]).await.unwrap(), Limits::default()).await;
     assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged);
     assert_eq!(room.cache.view().revision.0, acknowledged as i64);

@@ -1,5 +1,6 @@
 //! The store and the room above it.
 
+mod answers;
 mod conformance;
 mod faults;
 mod faulty;

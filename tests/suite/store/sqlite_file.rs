@@ -1,6 +1,7 @@
 //! What only a file can do: be opened again, read by others, or be something else.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ballast::k8s::{Extract, Revision};
@@ -10,6 +11,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::fixtures::*;
+use crate::process::ServerProcess;
+use crate::support::objects::{REBALANCERS, rebalancer};
 
 async fn sql(home: &tempfile::TempDir) -> SqliteConnection {
     SqliteConnectOptions::new().filename(file(home)).connect().await.unwrap()
@@ -148,6 +151,82 @@ async fn an_empty_file_is_filled() {
     let home = tempfile::tempdir().unwrap();
     fs::write(file(&home), "").unwrap();
     store::open(&url(&home), &[]).await.unwrap();
+}
+
+/// The connection beside the server is idle but open: SQLite itself empties the WAL only when the
+/// last connection is closed.
+#[tokio::test]
+async fn after_a_clean_stop_the_database_file_alone_has_everything() {
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &[]);
+    let client = server.client().await;
+    for number in 0..20 {
+        client.post(REBALANCERS, &rebalancer(&format!("r{number}"))).await.unwrap();
+    }
+    let mut beside = sql(&home).await;
+    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM changes").fetch_one(&mut beside).await.unwrap();
+    assert!(server.terminate().success());
+    let wal = home.path().join("ballast.db-wal");
+    assert_eq!(fs::metadata(wal).map_or(0, |found| found.len()), 0, "the WAL is empty or gone");
+    let alone = tempfile::tempdir().unwrap();
+    fs::copy(file(&home), file(&alone)).unwrap();
+    let mut alone = sql(&alone).await;
+    let copied: i64 = sqlx::query_scalar("SELECT count(*) FROM changes").fetch_one(&mut alone).await.unwrap();
+    assert!(copied >= rows && rows >= 20, "{copied} of {rows}");
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_hold_a_database_says_why_and_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    fs::write(at("file"), "").unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    for (path, expected) in [
+        ("missing/ballast.db", "missing does not exist; create it, or name another place"),
+        ("file/ballast.db", "file is not a folder; name a file in a folder"),
+        ("folder", "folder is a folder; name a file in it"),
+    ] {
+        let url = format!("sqlite://{}", at(path).display());
+        let Err(error) = store::open(&url, &[]).await else { panic!("{url:?} was opened") };
+        assert!(matches!(&error, Error::Misplaced { .. }) && error.to_string().contains(expected), "{error}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_ballast"))
+        .args(["serve", "--secure-port", "0", "--database-url"])
+        .arg(format!("sqlite://{}", at("missing/ballast.db").display()))
+        .arg("--cert-dir")
+        .arg(at("certs"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let says = format!("the folder {} does not exist; create it, or name another place", at("missing").display());
+    assert!(said.contains("--database-url") && said.contains(&says), "{said}");
+}
+
+/// A file system that takes no writes, mounted in a namespace of its own. Where the machine does
+/// not allow that, the test says so and passes.
+#[test]
+fn a_folder_that_cannot_be_written_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+        .arg("mount -t tmpfs -o ro tmpfs \"$0\" || exit 77; exec \"$1\" serve --secure-port 0 --cert-dir \"$2\" --database-url \"sqlite://$0/ballast.db\"")
+        .arg(home.path())
+        .arg(env!("CARGO_BIN_EXE_ballast"))
+        .arg(home.path().with_extension("certs"))
+        .output();
+    let Some(output) = output.ok().filter(|output| output.status.code() != Some(77)) else {
+        eprintln!("skipped: this machine does not allow mounting a file system");
+        return;
+    };
+    let _ = fs::remove_dir_all(home.path().with_extension("certs"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.starts_with("unshare:") {
+        eprintln!("skipped: this machine does not allow a namespace");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("no file can be made in the folder") && said.contains("Read-only file system"), "{said}");
 }
 
 #[tokio::test]

@@ -1,0 +1,37 @@
+//! What clients and the log are told when a write cannot be stored.
+
+use ballast::cli::certs::Files;
+use http::Method;
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::process::ServerProcess;
+use crate::support::objects::{REBALANCERS, rebalancer};
+use crate::support::raw::Raw;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[tokio::test]
+async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line() {
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &[]);
+    let admin = Raw::admin(server.address, &Files::in_dir(&home.path().join("certs"))).connect().await;
+    let mut beside = SqliteConnectOptions::new().filename(server.database()).connect().await.unwrap();
+    let logged = || std::fs::read_to_string(home.path().join("log")).unwrap();
+    let before = logged().len();
+
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut beside).await.unwrap();
+    let refused = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut beside).await.unwrap();
+
+    let status = refused.json();
+    assert_eq!((refused.code.as_u16(), &status["reason"]), (503, &"ServiceUnavailable".into()));
+    assert_eq!(status["message"], "nothing can be written now: the database is locked by another program");
+    let lines = logged()[before..].to_owned();
+    assert_eq!(lines.matches("ERROR").count(), 1, "{lines}");
+    assert!(lines.contains("failed to store changes") && lines.contains("database is locked"), "{lines}");
+
+    let accepted = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
+    assert_eq!(accepted.code, 201);
+    assert!(server.terminate().success());
+}

@@ -1,5 +1,5 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | fleet | memory`.
+//! rebalance | fleet | memory | unread`.
 //!
 //! Without a name, all of them run. The figures go to standard output, and no time is asserted.
 
@@ -13,8 +13,12 @@ mod objects;
 #[path = "../../tests/support/process.rs"]
 #[allow(dead_code)]
 mod process;
+#[path = "../../tests/support/raw.rs"]
+#[allow(dead_code)]
+mod raw;
 mod rebalance;
 mod setup;
+mod unread;
 mod watchers;
 
 #[tokio::main]
@@ -45,5 +49,8 @@ async fn main() {
     }
     if wanted("memory") {
         memory::run().await;
+    }
+    if wanted("unread") {
+        unread::run().await;
     }
 }

@@ -17,6 +17,7 @@ pub mod demo;
 mod health;
 mod identity;
 mod leadership;
+mod memory;
 pub mod openapi;
 pub mod serve;
 mod serving_cert;

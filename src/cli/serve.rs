@@ -22,7 +22,7 @@ use super::assembly::{self, WorkerOptions};
 use super::config::{AuditArgs, HostArgs, SchedulingProfile, ServeArgs};
 use super::identity::Identity;
 use super::leadership::{Crew, Leadership, Turn};
-use super::{UsageError, certs, tables};
+use super::{UsageError, certs, memory, tables};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
 use crate::host::Lease;
@@ -154,6 +154,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     checks.push(storage.check());
     let Identity { tls, authenticator, authorizer, development, mut background, .. } = identity;
     background.spawn(probing);
+    background.spawn(memory::give_back());
     let app = App {
         documents,
         registry,

@@ -121,8 +121,18 @@ pub fn connection() -> Held {
     Held::of(FAMILIES.connections.clone())
 }
 
-/// Counts a connection that the server closed. `reason` is `evicted`, `refused`, `idle`, `timeout`
-/// or `protocol`.
+/// Adds to the bytes that unsent answers hold.
+pub fn unsent_bytes(change: i64) {
+    FAMILIES.unsent_bytes.add(change);
+}
+
+/// Counts an answer that was ended because nobody read it. `kind` is `watch` or `answer`.
+pub fn unread_ended(kind: &'static str) {
+    FAMILIES.unread_ended.with_label_values(&[kind]).inc();
+}
+
+/// Counts a connection that the server closed. `reason` is `evicted`, `refused`, `idle`, `timeout`,
+/// `protocol` or `unread`.
 pub fn connection_closed(reason: &'static str) {
     FAMILIES.connections_closed.with_label_values(&[reason]).inc();
 }

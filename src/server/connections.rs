@@ -6,13 +6,9 @@
 //! connection none begins.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +29,8 @@ pub struct ConnectionLimits {
     pub header_read_max: Duration,
     /// Without any request (LI5).
     pub idle_max: Duration,
+    /// What the answers that wait for their clients may hold in memory together, in bytes.
+    pub unsent_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
@@ -42,6 +40,7 @@ impl Default for ConnectionLimits {
             handshake_max: Duration::from_secs(10),
             header_read_max: Duration::from_secs(32),
             idle_max: Duration::from_secs(90),
+            unsent_bytes_max: 128 * 1024 * 1024,
         }
     }
 }
@@ -58,6 +57,8 @@ pub enum Reason {
     Timeout,
     /// What came was no HTTP, or too much of it: resets, continuations, header lines.
     Protocol,
+    /// Its answers were not read, and the server needed the memory.
+    Unread,
 }
 
 impl Reason {
@@ -68,6 +69,7 @@ impl Reason {
             Reason::Idle => "idle",
             Reason::Timeout => "timeout",
             Reason::Protocol => "protocol",
+            Reason::Unread => "unread",
         }
     }
 }
@@ -162,6 +164,7 @@ impl Drop for Place {
 pub struct Seat {
     state: Mutex<State>,
     evicted: CancellationToken,
+    cut_off: CancellationToken,
 }
 
 struct State {
@@ -173,7 +176,7 @@ struct State {
 impl Seat {
     fn new() -> Seat {
         let state = State { requests: 0, idle_since: Instant::now(), is_evicted: false };
-        Seat { state: Mutex::new(state), evicted: CancellationToken::new() }
+        Seat { state: Mutex::new(state), evicted: CancellationToken::new(), cut_off: CancellationToken::new() }
     }
 
     /// A request begins. None: the connection is on its way out.
@@ -188,6 +191,16 @@ impl Seat {
 
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
+    }
+
+    /// Ends the connection at once, whatever is under way on it.
+    pub fn cut_off(&self) {
+        self.cut_off.cancel();
+    }
+
+    /// Resolves when the connection should end at once.
+    pub async fn is_cut_off(&self) {
+        self.cut_off.cancelled().await;
     }
 
     /// Returns when there has been no request for so long.
@@ -229,32 +242,6 @@ impl Drop for Busy {
         let mut state = self.0.state();
         state.requests -= 1;
         state.idle_since = Instant::now();
-    }
-}
-
-/// The body of an answer, during which its connection is not idle.
-pub struct Answer {
-    pub body: Body,
-    pub _busy: Busy,
-}
-
-impl http_body::Body for Answer {
-    type Data = <Body as http_body::Body>::Data;
-    type Error = <Body as http_body::Body>::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

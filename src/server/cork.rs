@@ -10,7 +10,7 @@
 //! It relies on h2 reading from the connection at every poll. HTTP/1.1 knows when a flush is due,
 //! and is let through.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -18,7 +18,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What is held back at most; then the client's pace counts again.
-const HELD_BYTES_MAX: usize = 64 * 1024;
+pub(super) const HELD_BYTES_MAX: usize = 64 * 1024;
 /// A part of a long answer.
 const LARGE_BYTES: usize = 8 * 1024;
 /// What an idle connection keeps of its buffer.
@@ -83,6 +83,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         }
         self.held.extend_from_slice(&data[..fits]);
         Poll::Ready(Ok(fits))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if !self.holds {
+            return Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
+        }
+        let first = pieces.iter().find(|piece| !piece.is_empty());
+        self.poll_write(cx, first.map_or(&[], |piece| &**piece))
+    }
+
+    /// With this, hyper keeps the pieces of a body over HTTP/1.1 as they are. Otherwise it copies
+    /// them into one buffer, which grows up to the size of the largest request head.
+    fn is_write_vectored(&self) -> bool {
+        !self.holds && self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -24,9 +24,9 @@ use crate::k8s::Object;
 /// Bodies above this are compressed when the client takes that (CT7).
 const COMPRESS_BYTES_MIN: usize = 128 * 1024;
 /// About the size of one piece.
-const FRAME_BYTES: usize = 64 * 1024;
-/// By how much the last item may exceed that without the piece being copied to a larger place.
-const BEYOND_BYTES: usize = 16 * 1024;
+const FRAME_BYTES: usize = 48 * 1024;
+/// The most that a piece takes, unless a single item is larger than what lies between the two.
+pub(super) const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a body is going to be.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub fn joined(
     let mut items = items.into_iter().enumerate();
     std::iter::from_fn(move || {
         tail.as_ref()?;
-        let mut frame = Vec::with_capacity(FRAME_BYTES + BEYOND_BYTES);
+        let mut frame = Vec::with_capacity(PIECE_BYTES_MAX);
         frame.extend_from_slice(&head.take().unwrap_or_default());
         while frame.len() < FRAME_BYTES {
             let Some((i, item)) = items.next() else {
@@ -87,7 +87,7 @@ pub fn joined(
 
 /// Level 1: what matters on the way to a client is time, not the last percent (CT7).
 fn gzip(mut frames: impl Iterator<Item = Bytes> + Send) -> impl Iterator<Item = Bytes> + Send {
-    let mut encoder = Some(GzEncoder::new(Vec::with_capacity(FRAME_BYTES), Compression::fast()));
+    let mut encoder = Some(GzEncoder::new(Vec::with_capacity(PIECE_BYTES_MAX), Compression::fast()));
     std::iter::from_fn(move || {
         loop {
             let open = encoder.as_mut()?;
@@ -97,7 +97,7 @@ fn gzip(mut frames: impl Iterator<Item = Bytes> + Send) -> impl Iterator<Item = 
             };
             open.write_all(&frame).expect("writing to memory cannot fail");
             if open.get_ref().len() >= FRAME_BYTES {
-                return Some(Bytes::from(std::mem::replace(open.get_mut(), Vec::with_capacity(FRAME_BYTES))));
+                return Some(Bytes::from(std::mem::replace(open.get_mut(), Vec::with_capacity(PIECE_BYTES_MAX))));
             }
         }
     })

@@ -5,7 +5,7 @@
 //! in place of its 431 or 413. So our half is closed first, and what still comes is thrown away
 //! until the peer has closed its own, within bounds.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -69,6 +69,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Lent<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.stream().poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(S::is_write_vectored)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -17,13 +17,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
 use super::Tls;
-use super::connections::{Answer, ConnectionLimits, Connections, Reason, Seat};
+use super::connections::{ConnectionLimits, Connections, Reason, Seat};
 use super::cork::Cork;
 use super::linger::{self, Lent};
+use super::unsent::{self, Unsent};
 use crate::auth::Certificate;
 use crate::{metrics, telemetry};
 
@@ -36,8 +37,8 @@ const HEADERS_MAX: usize = 8192;
 /// What a client may send ahead on one request, and on all requests of a connection together.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// What is queued for a client that reads slowly, per request.
-const SEND_BUFFER_BYTES: usize = 256 * 1024;
+/// What h2 queues for a client that reads slowly, per request; `unsent` holds it lower.
+const SEND_BUFFER_BYTES: usize = unsent::STREAM_BYTES_MAX;
 /// A peer that answers no PING in this time is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -107,7 +108,10 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
-    let front = Arc::new(Front { tls, router, limits, closing, connections: Arc::clone(&connections) });
+    let unsent = Unsent::new(limits.unsent_bytes_max);
+    let bounding = Arc::clone(&unsent);
+    let bounding = AbortOnDropHandle::new(tokio::spawn(async move { bounding.keep_bounded().await }));
+    let front = Arc::new(Front { tls, router, limits, closing, connections: Arc::clone(&connections), unsent });
     let last_accept = async {
         shutdown.begun.cancelled().await;
         tokio::time::sleep(delay).await;
@@ -141,6 +145,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
     if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
         tracing::warn!(connections = tasks.len(), "requests were still running after {DRAIN_MAX:?}: cut off");
     }
+    drop(bounding);
 }
 
 /// What all connections of a listener share.
@@ -150,6 +155,7 @@ struct Front {
     limits: ConnectionLimits,
     closing: CancellationToken,
     connections: Arc<Connections>,
+    unsent: Arc<Unsent>,
 }
 
 /// A request came on a connection that is being closed for others: it was not begun.
@@ -175,6 +181,7 @@ impl Front {
         tokio::select! {
             () = served => {}
             () = seat.evicted() => tracing::debug!(%address, "an idle connection was closed: others want in"),
+            () = seat.is_cut_off() => self.connections.closed(Reason::Unread, "its answers were not read"),
         }
     }
 
@@ -200,11 +207,11 @@ impl Front {
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(peer));
             let response = self.router.clone().oneshot(request.map(Body::new));
-            let busy = seat.begin();
+            let (busy, seat, unsent) = (seat.begin(), Arc::clone(seat), Arc::clone(&self.unsent));
             async move {
                 let busy = busy.ok_or(Evicted)?;
                 let response = response.await.unwrap_or_else(|never| match never {});
-                Ok::<_, Evicted>(response.map(|body| Answer { body, _busy: busy }))
+                Ok::<_, Evicted>(unsent.count(response, busy, seat))
             }
         });
         let mut connection =

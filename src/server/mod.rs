@@ -21,6 +21,7 @@ pub mod request_info;
 mod respond;
 mod tls;
 mod unread;
+mod unsent;
 mod verbs;
 mod watch_stream;
 mod write;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::codec::{Accepted, Form};
 use super::respond::{self, Response};
+use super::unsent::Farewell;
 use super::{App, Shutdown, forms};
 use crate::clock::Clock;
 use crate::k8s::{Object, Query, Revision, Status};
@@ -25,7 +26,7 @@ use crate::registry::{Watch, WatchEvent};
 use crate::resource::{ResourceKind, Wording};
 
 /// Ready events are put into one piece up to this size.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 48 * 1024;
 /// What surrounds an object in an event.
 const WORDS_BYTES: usize = 40;
 
@@ -48,7 +49,18 @@ pub fn response(
     let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
     let lines = Lines { watch, writer, sent, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
     let body = Body::from_stream(pieces(lines));
-    Ok(respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body))
+    let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
+    response.extensions_mut().insert(Farewell(too_slow()));
+    Ok(response)
+}
+
+/// The event that ends a watch which nobody reads. Clients go on from their last revision.
+fn too_slow() -> Bytes {
+    let mut status = Status::too_many_requests(1);
+    status.message = "the watch was ended because its client does not read the events".to_owned();
+    let mut line = json!({"type": "ERROR", "object": status}).to_string();
+    line.push('\n');
+    line.into()
 }
 
 struct Lines {

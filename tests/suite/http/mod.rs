@@ -12,5 +12,6 @@ mod limits;
 mod policy_rules;
 mod verbs;
 mod rows;
+mod unread;
 mod versions;
 mod watch;

@@ -1,10 +1,10 @@
-//! The past that the windows have forgotten, read from the log page by page until a window takes
-//! over: how a watch goes on that was away for long, or over a restart.
+//! Reads events that the windows have forgotten from the log, page by page, until a window takes
+//! over. A watch resumes this way after a long absence or a restart.
 //!
-//! *Invariants.* It tells what a subscriber would have told, and nothing that is not in the view
-//! yet. It holds one page, of about as many bytes as the limits say, and pages are read by one
-//! connection that nobody else waits for. Losing the future of `next` loses no event: what is being
-//! read is kept.
+//! *Invariants.* A backlog gives the events that a subscriber would have given, and none that is
+//! not in the view yet. It holds one page, whose size the limits set. Pages are read over a
+//! connection of their own, so nobody else waits for them. Dropping the future of `next` loses no
+//! event, because the page that is being read is kept.
 
 use std::io;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::{Cache, Subscriber};
 pub struct Backlog {
     cache: Cache,
     resource: GroupResource,
-    /// Everything of the kind up to here was given.
+    /// All events of the kind up to this revision were given.
     position: Revision,
-    /// Rows of the next page, by what the last one weighed.
+    /// Rows of the next page, derived from the size of the last one.
     rows: usize,
     reading: Option<Reading>,
 }
@@ -43,7 +43,7 @@ pub enum Lost {
     Unreadable(#[source] store::Error),
 }
 
-/// Rows of the first page, before anything is known of their size.
+/// Rows of the first page, when their size is unknown.
 const ROWS_AT_FIRST: usize = 32;
 
 impl Backlog {
@@ -51,17 +51,17 @@ impl Backlog {
         Backlog { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
     }
 
-    /// Everything of the kind up to here was given.
+    /// All events of the kind up to this revision were given.
     pub fn position(&self) -> Revision {
         self.position
     }
 
-    /// A subscriber that goes on from here, once a window reaches back to here.
+    /// A subscriber that continues from `position`; `None` until the window reaches back to it.
     pub fn join(&self) -> Option<Subscriber> {
         self.cache.follow(self.resource, self.position).ok()
     }
 
-    /// The events of the next page, oldest first. None of them may be of the kind.
+    /// The events of the next page, oldest first. The page may be empty.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
         if self.reading.is_none() {
             self.reading = Some(self.read());
@@ -80,7 +80,7 @@ impl Backlog {
         let (length, bytes) = (page.len(), weight(&page));
         let events = page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)?;
         let limits = self.cache.limits();
-        // A page of nothing says nothing about the next.
+        // An empty page says nothing about the size of the next.
         if let Some(fitting) = (length * limits.backlog_page_bytes).checked_div(bytes) {
             self.rows = fitting.clamp(1, limits.backlog_rows_max);
         }
@@ -91,8 +91,7 @@ impl Backlog {
         Ok(events)
     }
 
-    /// In a task of its own: a connection that is left in the middle of a query has to be made
-    /// anew.
+    /// Runs in its own task, because dropping a query halfway would cost its connection.
     fn read(&self) -> Reading {
         let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));

@@ -1,4 +1,4 @@
-//! The newest view, the windows, and who is told when they move.
+//! The newest view, the windows of past events, and the channels that announce both.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock, Weak};
@@ -14,7 +14,7 @@ use super::subscriber::{Interest, Subscriber};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
 
-/// A handle; clones share one cache.
+/// A handle to the cache. Clones share it.
 #[derive(Clone)]
 pub struct Cache {
     shared: Arc<Shared>,
@@ -23,22 +23,21 @@ pub struct Cache {
 struct Shared {
     newest: ArcSwap<View>,
     past: RwLock<Past>,
-    /// The newest view's revision, told after the view and the events are there.
+    /// The revision of the newest view, sent after the view and its events are in place.
     tip: watch::Sender<Revision>,
-    /// For the past beyond the windows, and for nothing else. The writer has it, and it goes with
-    /// the writer.
+    /// Only for events that the windows have forgotten. The writer owns it.
     store: Weak<dyn Store>,
     limits: Limits,
 }
 
-/// Everything that is remembered. Locked for as long as it takes to copy pointers.
+/// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
 pub(super) struct Past {
-    /// Where the memory of kinds begins that have no window yet.
+    /// The floor of the windows that are still to be made.
     start: Revision,
-    /// Up to here all events are in the windows.
+    /// All events up to this revision were put into the windows.
     revision: Revision,
     kinds: BTreeMap<GroupResource, Kind>,
-    /// Exact states asked for a moment ago, and likely to be asked for again: the pages of a list.
+    /// Past states that were asked for lately. The next page of a list asks for the same one.
     views: BTreeMap<Revision, Arc<View>>,
 }
 
@@ -53,14 +52,14 @@ struct Forgotten {
 
 struct Kind {
     window: Window,
-    /// The revision of the newest event,
+    /// The revision of the newest event.
     moved: watch::Sender<Revision>,
-    /// and of the newest at the last beat.
+    /// The same at the last beat, for followers.
     beaten: Arc<watch::Sender<Revision>>,
 }
 
 impl Cache {
-    /// A cache at `view`, which remembers nothing up to `start` and awaits the events after it.
+    /// A cache at `view` that remembers no event up to `start`.
     pub(super) fn new(view: View, start: Revision, store: Weak<dyn Store>, limits: Limits) -> Cache {
         let revision = view.revision;
         let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
@@ -74,8 +73,8 @@ impl Cache {
         self.shared.newest.load_full()
     }
 
-    /// The exact state at a past revision, as long as the windows reach back to it. A revision that
-    /// is still to come is answered with the newest state; wait with `reached` first.
+    /// The exact state at a past revision, as long as the windows reach back to it. For a future
+    /// revision it is the newest state; wait with `reached` first.
     pub fn view_at(&self, revision: Revision) -> Result<Arc<View>, Expired> {
         let newest = self.view();
         if revision >= newest.revision {
@@ -94,7 +93,7 @@ impl Cache {
             let undo = past.between(revision, later.revision);
             (later, undo)
         };
-        // Outside the lock: this may be long, and nobody should wait for somebody's old page.
+        // Outside the lock: it may take long, and others should not wait for one client's old page.
         let mut view = View::clone(&later);
         undo.iter().rev().for_each(|event| view.undo(event));
         view.revision = revision;
@@ -107,12 +106,12 @@ impl Cache {
     /// Resolves when the newest view is at this revision or later.
     pub async fn reached(&self, revision: Revision) {
         let mut tip = self.shared.tip.subscribe();
-        // The sender lives in the cache that this borrows, so there is no other end to wait for.
+        // It cannot fail: the sender lives in the cache.
         let _ = tip.wait_for(|&tip| tip >= revision).await;
     }
 
-    /// A cursor that gives everything of interest after a revision, which may also be still to
-    /// come. It is woken by every commit of interest.
+    /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
+    /// commit with such an event wakes it.
     pub fn subscribe(&self, interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
         let feeds = match &interest {
             Interest::All => vec![self.shared.tip.subscribe()],
@@ -126,8 +125,8 @@ impl Cache {
         Ok(subscriber)
     }
 
-    /// As `subscribe`, for one kind of which there may be thousands of watchers: all are woken
-    /// together, for several commits where these follow soon (`beat`).
+    /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
+    /// once for several commits that follow each other closely (`beat`).
     pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
         let feed = self.write().kind(resource).beaten.subscribe();
         let subscriber = Subscriber::new(self.clone(), Interest::Kinds(vec![resource]), after, vec![feed]);
@@ -135,12 +134,12 @@ impl Cache {
         Ok(subscriber)
     }
 
-    /// What happened to a kind after a revision that lies before its window.
+    /// The events of a kind after a revision that its window has forgotten.
     pub fn backlog(&self, resource: GroupResource, after: Revision) -> Backlog {
         Backlog::new(self.clone(), resource, after)
     }
 
-    /// Makes the next view and its events visible, and wakes who waits for them.
+    /// Makes the next view and its events visible, and wakes their subscribers.
     pub(super) fn publish(&self, view: View, events: Vec<Arc<Event>>, now_ms: i64) {
         let (revision, view) = (view.revision, Arc::new(view));
         let gone = {
@@ -149,7 +148,7 @@ impl Cache {
             past.revision = revision;
             (past.trim(now_ms, &self.shared.limits), self.shared.newest.swap(view))
         };
-        // Told only now, when whoever wakes finds everything in place.
+        // Announced last, so that a subscriber that wakes up finds everything in place.
         let moved: BTreeMap<GroupResource, Revision> =
             events.iter().map(|event| (event.object.key.resource, event.revision)).collect();
         let past = self.read();
@@ -161,9 +160,9 @@ impl Cache {
         drop(gone);
     }
 
-    /// Wakes those who follow a kind of which there is news since the last beat; how many.
+    /// Wakes the followers of every kind with events since the last beat, and returns their number.
     pub(super) fn wake_followers(&self) -> usize {
-        // Told outside the lock, for which the writer would have to wait.
+        // Outside the lock, because the writer would have to wait for it.
         let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
             self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), *kind.moved.borrow())).collect();
         let mut woken = 0;
@@ -176,12 +175,12 @@ impl Cache {
         woken
     }
 
-    /// The newest view's revision, whenever it moves.
+    /// Announces the revision of the newest view.
     pub(super) fn tip(&self) -> watch::Receiver<Revision> {
         self.shared.tip.subscribe()
     }
 
-    /// Fills the windows at start-up, with events up to the view's revision.
+    /// Fills the windows at the start, with events up to the revision of the view.
     pub(super) fn recall(&self, events: &[Arc<Event>], now_ms: i64) {
         let mut past = self.write();
         past.remember(events);
@@ -190,13 +189,13 @@ impl Cache {
         drop(forgotten);
     }
 
-    /// Lets go of what has become too old, also where no writes come that would push it out.
+    /// Forgets events that have become too old. Kinds without writes need this.
     pub(super) fn forget(&self, now_ms: i64) {
         let forgotten = self.write().trim(now_ms, &self.shared.limits);
         drop(forgotten);
     }
 
-    /// None once the writer has ended.
+    /// The store; `None` once the writer has ended.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.store.upgrade()
     }
@@ -219,7 +218,7 @@ impl Past {
         self.revision
     }
 
-    /// The windows that matter to somebody.
+    /// The windows of the kinds of `interest`.
     pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
         let wanted = move |kind: &GroupResource| match interest {
             Interest::All => true,
@@ -228,7 +227,7 @@ impl Past {
         self.kinds.iter().filter(move |(kind, _)| wanted(kind)).map(|(_, kind)| &kind.window)
     }
 
-    /// What came up to here is not remembered of all that is of interest.
+    /// Some event of `interest` up to this revision may be forgotten.
     pub fn floor(&self, interest: &Interest) -> Revision {
         self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
     }

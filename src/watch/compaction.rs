@@ -1,5 +1,4 @@
-//! Forgets the old part of the log, by age and by count, in slices between which writes get their
-//! turn.
+//! Removes old changes from the log, by age and by number. Writes get their turn in between.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,46 +1,46 @@
-//! Every bound of this room, with its name.
+//! The bounds of the cache, the windows, the log and the writer.
 
 use std::time::Duration;
 
 /// How much is queued, grouped and remembered.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Calls of `Writer::commit` that may wait; the next one is `WriteError::Busy`.
+    /// Calls of `Writer::commit` that may wait. A further one fails with `WriteError::Busy`.
     pub queue_calls_max: usize,
-    /// Bytes of objects that the waiting calls may hold together. A single call of any size is
-    /// taken when nothing else waits.
+    /// Bytes of objects that the waiting calls may hold together. A single call may have any size
+    /// when nothing else waits.
     pub queue_bytes_max: usize,
-    /// A transaction is closed once it has this many rows. Never splits a call.
+    /// A transaction takes no further call once it has this many rows.
     pub group_rows_max: usize,
-    /// A transaction is closed once its objects have this many bytes. Never splits a call.
+    /// A transaction takes no further call once its objects have this many bytes.
     pub group_bytes_max: usize,
-    /// Past events remembered of each kind: how many,
+    /// Events that are remembered of each kind.
     pub window_events_max: usize,
-    /// how many bytes of objects,
+    /// Bytes of objects in the remembered events of each kind.
     pub window_bytes_max: usize,
-    /// and for how long.
+    /// How long an event is remembered.
     pub window_age_max: Duration,
-    /// Events that a subscriber is given at once.
+    /// Events that a subscriber gets at once.
     pub events_per_turn_max: usize,
-    /// A backlog is read in pages of about this many bytes,
+    /// The approximate size of a page of a backlog, in bytes.
     pub backlog_page_bytes: usize,
-    /// at most this many rows,
+    /// Rows in a page of a backlog.
     pub backlog_rows_max: usize,
-    /// found among this many revisions: a quiet kind must not have the whole log walked at once.
+    /// Revisions that are searched for a page. Without it, a quiet kind would need the whole log.
     pub backlog_revisions_max: usize,
-    /// Between two beats of `Cache::follow`: for each follower that was woken,
+    /// The rest between two beats of `Cache::follow`, for each follower that was woken.
     pub beat_per_follower: Duration,
-    /// and at the most.
+    /// The longest rest between two beats.
     pub beat_max: Duration,
-    /// Exact past states kept ready; others in the window are made when asked for.
+    /// Past states that are kept. Others within the window are made when they are asked for.
     pub past_views_max: usize,
-    /// The log forgets superseded rows older than this,
+    /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
-    /// and those further back than this many revisions.
+    /// The newest revisions whose rows compaction keeps.
     pub log_rows_max: usize,
-    /// How often the log is compacted,
+    /// The time between two compactions of the log.
     pub compaction_every: Duration,
-    /// and how many rows are looked at before waiting writes get their turn.
+    /// Rows that compaction looks at before waiting writes get their turn.
     pub compaction_rows_max: usize,
 }
 

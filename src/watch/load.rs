@@ -1,5 +1,7 @@
-//! Start-up: the newest row of each key becomes the view, the end of the log becomes the windows,
-//! so that watches resume where they were before the restart.
+//! Fills the cache at the start.
+//!
+//! The newest row of each key becomes the view, and the end of the log becomes the windows, so that
+//! watches resume across a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,12 +13,12 @@ use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
 use super::window::{Event, EventKind};
 use super::{Cache, Limits, View};
 
-/// Rows read at once: a megabyte or two.
+/// Rows that are read at once, about two megabytes.
 const PAGE_ROWS: usize = 1000;
 
 pub(super) struct Loaded {
     pub cache: Cache,
-    /// When the newest change was written.
+    /// When the newest change was written, in milliseconds since 1970.
     pub time_ms: i64,
 }
 
@@ -42,9 +44,8 @@ pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limit
     Ok(Loaded { cache, time_ms })
 }
 
-/// The end of the log in pages, as much of it as a window may hold, and the revision it begins
-/// after. All kinds share the bounds of one here: after a restart the past may be shorter, never
-/// wrong.
+/// The end of the log in pages, and the revision that it begins after. All kinds together get the
+/// bounds of one window here, so the windows may be shorter after a restart, but never wrong.
 async fn recent(
     store: &dyn Store,
     bounds: Bounds,
@@ -55,9 +56,9 @@ async fn recent(
     while start > bounds.compacted && rows < limits.window_events_max && bytes < limits.window_bytes_max {
         let wanted = PAGE_ROWS.min(limits.window_events_max - rows);
         let after = bounds.compacted.max(Revision(start.0 - wanted as i64));
-        // The last page before the compacted part is shorter: what follows it was read already.
+        // The page next to the compacted part is shorter, because the rows after it were read.
         let page = store.changes(after, (start.0 - after.0) as usize).await?;
-        // Above what is compacted every revision has its row.
+        // After the compacted part, every revision has a row.
         let there = page.iter().map(|change| change.revision.0);
         if !there.eq(after.0 + 1..=start.0) {
             return Err(missing(after, start));
@@ -70,14 +71,14 @@ async fn recent(
     Ok((start, pages))
 }
 
-/// Objects by their revision, so that an event, the one after it and the view share one allocation.
+/// Objects by revision, so that an event, the next event of the key and the view share them.
 struct Known<'a> {
     view: &'a View,
     recent: HashMap<Revision, Arc<Object>>,
 }
 
 impl Known<'_> {
-    /// Fetches the states that a page replaces and that lie before the window.
+    /// Fetches the states from before the window that the changes of a page replace.
     async fn learn_previous(&mut self, store: &dyn Store, page: &[Change]) -> Result<(), Error> {
         let Some(first) = page.first().map(|change| change.revision) else { return Ok(()) };
         let replaced = page.iter().map(|change| change.previous);
@@ -93,7 +94,7 @@ impl Known<'_> {
 
     fn event(&mut self, change: Change) -> Result<Arc<Event>, Error> {
         let (revision, time_ms) = (change.revision, change.time_ms);
-        // What was replaced cannot be replaced again: nobody will ask for it any more.
+        // A state is replaced only once, so it is not needed again.
         let previous = match change.previous {
             Revision::ZERO => None,
             previous => Some(self.recent.remove(&previous).ok_or_else(|| missing(previous, previous))?),
@@ -110,7 +111,7 @@ impl Known<'_> {
     }
 }
 
-/// The event of a row that is read together with what it replaced.
+/// The event of a row that was read together with the state that it replaced.
 pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     let Replacement { change, before } = row;
     let Change { revision, previous, time_ms, operation, .. } = change;

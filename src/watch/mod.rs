@@ -1,16 +1,15 @@
-//! The state of all kinds in memory, the recent past, and the one writer.
+//! Keeps the state of all kinds in memory with the recent events, and runs the only writer.
 //!
-//! *Invariants.* All kinds share one revision order, and a `View` is the exact state at its
-//! revision. A write is durable before it is in the view, and in the view before it is
-//! acknowledged, so whoever reads the newest view reads every acknowledged write. Nobody waits for
-//! a reader: a subscriber is a cursor into the window, and one that is too slow finds that its
-//! place is gone.
+//! *Invariants.* All kinds share one order of revisions, and a `View` is the exact state at its
+//! revision. A write is durable before it is in the view, and it is in the view before it is
+//! acknowledged. So the newest view contains every acknowledged write. The writer never waits for a
+//! reader: a subscriber is a cursor into the window, and a slow one finds that its place is gone.
 //!
-//! A subscriber that begins before the window reads the log until it has caught up (`Backlog`);
-//! nothing else reads the database.
+//! A subscriber that begins before the window reads the log until it has caught up (`Backlog`).
+//! Nothing else reads the database after the start.
 //!
-//! Deliberately absent: channels per watcher (memory, and a decision what to do when one is full),
-//! and any knowledge of kinds, selectors or HTTP.
+//! There are no channels per watcher: they would take memory, and a full one would need a rule.
+//! This room knows neither kinds nor selectors nor HTTP.
 
 mod backlog;
 mod beat;
@@ -37,11 +36,12 @@ pub use view::View;
 pub use window::{Event, EventKind, Expired};
 pub use writer::{Atomicity, Draft, Expect, Fence, Rejected, Write, WriteError, Writer};
 
-/// The writer's loop. Ends well when the last `Writer` is gone and what was queued is written; an
-/// error or a panic in it means that nothing can be written any more, and the process should stop.
+/// The writer's loop. It ends well once the last `Writer` is dropped, all queued writes are stored
+/// and the store is closed. An error or a panic in it means that nothing can be written any more,
+/// so the process should stop.
 pub type Task = tokio::task::JoinHandle<Result<(), store::Error>>;
 
-/// Loads the state and the recent past, and starts the writer.
+/// Loads the state and the recent events from `store`, and starts the writer.
 pub async fn open(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,

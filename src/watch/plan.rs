@@ -1,5 +1,6 @@
-//! What a group of waiting calls comes to: which writes are accepted, with which revisions, and the
-//! view that results. Pure; nothing of it is real until the store has committed the changes.
+//! Plans one transaction: which writes are accepted, their revisions, and the view that results.
+//!
+//! It is pure. Nothing takes effect until the store has committed the changes.
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
 pub(super) type Planned = Result<Arc<Object>, Rejected>;
 
-/// One transaction in the making.
+/// The plan of one transaction.
 pub(super) struct Group {
-    /// The state after the accepted writes; what a later write of the group is checked against.
+    /// The state after the accepted writes. Later writes of the group are checked against it.
     pub view: View,
     pub changes: Vec<Change>,
     pub events: Vec<Arc<Event>>,
@@ -26,9 +27,9 @@ impl Group {
         Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms }
     }
 
-    /// Adds the writes of one call, and says what becomes of each if the transaction succeeds.
+    /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
     pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Planned> {
-        // Views share their structure, so a way back costs nothing.
+        // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
         let mut outcomes: Vec<Planned> = writes.into_iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
@@ -70,7 +71,7 @@ impl Group {
     }
 }
 
-/// The state that the write replaces, if it is the expected one.
+/// The state that the write replaces, or why it is not the expected one.
 fn check(expect: Expect, state: Option<Arc<Object>>) -> Result<Option<Arc<Object>>, Rejected> {
     match (expect, state) {
         (Expect::Absent, None) => Ok(None),

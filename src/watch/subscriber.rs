@@ -1,5 +1,7 @@
-//! A cursor into the windows, and a way to be woken. It holds no events: who reads slowly costs
-//! nothing, until its place is forgotten and it has to list again.
+//! A cursor into the windows that is woken by new events.
+//!
+//! It holds no events, so a slow reader costs no memory. Once its place in the window is forgotten,
+//! it has to list again.
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use super::Cache;
 use super::cache::Past;
 use super::window::{Event, Expired};
 
-/// What a subscriber is told about.
+/// The kinds whose events a subscriber gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interest {
     All,
@@ -22,11 +24,11 @@ pub enum Interest {
 pub struct Subscriber {
     cache: Cache,
     interest: Interest,
-    /// Everything of interest up to here was given.
+    /// All events of interest up to this revision were given.
     cursor: Revision,
-    /// Nothing waited when it last looked. What has come since, it is told.
+    /// Whether the windows had no further event at the last look. The feeds announce later ones.
     caught_up: bool,
-    /// One of these moves with every event of interest.
+    /// Every event of interest moves one of these.
     feeds: Vec<watch::Receiver<Revision>>,
 }
 
@@ -40,15 +42,15 @@ impl Subscriber {
         Subscriber { cache, interest, cursor: after, caught_up: false, feeds }
     }
 
-    /// All events after the last one given, oldest first and never none; a long backlog comes in
-    /// parts. An error means that this subscriber was too slow and must list again. Losing the
+    /// Waits for the next events, and returns at least one, oldest first. Many events come in
+    /// parts. An error means that this subscriber was too slow and must list again. Dropping the
     /// future loses no event.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
             if self.caught_up {
                 self.moved().await;
             }
-            // Marked as seen before looking, so that what comes in between wakes at once.
+            // Marked as seen before the look, so that an event in between wakes the next wait.
             self.feeds.iter_mut().for_each(|feed| drop(feed.borrow_and_update()));
             let events = self.take()?;
             if !events.is_empty() {
@@ -57,7 +59,7 @@ impl Subscriber {
         }
     }
 
-    /// Everything of interest up to here was given: the revision of a bookmark.
+    /// All events of interest up to this revision were given: the revision for a bookmark.
     pub fn position(&self) -> Revision {
         let past = self.cache.read();
         let nothing_waits = past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());
@@ -86,7 +88,7 @@ impl Subscriber {
         }
         let revision = past.revision();
         drop(past);
-        // The first `limit` of all kinds are among the first `limit` of each.
+        // The first `limit` events of all kinds are among the first `limit` of each kind.
         events.sort_unstable_by_key(|event| event.revision);
         events.truncate(limit);
         self.caught_up = events.len() < limit;
@@ -98,7 +100,7 @@ impl Subscriber {
     }
 
     async fn moved(&mut self) {
-        // The senders live in the cache that this holds, so a feed never ends.
+        // It cannot fail: the senders live in the cache.
         match self.feeds.as_mut_slice() {
             [] => std::future::pending().await,
             [feed] => drop(feed.changed().await),

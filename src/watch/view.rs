@@ -12,8 +12,8 @@ use crate::k8s::{GroupResource, Key, Object, Revision};
 
 use super::window::{Event, EventKind};
 
-/// An immutable snapshot. Views share the structure they have in common: holding one costs what has
-/// changed since.
+/// An immutable snapshot. Views share what they have in common, so holding an old one costs only
+/// what has changed since.
 #[derive(Clone, Debug)]
 pub struct View {
     pub revision: Revision,
@@ -22,14 +22,14 @@ pub struct View {
 
 type Objects = OrdMap<Place, Arc<Object>>;
 
-/// Namespace and name, in the order of a LIST.
+/// Namespace and name, ordered as in a list.
 type Place = (Arc<str>, Arc<str>);
 
-/// A place to look for, without owning its text.
+/// A place to search for, which borrows its text.
 #[derive(Clone, Copy)]
 enum Seek<'a> {
     At(&'a str, &'a str),
-    /// After everything in this namespace, before any other namespace that follows.
+    /// After the last object of this namespace, and before the next namespace.
     EndOf(&'a str),
 }
 
@@ -38,13 +38,13 @@ impl View {
         self.kinds.get(&key.resource)?.get(&Seek::At(&key.namespace, &key.name))
     }
 
-    /// In key order; of all namespaces where `namespace` is `None`.
+    /// The objects of a kind in key order. `None` means all namespaces.
     pub fn list(&self, resource: GroupResource, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let start = Bound::Included(Seek::At(namespace.unwrap_or_default(), ""));
         self.range(resource, start, namespace)
     }
 
-    /// What follows `(namespace, name)` in key order: the next page of a list.
+    /// The objects after `(namespace, name)` in key order: the next page of a list.
     pub fn list_after<'a>(
         &'a self,
         resource: GroupResource,
@@ -60,8 +60,8 @@ impl View {
         self.range(resource, start, namespace)
     }
 
-    /// Objects whose names begin with `prefix`, in key order: what is kept under an owner's name.
-    /// The namespace of cluster-scoped ones is empty.
+    /// The objects whose names begin with `prefix`, in key order. The namespace is empty for
+    /// cluster-scoped kinds.
     pub fn list_prefixed<'a>(
         &'a self,
         resource: GroupResource,
@@ -72,7 +72,7 @@ impl View {
         self.range(resource, from, Some(namespace)).take_while(move |object| object.key.name.starts_with(prefix))
     }
 
-    /// Without a namespace this costs nothing; with one it walks the namespace.
+    /// The number of objects. Without a namespace it is known; with one, the namespace is walked.
     pub fn count(&self, resource: GroupResource, namespace: Option<&str>) -> usize {
         match namespace {
             None => self.kinds.get(&resource).map_or(0, OrdMap::len),
@@ -117,7 +117,7 @@ impl View {
         self.revision = event.revision;
     }
 
-    /// One step back. The caller sets the revision, which an event does not know.
+    /// One step back. The caller sets the revision, because an event does not know the one before.
     pub(super) fn undo(&mut self, event: &Event) {
         match &event.previous {
             Some(previous) => self.insert(previous.clone()),

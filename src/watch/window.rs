@@ -1,7 +1,7 @@
-//! The recent past of each kind: a bounded queue of events, oldest first.
+//! The recent events of one kind in a bounded queue, oldest first.
 //!
-//! Each kind has its own bounds, so a busy kind never shortens the memory of a quiet one. What a
-//! kind has forgotten ends at its `floor`: whoever has seen everything up to there has missed
+//! Each kind has a window of its own, so a busy kind never shortens that of a quiet one. A window
+//! has forgotten events up to its `floor`. A reader that has seen everything up to there has missed
 //! nothing.
 
 use std::collections::VecDeque;
@@ -23,15 +23,16 @@ pub enum EventKind {
 pub struct Event {
     pub revision: Revision,
     pub kind: EventKind,
-    /// For `Deleted` the last state, with the deletion's revision.
+    /// The state after the change. For `Deleted` it is the last state with the revision of the
+    /// deletion.
     pub object: Arc<Object>,
-    /// The state before: none for `Created`.
+    /// The state before the change; `None` for `Created`.
     pub previous: Option<Arc<Object>>,
-    /// When it was written, by the writer's clock.
+    /// When it was written by the writer's clock, in milliseconds since 1970.
     pub time_ms: i64,
 }
 
-/// What was asked for lies before what is remembered. On the wire it is 410.
+/// The revision lies before everything that is remembered. On the wire it is a 410.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("revision {asked} is too old, the oldest is {oldest}")]
 pub struct Expired {
@@ -42,14 +43,13 @@ pub struct Expired {
 #[derive(Debug)]
 pub(super) struct Window {
     events: VecDeque<Arc<Event>>,
-    /// Of the objects in `events`, each counted for itself: more than is held where they are
-    /// shared.
+    /// The sum over the objects in `events`. Objects that events share are counted several times.
     bytes: usize,
     floor: Revision,
 }
 
 impl Window {
-    /// Knows nothing up to and including `floor`.
+    /// An empty window that has forgotten everything up to and including `floor`.
     pub fn new(floor: Revision) -> Window {
         Window { events: VecDeque::new(), bytes: 0, floor }
     }
@@ -74,7 +74,7 @@ impl Window {
         }
     }
 
-    /// The last revision that is forgotten.
+    /// The last revision whose event may be forgotten.
     pub fn floor(&self) -> Revision {
         self.floor
     }
@@ -86,7 +86,7 @@ impl Window {
     }
 }
 
-/// What an event holds on to: its object with what surrounds the text.
+/// The approximate memory of an event, in bytes.
 fn weight(event: &Event) -> usize {
     const BESIDE_THE_TEXT: usize = 512;
     event.object.text.content().len() + BESIDE_THE_TEXT

@@ -1,9 +1,10 @@
-//! The one writer: numbers the changes, commits those that wait as one transaction, makes them
-//! visible, and only then answers.
+//! The only writer. It numbers the changes, commits all waiting calls as one transaction, makes
+//! them visible, and then answers.
 //!
-//! *Invariants.* Revisions are gapless: the counter is the newest view's revision and moves only
-//! with it. A call is never split over two transactions. A store that fails costs the calls of that
-//! group; the next group tries anew, so writing resumes by itself when the disk has space again.
+//! *Invariants.* Revisions have no gaps: the counter is the revision of the newest view and moves
+//! only with it. A call is never split over two transactions. When the store fails, only the calls
+//! of that group fail. The next group tries again, so writing resumes by itself once the disk has
+//! space.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use super::plan::{Group, Planned};
 use super::{Cache, Limits};
 use super::{beat, compaction};
 
-/// What becomes of the other writes of a call when one is rejected.
+/// What happens to the other writes of a call when one is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomicity {
     /// A rejected write does not stop the others.
     Each,
-    /// Any rejection stores nothing.
+    /// If one write is rejected, none of the call is stored.
     All,
 }
 
@@ -37,7 +38,7 @@ pub struct Write {
     pub draft: Draft,
 }
 
-/// The state that a write was decided on.
+/// The state that a write expects to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Absent,
@@ -47,7 +48,7 @@ pub enum Expect {
 #[derive(Debug)]
 pub enum Draft {
     Put(Document),
-    /// With the last state, which watchers are shown.
+    /// Carries the last state, which watchers see.
     Delete(Document),
 }
 
@@ -59,46 +60,46 @@ impl Draft {
     }
 }
 
-/// Whether a write may still be stored; asked last thing before it is.
+/// Says whether a write may still be stored. It is asked directly before the commit.
 pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Why a write was not done, with the state that stood in its way.
+/// Why a write was rejected, with the state that was in its way.
 #[derive(Debug)]
 pub enum Rejected {
     Exists(Arc<Object>),
     Missing,
     Changed(Arc<Object>),
-    /// `Atomicity::All`, and another write was rejected.
+    /// Another write of the call was rejected, and the call was `Atomicity::All`.
     NotTried,
 }
 
-/// Why a whole call came to nothing.
+/// Why a whole call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("too many writes are waiting")]
     Busy,
-    /// The store failed. Nothing was acknowledged; in rare cases (the disk failed while it said
-    /// yes) the write appears later all the same.
+    /// The store failed, and nothing was acknowledged. In rare cases the write appears later all
+    /// the same, when the answer of the disk got lost.
     #[error("nothing can be written now: {}", .0.reason())]
     Unavailable(#[source] Arc<store::Error>),
-    /// The fence that the call came with does not hold any more. Nothing of it was stored.
+    /// The fence of the call does not hold any more. Nothing was stored.
     #[error("this replica does not hold the lease")]
     Fenced,
-    /// The writer has stopped.
+    /// The writer has stopped, and takes no further call.
     #[error("the writer has stopped")]
     Closed,
 }
 
-/// A handle; clones share one writer.
+/// A handle to the writer. Clones share it.
 #[derive(Clone)]
 pub struct Writer {
     queue: mpsc::Sender<Call>,
-    /// Counts what waits, in units of `QUEUE_UNIT`.
+    /// The free room in the queue, in units of `QUEUE_UNIT` bytes.
     room: Arc<Semaphore>,
     room_max: u32,
 }
 
-/// A semaphore counts in 32 bits; kibibytes keep any sensible bound within them.
+/// A semaphore counts in 32 bits, so the room is counted in kibibytes.
 const QUEUE_UNIT: usize = 1024;
 
 struct Call {
@@ -111,21 +112,21 @@ struct Call {
 
 struct Caller {
     answer: oneshot::Sender<Answer>,
-    /// Given back when the call is answered.
+    /// Its room in the queue, given back with the answer.
     _room: OwnedSemaphorePermit,
 }
 
 type Answer = Result<Vec<Planned>, WriteError>;
 
 impl Writer {
-    /// Writes all that is accepted of `writes` in one transaction, and returns when it is durable
-    /// and in the newest view. Outcomes are in the order of `writes`; a later write of the call
-    /// sees the earlier ones. Dropping the future does not take the writes back.
+    /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
+    /// and in the newest view. The outcomes are in the order of `writes`, and each write sees the
+    /// earlier ones of the call. Dropping the future does not take the writes back.
     pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Planned>, WriteError> {
         self.commit_behind(None, writes, atomicity).await
     }
 
-    /// As `commit`, but nothing is stored unless the fence holds when it is the call's turn.
+    /// As `commit`, but stores nothing unless the fence holds when the call has its turn.
     pub async fn commit_behind(
         &self,
         fence: Option<Fence>,
@@ -162,8 +163,8 @@ pub(super) fn start(
     let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms };
     let run = async move {
         tokio::select! {
-            // The beat after the turn that it follows: it needs no wake-up of its own, and on one
-            // thread nobody sees a write acknowledged of which the followers were not told.
+            // The beat comes after the turn that it follows. It then needs no wake-up of its own,
+            // and on one thread followers hear of a write before its caller does.
             biased;
             ended = turn.run() => ended,
             never = compaction => match never {},
@@ -179,18 +180,18 @@ struct Turn {
     cache: Cache,
     limits: Limits,
     calls: mpsc::Receiver<Call>,
-    /// A group of which the store could not say whether it is durable.
+    /// A group that may or may not be durable, because the store did not answer.
     doubt: Option<Group>,
-    /// Of the newest change.
+    /// The time of the newest change.
     time_ms: i64,
 }
 
-/// What the log says about a group whose commit failed.
+/// What has become of a group whose commit failed.
 enum Fate {
-    /// It is durable after all, and published now.
+    /// It is durable after all, and was published.
     Stored,
     Lost,
-    /// The log does not answer; the group is kept in doubt.
+    /// The log does not answer. The group is kept in `doubt`.
     Unknown(store::Error),
 }
 
@@ -203,8 +204,8 @@ impl Turn {
         Ok(())
     }
 
-    /// What waits, up to the bounds. While one group is on its way to the disk the next one
-    /// gathers, so groups grow with the load and a lone call waits for nobody.
+    /// The waiting calls, up to the bounds. While one group is on its way to the disk, the next one
+    /// gathers. So groups grow with the load, and a single call does not wait.
     fn gather(&mut self, first: Call) -> Vec<Call> {
         let (mut rows, mut bytes) = (first.writes.len(), first.bytes);
         let mut calls = vec![first];
@@ -224,7 +225,7 @@ impl Turn {
             refuse(calls.into_iter().map(|call| call.caller), error);
             return Ok(());
         }
-        // A clock that steps back must not turn the times of the log around.
+        // Times in the log never decrease, even when the clock is set back.
         self.time_ms = self.time_ms.max(self.clock.now_ms());
         let mut group = Group::after(&self.cache.view(), self.time_ms);
         let mut answers = Vec::with_capacity(calls.len());
@@ -242,13 +243,13 @@ impl Turn {
             return Ok(());
         }
         for (caller, outcomes) in answers {
-            // Nobody listens where the caller has gone; the write stands.
+            // A caller that has gone hears nothing. The write stands.
             let _ = caller.answer.send(Ok(outcomes));
         }
         Ok(())
     }
 
-    /// The inner error costs this group, the outer one ends the writer.
+    /// With the inner error this group fails. The outer error ends the writer.
     async fn commit(&mut self, group: Group) -> Result<Option<store::Error>, store::Error> {
         let started = Instant::now();
         let span = tracing::debug_span!("store_commit", changes = group.changes.len());
@@ -272,8 +273,8 @@ impl Turn {
         }
     }
 
-    /// A commit that failed may have become durable all the same. Going on without knowing could
-    /// give a revision twice.
+    /// Finds out whether a failed commit is durable all the same. Going on without knowing could
+    /// give the same revision to two changes.
     async fn settle(&mut self, group: Group) -> Result<Fate, store::Error> {
         let last = match self.store.bounds().await {
             Ok(bounds) => bounds.last,

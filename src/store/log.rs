@@ -1,11 +1,11 @@
-//! What every back end holds a commit to.
+//! The rules that every back end checks a commit against.
 
 use std::collections::HashMap;
 
 use super::{Change, Error, Operation};
 use crate::k8s::{Key, Revision};
 
-/// Where the log stands: all it takes to say whether changes continue it.
+/// The end of the log: enough to say whether changes continue it.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     pub last: Revision,
@@ -42,7 +42,7 @@ impl Heads {
         for change in changes {
             match change.operation {
                 Operation::Create => drop(self.newest.insert(change.key.clone(), change.revision)),
-                // Keeps the key that is there: it shares its text with the object in the cache.
+                // Keeps the old key, which shares its text with the object in the cache.
                 Operation::Update => drop(self.newest.get_mut(&change.key).map(|newest| *newest = change.revision)),
                 Operation::Delete => drop(self.newest.remove(&change.key)),
             }

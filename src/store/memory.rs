@@ -1,5 +1,6 @@
-//! The reference back end: what every other one must do, in the fewest words. Durable for as long
-//! as the process lives; for tests, and for trying things (`memory:`).
+//! The reference back end (`memory:`), for tests and for trying things.
+//!
+//! It shows in few lines what every back end must do. Its contents live as long as the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -20,7 +21,7 @@ struct Log {
     changes: BTreeMap<Revision, Change>,
     heads: Heads,
     compacted: Revision,
-    /// Compaction has worked its way up to here.
+    /// Compaction has looked at all changes up to this revision.
     swept: Revision,
 }
 
@@ -71,7 +72,7 @@ impl Store for MemoryStore {
         if span.after < log.compacted {
             return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
         }
-        // An empty stretch, as of a view that has nothing newer, is no range to a tree.
+        // An empty span, as of a view that has nothing newer, would be an invalid range.
         let end = span.through.max(span.after).next();
         let changes = log.changes.range(span.after.next()..end).map(|(_, change)| change);
         let of_kind = changes.filter(|change| change.key.resource == resource).take(limit);
@@ -89,8 +90,8 @@ impl Store for MemoryStore {
         let mut log = self.log();
         log.compacted = log.compacted.max(through.min(log.heads.last));
         let end = log.compacted.min(Revision(log.swept.0.saturating_add(limit as i64)));
-        // A row stops being a state when another one replaces it, so the replacements lead to it; a
-        // deletion replaces the last state and is none itself.
+        // A change is superseded when another one replaces it, so the replacements lead to it. A
+        // deletion replaces the last state and is no state itself.
         let mut gone = Vec::new();
         for change in log.changes.range(log.swept.next()..end.next()).map(|(_, change)| change) {
             gone.push(change.previous);

@@ -1,5 +1,6 @@
-//! Objects by key, changes by revision: one append-only log, of which the newest row of a key is
-//! its state (design.md §3). The store knows no kind and no HTTP.
+//! Stores objects as one append-only log of changes. The newest change of a key is its state.
+//!
+//! The store knows neither kinds nor HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,56 +33,55 @@ pub struct Change {
     pub revision: Revision,
     pub key: Key,
     pub operation: Operation,
-    /// Revision of the `Create` that this object began with; a key that is deleted and created
-    /// again begins anew.
+    /// The revision of the `Create` that this object began with. A key that was deleted and created
+    /// again has a new one.
     pub created: Revision,
-    /// Revision of the row that this one replaces; zero for a `Create`.
+    /// The revision of the change that this one replaces; zero for a `Create`.
     pub previous: Revision,
-    /// Milliseconds since 1970, UTC, and never less than in the change before. For compaction by
-    /// age and for people; nothing decides by it.
+    /// Milliseconds since 1970, UTC, never less than in the change before. Compaction by age and
+    /// people read it.
     pub time_ms: i64,
-    /// The object after the change, with `metadata.resourceVersion` equal to `revision`. For a
-    /// `Delete` its last state, with the revision of the deletion (WA7).
+    /// The object after the change as JSON, with `metadata.resourceVersion` equal to `revision`.
+    /// For a `Delete` it is the last state, with the revision of the deletion (WA7).
     pub object: Bytes,
 }
 
-/// A change, and what it replaced.
+/// A change and the object that it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
     pub change: Change,
-    /// The object before; none for a `Create`.
+    /// The object before the change; `None` for a `Create`.
     pub before: Option<Bytes>,
 }
 
-/// A stretch of the log: after one revision, up to and with another.
+/// A part of the log: the revisions greater than `after`, up to and including `through`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub after: Revision,
     pub through: Revision,
 }
 
-/// What part of the log is there.
+/// Which part of the log exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of the newest change; zero in an empty store.
+    /// The revision of the newest change; zero in an empty store.
     pub last: Revision,
-    /// Of the changes up to here only those may be left that were the state of a key at this
-    /// revision: what it takes to tell the state then and at every later revision. `changes` from
-    /// an earlier revision is `Error::Compacted`.
+    /// Of the changes up to this revision, only those may be left that were the state of a key at
+    /// this revision. `changes` from an earlier revision is `Error::Compacted`.
     pub compacted: Revision,
 }
 
-/// Why the store did not do it. Closed: driver codes are read in one place per back end.
+/// Why a call of the store failed. Each back end maps the codes of its driver in one place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A row's `previous` is not the newest revision of its key, or its revision is not the next
-    /// one.
+    /// The `previous` of a change is not the newest revision of its key, or its revision is not the
+    /// next one.
     #[error("{key} was changed by another writer")]
     Conflict { key: Key },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
     Compacted { asked: Revision, compacted: Revision },
-    /// The back end cannot do it now (disk full, I/O error, lock); the same call may succeed later.
-    /// Nothing of the call was stored.
+    /// The back end cannot do it now, as with a full disk, an I/O error or a lock. The same call
+    /// may succeed later. Nothing of the call was stored.
     #[error("the database is unavailable: {action}")]
     Unavailable {
         action: &'static str,
@@ -91,7 +91,7 @@ pub enum Error {
     /// The place that was named cannot hold a database; `advice` says what to do about it.
     #[error("the database cannot be opened: {advice}")]
     Misplaced { advice: String },
-    /// What is stored is not what this program wrote; `advice` says what to do about it.
+    /// The database holds what this program did not write; `advice` says what to do about it.
     #[error("the database cannot be used: {advice}")]
     Corrupt {
         advice: String,
@@ -113,55 +113,57 @@ impl Error {
     }
 }
 
-/// A log. One process writes to it, through one writer (`watch::Writer`), which numbers the
+/// An append-only log. Only one process writes to it, through one `watch::Writer` that numbers the
 /// changes.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The newest row of a key, unless that is a `Delete`.
+    /// The newest change of a key, unless it is a `Delete`.
     async fn get(&self, key: &Key) -> Result<Option<Change>, Error>;
 
-    /// The newest row of each live key, in key order; of all kinds where `resource` is `None`.
+    /// The newest change of each live key in key order. `None` means all kinds.
     async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error>;
 
-    /// Appends all of `changes` or none, and returns when they are durable. Their revisions must
+    /// Appends all of `changes` or none, and returns once they are durable. Their revisions must
     /// follow the last one without a gap, and each `previous` must be the newest revision of its
-    /// key, else `Error::Conflict` and nothing is stored. A key may occur several times.
+    /// key. Otherwise it is `Error::Conflict`, and nothing is stored. A key may occur several
+    /// times.
     async fn commit(&self, changes: &[Change]) -> Result<(), Error>;
 
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
-    /// The changes of one kind in a stretch of the log, oldest first, at most `limit` of them: the
-    /// past as its watchers would have seen it. Never holds up a commit.
+    /// The changes of one kind in a part of the log, oldest first, at most `limit` of them. It
+    /// never delays a commit.
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
 
-    /// The rows of these revisions as far as they are still there, oldest first.
+    /// The changes with these revisions that still exist, oldest first.
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;
 
-    /// Forgets what was no longer the state of a key at `through`, and returns whether there is
-    /// more to do: one call looks at no more than `limit` changes, so that it never holds up a
-    /// commit for long. The newest row of a live key always stays. `bounds().compacted` moves
-    /// first, so a crash in between leaves rows, never a silent gap.
+    /// Removes changes that were no longer the state of a key at `through`. Returns whether there
+    /// is more to do: one call looks at no more than `limit` changes, so it never delays a commit
+    /// for long. The newest change of a live key always stays. `bounds().compacted` moves first, so
+    /// a crash in between leaves superfluous rows and never a gap.
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
     async fn bounds(&self) -> Result<Bounds, Error>;
 
-    /// Whether changes could be stored now: found out by making something durable that is no
-    /// change, and by using as much space as many changes need.
+    /// Finds out whether changes could be stored now. It makes something durable that is no change,
+    /// and uses as much space for a moment as many changes need.
     async fn probe(&self) -> Result<(), Error>;
 
-    /// Leaves everything in the place that the database is named by, and lets go of it. To be
-    /// called after the last commit; the store can be used again all the same.
+    /// Tidies up after the last commit: everything is in the file that the URL names. Later calls
+    /// still work.
     async fn close(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The newest revision whose change is older than `time_ms`; zero if there is none.
+    /// The newest revision whose change is older than `time_ms` (milliseconds since 1970); zero if
+    /// there is none.
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
 }
 
-/// Opens what a database URL names: `memory:`, or a file as `sqlite://relative/path` or
-/// `sqlite:///absolute/path`. Where the back end speaks SQL, each of `tables` can be read with it.
+/// Opens the database with this URL: `memory:`, `sqlite://relative/path` or
+/// `sqlite:///absolute/path`. A back end with SQL makes each of `tables` readable as a view.
 pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
     if url == "memory:" {
         return Ok(Arc::new(MemoryStore::new()));

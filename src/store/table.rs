@@ -1,5 +1,5 @@
-//! A kind as people see it in SQL: a view with one row per live object, its important fields as
-//! columns. The names come from the caller; the store knows no kind.
+//! Describes how people read a kind with SQL: a view with one row per live object, whose columns
+//! are the important fields. The caller gives the names, because the store knows no kind.
 
 use crate::k8s::{Extract, GroupResource};
 
@@ -10,6 +10,6 @@ pub struct Table {
     /// A plain SQL name: lower-case letters, digits and underscores.
     pub name: String,
     pub resource: GroupResource,
-    /// The columns with where in the object their values are, in no database's dialect.
+    /// The columns, with the place of each value in the object. They have no dialect of SQL.
     pub columns: Vec<(&'static str, Extract)>,
 }

@@ -1,11 +1,11 @@
-//! A copy of a database that another process may be writing to.
+//! Copies a database that another process may be writing to.
 //!
-//! SQLite copies what one reader sees: a moment in the past, whole. Writers go on meanwhile. The
-//! copy is one file, without a log beside it, and appears under its name only once it is durable.
+//! SQLite copies what one reader sees, which is one consistent moment, and writers go on meanwhile.
+//! The copy is a single file. It gets its name only once it is durable.
 //!
-//! Whoever goes on from the copy must not give out revisions again that clients have seen with
-//! other contents. So its counter is moved on, and all before that counts as compacted: a watch
-//! that resumes is told to list anew.
+//! A server that continues from the copy must not reuse revisions that clients have seen with other
+//! contents. So the counter of the copy is moved on, and everything before counts as compacted. A
+//! watch that resumes gets 410 and lists again.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use super::statements;
 use crate::k8s::Revision;
 use crate::store::Error;
 
-/// By how much: more than a server writes between a copy and its use.
+/// How far the counter is moved: more than a server writes between a copy and its use.
 const REVISIONS_SKIPPED: i64 = 1_000_000_000;
 
-/// Answers with the revision of the last change in the copy.
+/// Copies the database to the new file `copy`. Returns the revision of the last change in it.
 pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
     const ACTION: &str = "failed to copy the database";
     let failed = |error| classify(ACTION, error);
@@ -30,7 +30,7 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
         return Err(corrupt(format!("{} is there already; name another file", copy.display()), None));
     }
     let unfinished = beside(copy);
-    // What an earlier try left behind.
+    // An earlier try may have left it behind.
     let _nothing_there = std::fs::remove_file(&unfinished);
     let options = SqliteConnectOptions::new().filename(database).create_if_missing(false).disable_statement_logging();
     let mut connection = options.connect().await.map_err(failed)?;
@@ -52,7 +52,7 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
     Ok(last)
 }
 
-/// Forgets all but the states, and moves the counter on. Answers with what it was.
+/// Removes everything but the states, and moves the counter on. Returns its old value.
 async fn move_on(copy: &mut SqliteConnection) -> Result<Revision, sqlx::Error> {
     let (bounds, _) = statements::bounds(copy).await?;
     let next = bounds.last.0.saturating_add(REVISIONS_SKIPPED);

@@ -1,9 +1,8 @@
-//! Moves the WAL's pages into the database file, beside the commits and not inside one.
+//! Moves the pages of the WAL into the database file, beside the commits.
 //!
-//! A passive checkpoint waits for nobody, but while commits go on it never quite catches up, and
-//! only a WAL that is caught up starts again from its beginning. So when the file has grown long,
-//! one more checkpoint runs while the writer stands still: nearly all is moved by then, so that is
-//! short.
+//! A passive checkpoint waits for nobody. While commits go on, it never quite catches up, and the
+//! WAL starts again from its beginning only after it was moved completely. So once the WAL is long,
+//! a second checkpoint runs while the writer waits. That is short, because little is left to move.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,13 +14,13 @@ use tokio::task::JoinHandle;
 use super::{Lines, statements};
 use crate::store::Change;
 
-/// Written bytes after which a checkpoint is due.
+/// A checkpoint is due once this many bytes were written.
 const CHECKPOINT_BYTES: usize = 8 << 20;
-/// How long a little may wait for one.
+/// A checkpoint is due after this time, however little was written.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
-/// Pages in the WAL after which the writer stands still for a moment.
+/// With more pages in the WAL, the writer waits for a moment.
 const WAL_PAGES_MAX: i64 = 16_384;
-/// What a row costs beside its object: its own small columns and a page of the index.
+/// The size of a row beside its object: its small columns and a page of the index.
 const BYTES_BESIDE_THE_OBJECT: usize = 4096;
 
 pub(super) struct Checkpointer {
@@ -38,7 +37,7 @@ struct Pending {
 impl Checkpointer {
     pub fn start(lines: Arc<Lines>) -> Checkpointer {
         let pending = Arc::new(Pending::default());
-        // A process that was killed may have left a long WAL behind.
+        // A process that was killed may have left a long WAL.
         pending.bytes.store(1, Ordering::Relaxed);
         pending.is_due.notify_one();
         let task = tokio::spawn(run(lines, pending.clone()));
@@ -54,7 +53,7 @@ impl Checkpointer {
         self.wrote_bytes(changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum());
     }
 
-    /// Something small that is no change.
+    /// Counts something small that is no change.
     pub fn wrote_beside(&self) {
         self.wrote_bytes(BYTES_BESIDE_THE_OBJECT);
     }
@@ -74,13 +73,13 @@ impl Drop for Checkpointer {
 
 async fn run(lines: Arc<Lines>, pending: Arc<Pending>) {
     loop {
-        // In time or because it is due: both are reasons.
+        // Both are reasons: the time has passed, or enough was written.
         let _ = tokio::time::timeout(CHECKPOINT_EVERY, pending.is_due.notified()).await;
         if pending.bytes.swap(0, Ordering::Relaxed) == 0 {
             continue;
         }
         if let Err(error) = checkpoint(&lines).await {
-            // The WAL holds everything; the next round tries again.
+            // Nothing is lost, because the WAL holds everything. The next round tries again.
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to checkpoint the database");
         }
     }

@@ -1,5 +1,7 @@
-//! A connection that is made anew after a failure. SQLite rolls a transaction back by itself after
-//! some errors and leaves it open after others; what state it left behind is never guessed at.
+//! A connection that is replaced after a failure.
+//!
+//! SQLite rolls a transaction back after some errors and leaves it open after others. Nobody here
+//! guesses which: a connection with an error is closed.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
@@ -10,8 +12,7 @@ pub(super) struct Line {
     idle: Mutex<Option<SqliteConnection>>,
 }
 
-/// A connection in use. One that is not given back is closed, also where a call is abandoned
-/// half-way.
+/// A connection in use. If it is not given back, as when a call is dropped halfway, it is closed.
 pub(super) struct Lease<'a> {
     pub connection: SqliteConnection,
     idle: MutexGuard<'a, Option<SqliteConnection>>,
@@ -22,7 +23,7 @@ impl Line {
         Line { options, idle: Mutex::new(Some(connection)) }
     }
 
-    /// Connects at the first lease.
+    /// A line that connects at the first lease.
     pub fn unconnected(options: SqliteConnectOptions) -> Line {
         Line { options, idle: Mutex::new(None) }
     }
@@ -35,7 +36,7 @@ impl Line {
         }
     }
 
-    /// Waits its turn: whoever comes first goes first.
+    /// Waits for the connection. Callers get it in the order in which they come.
     pub async fn lease(&self) -> Result<Lease<'_>, sqlx::Error> {
         let mut idle = self.idle.lock().await;
         let connection = match idle.take() {
@@ -55,7 +56,7 @@ impl Lease<'_> {
                 Ok(value)
             }
             Err(error) => {
-                // Waits until the transaction is gone; a failure to close says nothing new.
+                // Waits until the transaction is gone. A failure to close says nothing new.
                 let _ = self.connection.close().await;
                 Err(error)
             }

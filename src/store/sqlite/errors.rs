@@ -1,4 +1,4 @@
-//! The one place that reads SQLite's codes.
+//! Maps the result codes of SQLite. No other place reads them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -15,11 +15,12 @@ const CORRUPT: u32 = 11;
 const FULL: u32 = 13;
 const CANNOT_OPEN: u32 = 14;
 const NOT_A_DATABASE: u32 = 26;
-/// Extended codes: a revision that is there already, a second replacement of the same row.
+/// Extended codes. The first means a revision that exists, the second a state that was replaced
+/// twice.
 const CONSTRAINT_PRIMARY_KEY: u32 = 1555;
 const CONSTRAINT_UNIQUE: u32 = 2067;
 
-/// What an error means for whoever called the store.
+/// The error of the store for an error of SQLite.
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error).map(|code| code & 0xff) {
         Some(CORRUPT | NOT_A_DATABASE) => corrupt("it is damaged; restore it from a backup", Some(error)),
@@ -48,7 +49,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> &'static str {
     }
 }
 
-/// Somebody else has written what only we may write.
+/// Whether another process has written to the log.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(CONSTRAINT_PRIMARY_KEY | CONSTRAINT_UNIQUE))
 }

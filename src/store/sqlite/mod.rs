@@ -1,11 +1,11 @@
-//! The log in a SQLite file, where `sqlite3` can read it beside the running server.
+//! Keeps the log in a SQLite file, which `sqlite3` can read while the server runs.
 //!
-//! *Invariants.* One process has the file. A commit is one transaction and returns after its WAL
-//! frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside a
-//! commit.
+//! *Invariants.* Only one process has the file. A commit is one transaction, and it returns once
+//! its WAL frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside
+//! a commit.
 //!
-//! Deliberately absent: a pool (one connection writes, one reads and checkpoints, one reads the
-//! past), and shrinking the file: the pages that compaction frees are used again.
+//! There is no pool: one connection writes, one reads and makes checkpoints, and one reads the
+//! past. The file never shrinks; pages that compaction frees are used again.
 
 mod backup;
 mod checkpoint;
@@ -35,7 +35,7 @@ use errors::{classify, is_conflict};
 pub struct SqliteStore {
     path: PathBuf,
     lines: Arc<Lines>,
-    /// None until they are needed, while a commit is under way, and after one that failed.
+    /// `None` before the first use, during a commit, and after a commit that failed.
     heads: Mutex<Option<Heads>>,
     checkpointer: Checkpointer,
     _lock: open::Lock,
@@ -44,12 +44,12 @@ pub struct SqliteStore {
 struct Lines {
     writer: Line,
     reader: Line,
-    /// For the past, which many may ask for at once: neither commits nor checkpoints queue behind
-    /// them.
+    /// Reads the past, which many watches may ask for at once. Commits and checkpoints do not queue
+    /// behind them.
     historian: Line,
 }
 
-/// Runs statements on a line that is given back after success, and names what failed.
+/// Runs a statement on a line, gives the connection back after success, and names what failed.
 macro_rules! on {
     ($line:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
         let failed = |error| classify($action, error);
@@ -60,7 +60,7 @@ macro_rules! on {
 }
 
 impl SqliteStore {
-    /// Opens or makes the file, with a readable view for each of `tables`.
+    /// Opens or creates the file, with a view for each of `tables`.
     pub async fn open(path: &Path, tables: &[Table]) -> Result<SqliteStore, Error> {
         let opened = open::open(path, tables).await?;
         let lines = Arc::new(Lines {
@@ -72,7 +72,7 @@ impl SqliteStore {
         Ok(SqliteStore { path: path.to_owned(), checkpointer, lines, heads, _lock: opened.lock })
     }
 
-    /// Waits its turn, and loads what an earlier failure made doubtful.
+    /// Takes the heads, and loads them again after a failure made them doubtful.
     async fn heads(&self) -> Result<(MutexGuard<'_, Option<Heads>>, Heads), Error> {
         let mut slot = self.heads.lock().await;
         let heads = match slot.take() {
@@ -82,7 +82,7 @@ impl SqliteStore {
         Ok((slot, heads))
     }
 
-    /// Asked after reading: compaction says what it will forget before it does.
+    /// To be asked after reading, because compaction moves the bound before it removes anything.
     async fn still_there(&self, after: Revision) -> Result<(), Error> {
         match self.bounds().await?.compacted {
             compacted if after < compacted => Err(Error::Compacted { asked: after, compacted }),
@@ -117,8 +117,8 @@ impl Store for SqliteStore {
         if resource.is_some() {
             return on!(self.lines.reader, "failed to read the objects", list(resource));
         }
-        // Whoever lists everything is starting up, and has then read all the keys as well. Holding
-        // the heads keeps commits away meanwhile.
+        // Only the start lists everything, and all keys are known afterwards. Holding the heads
+        // keeps commits away meanwhile.
         let mut slot = self.heads.lock().await;
         let states = on!(self.lines.reader, "failed to read the objects", list(None))?;
         if slot.is_none() {
@@ -136,7 +136,7 @@ impl Store for SqliteStore {
             *slot = Some(heads);
             return Err(conflict);
         }
-        // A failure may have stored the rows or not, so the heads are not put back then.
+        // After a failure the rows may be stored or not, so the heads are not put back.
         self.append(changes).await?;
         heads.follow(changes);
         *slot = Some(heads);
@@ -201,8 +201,8 @@ impl Store for SqliteStore {
     }
 
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
-        // Times never decrease along the log, so bisecting it saves an index that every commit
-        // would pay.
+        // Times never decrease along the log, so a binary search saves an index that would slow
+        // every commit.
         let (mut older, mut younger) = (Revision::ZERO, self.bounds().await?.last.next());
         while older.next() < younger {
             let middle = Revision(older.0 + (younger.0 - older.0) / 2);

@@ -1,4 +1,5 @@
-//! Opening a file: refuses what is not ours without touching it, then makes or migrates what is.
+//! Opens a database file. A file of another program is refused untouched; ours is created or
+//! migrated.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -20,22 +21,22 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(vec![Migration::new(1, "log".into(), MigrationType::Simple, log, false)])
 });
 
-/// `PRAGMA application_id` of our files; the first migration sets it.
+/// The `PRAGMA application_id` of our files, set by the first migration.
 pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const OPEN: &str = "failed to open the file";
 
-/// Holds the file for this process. A file of its own is locked, because SQLite loses its locks
-/// when anybody else in the process closes a handle of the database file.
+/// Holds the database for this process. It locks a file beside it, because SQLite loses its locks
+/// when another handle of the database file is closed in this process.
 pub(super) struct Lock {
     file: File,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that somebody is starting at this moment has a copy of the handle until it runs
-        // its own program, and closing ours would leave the lock to that.
+        // A child process that is being started has a copy of the handle for a moment. Closing ours
+        // alone would leave the lock with that copy.
         let _ = self.file.unlock();
     }
 }
@@ -124,13 +125,13 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(unavailable("failed to lock the file", error)),
         }
-        // Only for the message above; the lock holds without it.
+        // The message above shows the process id. The lock holds without it.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Lock { file })
     }
 }
 
-/// Refuses a file that we should not write to. Reads only.
+/// Refuses a file that we should not write to. It only reads.
 async fn inspect(path: &Path) -> Result<(), Error> {
     let mut start = Vec::new();
     match File::open(path) {
@@ -161,7 +162,7 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
         .await
         .map_err(failed)?;
     if id == 0 && contents == 0 {
-        // Empty, or made a moment before a crash: ours to fill.
+        // It is empty, or was created a moment before a crash.
         return Ok(());
     }
     if id != APPLICATION_ID {
@@ -200,7 +201,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Checkpoints run beside the commits; see `checkpoint`.
+        // Checkpoints run beside the commits (`checkpoint`).
         .pragma("wal_autocheckpoint", "0")
         .pragma("cache_size", format!("-{CACHE_KIB}"))
         .pragma("temp_store", "memory")
@@ -210,11 +211,11 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// The file system's usual block; a commit writes whole pages.
+/// The usual block of a file system. A commit writes whole pages.
 const PAGE_BYTES: u32 = 4096;
-/// Keeps the inner pages of the index at hand.
+/// Enough for the inner pages of the index.
 const CACHE_KIB: u32 = 16 << 10;
-/// Rows that the connection's thread may be ahead of its reader, when much is read at start-up.
+/// Rows that the thread of a connection may read ahead, which helps at the start.
 const ROWS_IN_FLIGHT: usize = 500;
 
 pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -1,7 +1,7 @@
 //! Finds out whether the disk has room for more changes.
 //!
-//! A database whose disk is full can often still write a page: its log reuses its own space, and a
-//! commit that failed leaves some behind. So the probe also writes a file of its own and removes it.
+//! A database on a full disk can often still write a single page: its log reuses its own space, and
+//! a failed commit leaves some behind. So the probe also writes a file of its own and removes it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

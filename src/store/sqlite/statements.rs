@@ -1,4 +1,4 @@
-//! Every statement, and how rows become changes and back.
+//! The SQL statements, and the conversion between rows and changes.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::store::{Bounds, Change, Operation, Replacement, Span};
 const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
 const COLUMNS_COUNT: usize = 9;
 
-/// Rows per INSERT: a group up to this size is one, of which SQLite parses each size once.
+/// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
 const INSERT_ROWS: usize = 64;
-/// What a batch is cut into first.
+/// Rows of an INSERT while a large batch lasts.
 const INSERT_ROWS_LARGE: usize = 256;
 
-/// One transaction.
+/// Appends the changes in one transaction.
 pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
     if insert_rows(changes.len()) == changes.len() {
-        // A lone statement is a transaction, and saves two ways to the connection's thread.
+        // A single statement is a transaction by itself, and saves two round trips to the thread.
         return insert(connection, changes).await;
     }
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
@@ -36,7 +36,7 @@ pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]
     Ok(())
 }
 
-/// How many of so many rows go into the next INSERT.
+/// How many of `rows` rows go into the next INSERT.
 fn insert_rows(rows: usize) -> usize {
     if rows < INSERT_ROWS_LARGE { rows.min(INSERT_ROWS) } else { INSERT_ROWS_LARGE }
 }
@@ -51,7 +51,7 @@ async fn insert(connection: &mut SqliteConnection, changes: &[Change]) -> Result
     Ok(())
 }
 
-/// In the order of `COLUMNS`.
+/// Binds the values in the order of `COLUMNS`.
 fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::error::BoxDynError> {
     arguments.add(change.revision.0)?;
     arguments.add(change.key.resource.as_str())?;
@@ -93,7 +93,7 @@ fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name))
 }
 
-/// What makes a row the state of its key.
+/// Selects the rows that are the state of their keys.
 macro_rules! states {
     ($columns:literal) => {
         concat!(
@@ -139,7 +139,7 @@ pub(super) async fn changes(
         .await
 }
 
-/// Whether what was replaced is still there was settled by whoever asked for it.
+/// The caller makes sure that the replaced rows still exist.
 pub(super) async fn history(
     connection: &mut SqliteConnection,
     resource: GroupResource,
@@ -178,7 +178,7 @@ pub(super) async fn rows(
         .await
 }
 
-/// The first row at or after a revision: which, and when it was written.
+/// The revision and the time of the first row at or after `revision`.
 pub(super) async fn row_from(
     connection: &mut SqliteConnection,
     revision: Revision,
@@ -191,9 +191,9 @@ pub(super) async fn row_from(
     Ok(row.map(|(revision, time_ms)| (Revision(revision), time_ms)))
 }
 
-/// How far the log goes, and how far its compaction has come.
+/// The bounds of the log, and the revision up to which compaction has looked at it.
 pub(super) async fn bounds(connection: &mut SqliteConnection) -> Result<(Bounds, Revision), sqlx::Error> {
-    // The newest row may itself be compacted, where it is a deletion.
+    // The newest row may be compacted itself if it is a deletion.
     let (last, compacted, swept): (i64, i64, i64) = sqlx::query_as(
         "SELECT max(compacted, coalesce((SELECT max(revision) FROM changes), 0)), compacted, swept FROM compaction",
     )
@@ -207,15 +207,15 @@ pub(super) async fn set_compacted(connection: &mut SqliteConnection, through: Re
     Ok(())
 }
 
-/// Forgets what the changes after one revision up to another have replaced. One transaction.
+/// Removes, in one transaction, what the changes of a part of the log have replaced.
 pub(super) async fn sweep(
     connection: &mut SqliteConnection,
     after: Revision,
     through: Revision,
 ) -> Result<(), sqlx::Error> {
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
-    // A row stops being a state when another one replaces it, so the replacements lead to it; a
-    // deletion replaces the last state and is none itself.
+    // A row is superseded when another one replaces it, so the replacements lead to it. A deletion
+    // replaces the last state and is no state itself.
     sqlx::query(
         "DELETE FROM changes WHERE revision IN (
              SELECT previous FROM changes WHERE revision > ?1 AND revision <= ?2 AND previous > 0
@@ -231,20 +231,20 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// Writes a page that holds nothing of ours but is as durable as the others afterwards.
+/// Makes a page durable that holds no data.
 pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::raw_sql("PRAGMA user_version = 1").execute(connection).await?;
     Ok(())
 }
 
-/// Moves everything into the database file and empties the WAL; false where a reader is in the way.
+/// Moves everything into the database file and empties the WAL. False if a reader is in the way.
 pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     let (busy, _pages, _moved): (i64, i64, i64) =
         sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
     Ok(busy == 0)
 }
 
-/// Moves what it can without waiting for anybody, and returns how many pages the WAL has.
+/// Moves as many pages as it can without waiting. Returns the number of pages in the WAL.
 pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let (_busy, pages, _moved): (i64, i64, i64) =
         sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await?;

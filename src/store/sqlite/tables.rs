@@ -1,4 +1,5 @@
-//! The readable tables: a view per kind, made anew when its definition has changed.
+//! Creates a view per kind for people who read the database with SQL. A view whose definition has
+//! changed is created again.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use sqlx::sqlite::SqliteConnection;
 use crate::k8s::Extract;
 use crate::store::Table;
 
-/// Makes the views exactly those of `tables`. One transaction, and none where nothing has changed.
+/// Makes the views exactly those of `tables`, in one transaction. Does nothing if they are.
 pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
     let there: Vec<(String, String)> =
         sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetch_all(&mut *connection).await?;
@@ -24,7 +25,7 @@ pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) 
     Ok(())
 }
 
-/// As SQLite keeps it in its schema, so that the two can be compared.
+/// The definition in the form in which SQLite keeps it, so that the two can be compared.
 fn definition(table: &Table) -> String {
     let columns: String = table
         .columns

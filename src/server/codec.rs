@@ -1,7 +1,8 @@
-//! Which form an answer takes (`Accept`), and what a body is (`Content-Type`): CT1-CT6, PM4, WA22.
+//! Chooses the form of an answer by `Accept`, and reads the media type of a body from
+//! `Content-Type` (CT1-CT6, PM4, WA22).
 //!
-//! `Accept` is read as kube-apiserver reads it: clauses by falling q, then the first that names
-//! something served. Clients that list protobuf or CBOR first and JSON second get JSON.
+//! `Accept` is read as in kube-apiserver: of the clauses, ordered by q, the first one that is
+//! served wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
@@ -24,12 +25,12 @@ impl Encoding {
     }
 }
 
-/// What objects are turned into before they are sent.
+/// The form in which objects are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     #[default]
     Whole,
-    /// Rows with cells, in this version of `meta.k8s.io`.
+    /// A `Table` of this version of `meta.k8s.io`.
     Table(MetaVersion),
     /// `PartialObjectMetadata`, or its list for a list.
     Metadata(MetaVersion),
@@ -50,13 +51,13 @@ impl MetaVersion {
     }
 }
 
-/// What is being answered, which decides what may be asked for.
+/// The kind of answer, which decides what forms it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Object,
     List,
     Watch,
-    /// An object that has no rows and is no object of its own: the outcome of a delete, an action.
+    /// An object without table and metadata forms, such as the outcome of a delete or an action.
     Plain,
 }
 
@@ -64,14 +65,14 @@ pub enum Answer {
 pub struct Accepted {
     pub encoding: Encoding,
     pub form: Form,
-    /// Large answers may be compressed.
+    /// Whether large answers may be compressed.
     pub gzip: bool,
 }
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// The best of what the client accepts; 406 when nothing of it is served.
+/// The best form that the client accepts, or a 406 if none is served.
 pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
     let served: &[(Encoding, &str)] = match answer {
         Answer::Watch => &[(Encoding::Json, JSON)],
@@ -98,14 +99,14 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
                        (*unstructured.UnstructuredList)";
         return Err(Status::failure(406, "NotAcceptable", message));
     }
-    // Of YAML upstream says that it cannot be streamed, of anything else what it could have had.
+    // For YAML, upstream says that it cannot be streamed. Otherwise it lists what is served.
     if answer == Answer::Watch && clauses.iter().any(|clause| clause.names(YAML)) {
         return Err(Status::not_acceptable(&["application/json;stream=watch"]));
     }
     Err(Status::not_acceptable(&[JSON, YAML]))
 }
 
-/// How an error is sent: never refused, JSON unless YAML was asked for (ER24).
+/// The encoding of an error: YAML if it was asked for, else JSON (ER24).
 pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
     let clauses = clauses(headers);
     let named = clauses.iter().find_map(|clause| {
@@ -114,8 +115,8 @@ pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
     named.map_or(Encoding::Json, |(encoding, _)| encoding)
 }
 
-/// Whether the client takes documents of this group, version and kind (`g`, `v`, `as`) anywhere in
-/// its list, whatever their rank: aggregated discovery is chosen that way (DI12).
+/// Whether any clause names documents of this group, version and kind (`g`, `v`, `as`), whatever
+/// its rank. Aggregated discovery is chosen this way (DI12).
 pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
     clauses(headers).iter().any(|clause| {
         let wanted = [("g", group), ("v", version), ("as", kind)];
@@ -123,8 +124,7 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
     })
 }
 
-/// Which of the media types served the client likes best, where objects and their forms do not
-/// matter.
+/// The media type that the client prefers among those served, for documents that are no objects.
 pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
@@ -133,17 +133,17 @@ pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str>
     clauses.iter().find_map(|clause| served.iter().copied().find(|name| clause.names(name)))
 }
 
-/// A clause of `Accept` asks for indented text.
+/// Whether a clause of `Accept` asks for indented text.
 pub fn wants_pretty(headers: &HeaderMap) -> bool {
     clauses(headers).iter().any(|clause| clause.names(JSON) && matches!(clause.param("pretty"), Some("1" | "true")))
 }
 
-/// gzip was offered and not excluded with `q=0` (CT7).
+/// Whether the client accepts gzip, and does not exclude it with `q=0` (CT7).
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
     unranked_clauses(headers, &ACCEPT_ENCODING).any(|clause| clause.kind.eq_ignore_ascii_case("gzip") && clause.q > 0.0)
 }
 
-/// What a request's body is.
+/// The media type of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
@@ -155,7 +155,8 @@ pub enum Media {
     Other,
 }
 
-/// Parameters such as `charset` do not matter; no header means JSON (CT5).
+/// Reads the media type. Parameters such as `charset` do not matter, and no header means JSON
+/// (CT5).
 pub fn media(headers: &HeaderMap) -> Media {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Media::Json };
     let text = value.to_str().unwrap_or_default();
@@ -171,10 +172,10 @@ pub fn media(headers: &HeaderMap) -> Media {
     }
 }
 
-/// One clause of an `Accept` header, or of one like it.
+/// One clause of an `Accept` header or a similar one.
 #[derive(Debug)]
 struct Clause<'a> {
-    /// `application/json`, `*/*`; a bare token in other headers.
+    /// Such as `application/json` or `*/*`; in other headers a bare token.
     kind: &'a str,
     params: Vec<(&'a str, &'a str)>,
     q: f32,
@@ -207,7 +208,7 @@ impl<'a> Clause<'a> {
         self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The form that this clause asks for, if this answer can take it.
+    /// The form that this clause asks for, if this answer can have it.
     fn form(&self, answer: Answer) -> Option<Form> {
         if self.param("stream").is_some_and(|stream| stream != "watch") {
             return None;
@@ -227,7 +228,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of `Accept`, best first; clauses of one q keep their order, wildcards go last.
+/// The clauses of `Accept`, best first. Clauses with the same q keep their order, wildcards last.
 fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = unranked_clauses(headers, &ACCEPT).collect();
     let wildness = |clause: &Clause<'_>| clause.kind.matches('*').count();

@@ -1,9 +1,9 @@
-//! Who is connected, and who has to go when there is no room: whoever has been idle for longest,
-//! never somebody whose request is being answered. So thousands of idle connections cost their
-//! owners the connection, and nobody else an answer.
+//! Bounds the number of connections. When there is no room, the connections that have been idle for
+//! longest are evicted, and never one with a running request. So a client that opens thousands of
+//! idle connections only loses connections of its own.
 //!
-//! *Invariant:* a request that has begun is not cut off by an eviction, and on an evicted
-//! connection none begins.
+//! *Invariant:* an eviction never cuts off a running request, and no request begins on an evicted
+//! connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,22 +14,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics;
 
-/// One search makes room for so many, because the search costs more than the newcomer.
+/// Connections that one search evicts, because the search costs more than a new connection.
 const EVICTED_AT_ONCE: usize = 32;
-/// What strangers can cause is logged this often at most, and counted always.
+/// Anybody can cause these events, so each kind is logged at most this often. All are counted.
 const SPEAK_EVERY: Duration = Duration::from_secs(10);
 
-/// How many connections there may be, and how long they may take for what they owe.
+/// The bounds of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// With all of them at work, further clients are turned away.
+    /// Open connections. If all of them have running requests, further clients are refused.
     pub connections_max: usize,
+    /// The time for a TLS handshake.
     pub handshake_max: Duration,
-    /// For the head of a request over HTTP/1.1, counted from the end of the request before (LI5).
+    /// The time for the head of a request over HTTP/1.1, from the end of the one before (LI5).
     pub header_read_max: Duration,
-    /// Without any request (LI5).
+    /// The time that a connection may have no request (LI5).
     pub idle_max: Duration,
-    /// What the answers that wait for their clients may hold in memory together, in bytes.
+    /// Memory that all answers together may hold while they wait for their clients, in bytes.
     pub unsent_bytes_max: usize,
 }
 
@@ -45,17 +46,17 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Why a connection was ended by the server; a label of `ballast_connections_closed_total`.
+/// Why the server closed a connection: a label of `ballast_connections_closed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// For somebody else, having been idle for longest.
+    /// It was idle, and another one needed the room.
     Evicted,
-    /// There was no room, and everybody at work.
+    /// There was no room, and all connections had running requests.
     Refused,
     Idle,
-    /// The handshake, the head of a request or the answer to a PING did not come.
+    /// The handshake, the head of a request or the answer to a PING did not come in time.
     Timeout,
-    /// What came was no HTTP, or too much of it: resets, continuations, header lines.
+    /// The client sent no valid HTTP, or too many resets, continuations or header lines.
     Protocol,
     /// Its answers were not read, and the server needed the memory.
     Unread,
@@ -92,7 +93,8 @@ impl Connections {
         Arc::new(Connections { connections_max, seats: Mutex::default(), spoken: Mutex::default() })
     }
 
-    /// A place for a new connection, if need be that of an idle one. None: all are at work.
+    /// A place for a new connection, if necessary that of an idle one. `None` if all connections
+    /// have running requests.
     pub fn admit(self: &Arc<Connections>) -> Option<Place> {
         if self.seats().taken.len() >= self.connections_max {
             self.make_room();
@@ -110,8 +112,7 @@ impl Connections {
         Some(Place { id, seat, connections: Arc::clone(self) })
     }
 
-    /// Sends away those that have been idle for longest. Also where the system has run out of
-    /// descriptors.
+    /// Evicts the connections that have been idle for longest.
     pub fn make_room(&self) {
         let mut seats = self.seats();
         let idle = seats.taken.iter().filter_map(|(id, seat)| Some((seat.idle_since()?, *id)));
@@ -128,7 +129,7 @@ impl Connections {
         evicted.iter().for_each(|_| self.closed(Reason::Evicted, "others want in"));
     }
 
-    /// Counts the end of a connection, and says why now and then.
+    /// Counts the end of a connection, and logs the reason now and then.
     pub fn closed(&self, reason: Reason, why: &str) {
         metrics::connection_closed(reason.as_str());
         let now = Instant::now();
@@ -147,7 +148,7 @@ impl Connections {
     }
 }
 
-/// Kept by the task of a connection; given back when it is dropped.
+/// The place of a connection, which is free again when this is dropped.
 pub struct Place {
     id: u64,
     pub seat: Arc<Seat>,
@@ -160,7 +161,7 @@ impl Drop for Place {
     }
 }
 
-/// One connection, as the others see it.
+/// The state of one connection.
 pub struct Seat {
     state: Mutex<State>,
     evicted: CancellationToken,
@@ -179,7 +180,7 @@ impl Seat {
         Seat { state: Mutex::new(state), evicted: CancellationToken::new(), cut_off: CancellationToken::new() }
     }
 
-    /// A request begins. None: the connection is on its way out.
+    /// Begins a request. `None` if the connection was evicted.
     pub fn begin(self: &Arc<Seat>) -> Option<Busy> {
         let mut state = self.state();
         if state.is_evicted {
@@ -203,7 +204,7 @@ impl Seat {
         self.cut_off.cancelled().await;
     }
 
-    /// Returns when there has been no request for so long.
+    /// Returns once there has been no request for this time.
     pub async fn idle_for(&self, limit: Duration) {
         loop {
             let end = self.idle_since().unwrap_or_else(Instant::now) + limit;
@@ -234,7 +235,7 @@ impl Seat {
     }
 }
 
-/// A request that is being answered, to the last byte of its answer.
+/// A running request. It ends when this is dropped with the body of its answer.
 pub struct Busy(Arc<Seat>);
 
 impl Drop for Busy {

@@ -1,14 +1,14 @@
-//! Holds back what an HTTP/2 connection writes until it is polled again, so that the frames of many
-//! streams leave in few TLS records and one system call: answers to concurrent requests, an event
-//! for a hundred watchers, a long list.
+//! Collects what an HTTP/2 connection writes until its next poll, so that the frames of many
+//! streams leave in few TLS records and one system call. Examples are answers to concurrent
+//! requests, or an event for a hundred watchers.
 //!
-//! h2 flushes behind every DATA frame. Such a flush is promised here and kept at the connection's
-//! next poll, which is asked for at once: whatever else is ready to be sent runs in between, and
-//! nothing waits for time to pass.
+//! h2 flushes after every DATA frame. Here, such a flush only asks for another poll of the
+//! connection, and the bytes leave at that poll. Other tasks that are ready run in between. There
+//! is no timer.
 //!
-//! *Invariant:* what was written is on its way once the connection's task has nothing more to do.
-//! It relies on h2 reading from the connection at every poll. HTTP/1.1 knows when a flush is due,
-//! and is let through.
+//! *Invariant:* all bytes are on their way once the task of the connection has nothing more to do.
+//! This relies on h2 reading from the connection at every poll. HTTP/1.1 flushes at the right time
+//! by itself, so its bytes pass at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is held back at most; then the client's pace counts again.
+/// The most that is collected. With more, writing waits for the client.
 pub(super) const HELD_BYTES_MAX: usize = 64 * 1024;
-/// A part of a long answer.
+/// A write of this size is part of a long answer.
 const LARGE_BYTES: usize = 8 * 1024;
-/// What an idle connection keeps of its buffer.
+/// The largest buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 pub struct Cork<S> {
     inner: S,
     holds: bool,
     held: BytesMut,
-    /// A flush was promised.
+    /// A flush was asked for and is due at the next poll.
     promised: bool,
 }
 
@@ -37,7 +37,7 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
         Cork { inner, holds, held: BytesMut::new(), promised: false }
     }
 
-    /// Sends what is held, and flushes.
+    /// Sends the collected bytes, and flushes.
     fn release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.held.is_empty() {
             match ready!(Pin::new(&mut self.inner).poll_write(cx, &self.held))? {
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Cork<S> {
             && let Poll::Ready(released) = self.release(cx)
         {
             released?;
-            // A burst is over. In the middle of one the place for it is kept.
+            // The burst is over, so its buffer goes.
             if self.held.capacity() > KEPT_BYTES_MAX {
                 self.held = BytesMut::new();
             }
@@ -76,8 +76,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         }
         let fits = data.len().min(HELD_BYTES_MAX - self.held.len());
         if data.len() > LARGE_BYTES {
-            // More follows: one place for all of it, to which nothing has to be copied from a
-            // smaller one.
+            // More will follow. The full buffer at once saves copies to larger ones.
             let room = HELD_BYTES_MAX - self.held.len();
             self.held.reserve(room);
         }

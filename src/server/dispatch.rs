@@ -1,7 +1,7 @@
-//! From what a request asks for to who answers it: health, documents, or a verb of a kind.
+//! Finds what answers a request: health, a document, or a verb of a kind.
 //!
-//! *Invariant:* the same URL has one owner. Which paths and methods a kind has follows from its row
-//! alone (VB7-VB10, VB24).
+//! *Invariant:* each URL has one owner. The paths and methods of a kind follow from its row alone
+//! (VB7-VB10, VB24).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::k8s::{Details, Status, User};
 use crate::registry::{self, Remarks};
 use crate::resource::{Lifetime, ResourceKind};
 
-/// Answers a request whose sender may make it.
+/// Answers a request that is authorized.
 pub async fn dispatch(
     app: &App,
     (user, remarks): (&User, &Remarks),
@@ -36,7 +36,7 @@ pub async fn dispatch(
     }
 }
 
-/// A path that is no resource: health, discovery, OpenAPI, version.
+/// Answers a path that is no resource: health, discovery, OpenAPI, version.
 pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response, Status> {
     let Route::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -102,7 +102,7 @@ async fn resource(
     }
 }
 
-/// Why no object can have this name, where a URL with it may mean something else (VB20).
+/// Why no object can have this name, because a URL with it may mean something else (VB20).
 fn unusable(name: &str) -> Option<&'static str> {
     match name {
         "." => Some("may not be '.'"),
@@ -112,7 +112,7 @@ fn unusable(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What kube-apiserver says about a kind that has no more than `create` (VB8).
+/// The answer of kube-apiserver for a kind whose only verb is `create` (VB8).
 fn no_such_verb_of_an_action(path: &ResourcePath) -> Status {
     match path.name.is_empty() {
         true => documents::method_not_allowed(),

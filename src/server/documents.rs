@@ -1,5 +1,5 @@
-//! Documents that tell clients what is served: discovery and OpenAPI (1.2, 1.3). Made at start-up,
-//! sent as they are; they need no store.
+//! The documents that tell clients what is served: discovery and OpenAPI. They are made at the
+//! start and need no store.
 
 use axum::body::Body;
 use http::header::{self, HeaderName};
@@ -18,7 +18,7 @@ const SWAGGER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.
 const SWAGGER_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// All of them, ready to be sent.
+/// All documents, ready to be sent.
 pub struct Documents {
     discovery: Discovery,
     openapi: OpenApi,
@@ -29,7 +29,7 @@ impl Documents {
         Documents { discovery: Discovery::new(kinds), openapi: OpenApi::new(kinds) }
     }
 
-    /// Answers a path that is no resource and no probe; `None` where there is no document.
+    /// Answers a path that is neither a resource nor a probe; `None` if there is no such document.
     pub(super) fn answer(
         &self,
         headers: &HeaderMap,
@@ -51,7 +51,7 @@ impl Documents {
             ["version"] => legacy(discovery.version(), headers),
             ["openapi", "v2"] => swagger(openapi, headers),
             ["api", "v1", "namespaces", name] => namespace(name, headers),
-            // The aggregator asks for it without any Accept, so the header does not matter (AG13).
+            // The aggregator asks for it without `Accept`, so the header does not matter (AG13).
             ["openapi", "v3"] => Ok(remembered(openapi.index(), headers, JSON)),
             ["openapi", "v3", ref path @ ..] => {
                 let path = path.join("/");
@@ -71,8 +71,8 @@ impl Documents {
     }
 }
 
-/// Namespaces are no objects here, any name will do; kubectl looks for one before it says that
-/// something in it is not found, and would report the namespace instead.
+/// Namespaces are no objects here, so every name exists. kubectl asks for the namespace before it
+/// says that an object in it is not found, and would otherwise blame the namespace.
 fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
     let accepted =
         codec::negotiate(headers, Answer::Object).map(|accepted| Accepted { form: Form::Whole, ..accepted })?;
@@ -91,14 +91,12 @@ fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status>
     respond::stored(StatusCode::OK, accepted, &document.body)
 }
 
-/// The three parameters of the media type make clients see that it is not the legacy document
-/// (DI7).
+/// Clients recognize aggregated discovery by the three parameters of the media type (DI7).
 fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
     remembered(document, headers, AGGREGATED)
 }
 
-/// Clients ask for the older name of the binary form, and look for the newer one in the answer
-/// (OA5).
+/// Clients ask for the binary form by its old name, and expect the new one in the answer (OA5).
 fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
     match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
         Some(JSON) => Ok(remembered(openapi.swagger(), headers, JSON)),
@@ -114,7 +112,7 @@ fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Respons
     }
 }
 
-/// The client's index is old. This is the only redirect below any API path (AG7, OA3).
+/// The client has an old index. This is the only redirect of an API path (AG7, OA3).
 fn moved(path: &str, document: &Published) -> Response {
     let mut response = http::Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -122,7 +120,7 @@ fn moved(path: &str, document: &Published) -> Response {
     response
 }
 
-/// The hash in the URL names this very content, so it can be kept without asking again (OA3).
+/// The hash in the URL names the content, so clients may keep it without asking again (OA3).
 fn kept_for_a_year(mut response: Response, now: Time) -> Response {
     const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
     response.headers_mut().remove(header::CACHE_CONTROL);
@@ -133,7 +131,7 @@ fn kept_for_a_year(mut response: Response, now: Time) -> Response {
     response
 }
 
-/// A document that clients keep and ask about again (DI9).
+/// A document that clients keep and revalidate (DI9).
 fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
     let etag = document.etag();
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! An object or a list in the form that was asked for: whole, as a Table, or as metadata alone.
+//! Answers an object or a list in the requested form: whole, as a Table, or as metadata.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -14,10 +14,10 @@ use crate::registry::List;
 use crate::registry::table::{self, Columns, Include, Page, Printer, TableForm};
 use crate::resource::ResourceKind;
 
-/// Adds one item of a list.
+/// Writes one item of a list.
 type Piece = Box<dyn FnMut(&Object, &mut Vec<u8>) + Send>;
 
-/// An answer of one object.
+/// Answers with one object.
 pub fn object(
     clock: &dyn Clock,
     query: &Query<'_>,
@@ -36,7 +36,7 @@ pub fn object(
     }
 }
 
-/// An answer of many, sent while it is made.
+/// Answers with a list, which is made while it is sent.
 pub fn list(
     clock: &dyn Clock,
     query: &Query<'_>,
@@ -86,7 +86,7 @@ pub fn list(
     Ok(response)
 }
 
-/// How rows are made, from what the query says (TA5).
+/// The form of a Table that the query asks for (TA5).
 pub fn table_form(clock: &dyn Clock, query: &Query<'_>, api_version: &'static str) -> Result<TableForm, Status> {
     let text = query.text("includeObject").unwrap_or_default();
     let include = Include::parse(text).ok_or_else(|| {
@@ -98,7 +98,8 @@ pub fn table_form(clock: &dyn Clock, query: &Query<'_>, api_version: &'static st
     Ok(TableForm { api_version, include, now: clock.now() })
 }
 
-/// A list up to its first item. Lists of custom resources always have the member `continue` (CH1).
+/// The start of a list, up to its first item. Lists of custom resources always have the field
+/// `continue` (CH1).
 fn whole_head(row: &ResourceKind, page: &Page) -> Bytes {
     let mut meta = json!({
         "continue": page.continue_token.as_deref().unwrap_or_default(),

@@ -1,9 +1,7 @@
-//! Bodies that are made piece by piece while they are sent: lists joined from stored bytes, and
-//! gzip.
+//! Bodies that are made in pieces while they are sent: lists, joined from stored bytes, and gzip.
 //!
-//! *Invariant:* a list of any length is never in memory as one text; a client that reads slowly
-//! holds back the making of the next piece. Events of a watch do not come this way and are never
-//! compressed.
+//! *Invariant:* a list is never in memory as one text. The next piece is made only when the client
+//! has read enough. Watches do not use this, and are never compressed.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -21,14 +19,14 @@ use http_body::{Frame, SizeHint};
 use super::respond::Response;
 use crate::k8s::Object;
 
-/// Bodies above this are compressed when the client takes that (CT7).
+/// Larger bodies are compressed if the client accepts it (CT7).
 const COMPRESS_BYTES_MIN: usize = 128 * 1024;
-/// About the size of one piece.
+/// A piece is complete once it has this size.
 const FRAME_BYTES: usize = 48 * 1024;
-/// The most that a piece takes, unless a single item is larger than what lies between the two.
+/// The memory of a piece. Only a large last item makes it grow.
 pub(super) const PIECE_BYTES_MAX: usize = 64 * 1024;
 
-/// How long a body is going to be.
+/// The length of a body in bytes, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
     /// Becomes the Content-Length.
@@ -85,7 +83,7 @@ pub fn joined(
     })
 }
 
-/// Level 1: what matters on the way to a client is time, not the last percent (CT7).
+/// Compresses at level 1: here, time matters more than the last percent (CT7).
 fn gzip(mut frames: impl Iterator<Item = Bytes> + Send) -> impl Iterator<Item = Bytes> + Send {
     let mut encoder = Some(GzEncoder::new(Vec::with_capacity(PIECE_BYTES_MAX), Compression::fast()));
     std::iter::from_fn(move || {
@@ -105,7 +103,7 @@ fn gzip(mut frames: impl Iterator<Item = Bytes> + Send) -> impl Iterator<Item = 
 
 struct Frames {
     frames: Box<dyn Iterator<Item = Bytes> + Send>,
-    /// Bytes still to come, where that is known: it becomes the Content-Length.
+    /// Bytes still to come, if that is known. At first it is the Content-Length.
     left: Option<u64>,
 }
 

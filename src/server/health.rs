@@ -8,21 +8,21 @@ use http::{StatusCode, header};
 use super::respond::{self, Response};
 use crate::k8s::Query;
 
-/// Which probes a check belongs to.
+/// The probes that a check is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// The process works: part of all three.
     Alive,
-    /// It can take requests: part of `/readyz` and `/healthz`.
+    /// The process can take requests: part of `/readyz` and `/healthz`.
     Ready,
 }
 
-/// One line of a probe. `probe` is asked at each request, so it must be quick and must not wait.
+/// One line of a probe. `probe` runs with each request, so it must be quick and must not wait.
 #[derive(Clone)]
 pub struct Check {
     pub name: &'static str,
     pub counts: Counts,
-    /// What is wrong; for the log, the answer only says that something is.
+    /// Returns what is wrong. That goes to the log; the answer only says that the check failed.
     pub probe: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
@@ -36,7 +36,7 @@ impl Check {
     }
 }
 
-/// Answers `/{endpoint}` and `/{endpoint}/{check}`; `None` where there is nothing of that name.
+/// Answers `/{endpoint}` and `/{endpoint}/{check}`; `None` if there is no such check.
 pub(super) fn answer(
     checks: &[Check],
     is_draining: bool,

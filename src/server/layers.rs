@@ -1,10 +1,10 @@
-//! What every request passes, outermost first: request id, span, measures, panic guard, request
-//! info, deadline, authentication, audit, impersonation, authorization, in-flight limit, dispatch;
-//! the body is read, within its bound, by whoever needs it.
+//! The layers that every request passes, outermost first: request id, span, metrics, panic guard,
+//! request info, deadline, authentication, audit, impersonation, authorization, in-flight limit,
+//! dispatch. The body is read within its bound, once it is needed.
 //!
-//! The in-flight limit comes after authentication because who asks decides what happens at the
-//! limit: a master waits for its turn inside its deadline, others are sent away at once (LI4).
-//! Watches have neither limit nor deadline (WA24).
+//! The in-flight limit comes after authentication, because it depends on the user: a master waits
+//! within its deadline, and others are refused at once (LI4). Watches have neither that limit nor a
+//! deadline (WA24).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -35,13 +35,13 @@ use crate::{metrics, telemetry};
 
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
-/// The longest that a request may take, and what it gets when it asks for nothing else (LI1).
+/// The longest deadline of a request, and the default (LI1).
 const DEADLINE: Duration = Duration::from_secs(60);
 const TIMED_OUT: &str = "request did not complete within the allotted timeout";
-/// LI3: 3 MiB, as kube-apiserver.
+/// The largest request body: 3 MiB, as in kube-apiserver (LI3).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How many requests may be worked on at a time (LI4).
+/// Bounds how many requests run at a time (LI4).
 #[derive(Debug)]
 pub struct InFlight {
     read_only: Semaphore,
@@ -63,23 +63,23 @@ impl InFlight {
     }
 }
 
-/// What is found out about a request on its way, for whoever writes it down afterwards.
+/// What the layers find out about a request, for the audit log and the metrics.
 #[derive(Debug, Default)]
 pub struct Trail {
     pub user: OnceLock<Arc<User>>,
-    /// As whom the user acts, when as somebody else.
+    /// The user that is impersonated, if any.
     pub acting_as: OnceLock<Arc<User>>,
     pub permission: OnceLock<Permission>,
-    /// What of it is audited.
+    /// What the audit log records of it.
     pub audited: OnceLock<audit::Scope>,
     pub body: OnceLock<Bytes>,
-    /// Set where the work on it panicked.
+    /// Set if its handler panicked.
     pub panicked: OnceLock<()>,
-    /// What webhooks had to say.
+    /// Warnings and annotations of webhooks.
     pub remarks: Remarks,
 }
 
-/// Answers any request; the one handler of the router.
+/// Answers any request. It is the only handler of the router.
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
@@ -87,7 +87,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let audit_id = audit_id(&app, &parts);
     let is_pretty = pretty::is_wanted(&parts);
     if is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers()) {
-        // What is written down or indented is not packed.
+        // An answer that is audited or indented must not be compressed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
     let parts = parts;
@@ -145,8 +145,8 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     response
 }
 
-/// The server below ends HTTP/2 streams with more; over HTTP/1.1 it bounds what it reads at once,
-/// not their sum (LI5).
+/// Bounds the sum of all headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only bounds what
+/// it reads at once.
 fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     match bytes <= HEADER_LIST_BYTES_MAX as usize {
@@ -155,7 +155,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
-/// Puts the request into its caller's trace, under a name of which there are few (LG2).
+/// Puts the request into the trace of its caller, under one of few names (LG2).
 fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestInfo<'_>>) {
     telemetry::follow(span, &parts.headers);
     span.record("otel.kind", "server");
@@ -163,7 +163,7 @@ fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestIn
     span.record("otel.name", format!("{} {}", asked.verb, asked.resource).trim());
 }
 
-/// The line for each request (LG1); method, URI and audit id are those of its span.
+/// Logs the line of a request (LG1). The method, the URI and the audit id come from its span.
 fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
     let peer = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address);
     let agent = parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
@@ -178,7 +178,7 @@ fn shown(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-/// A request while it is answered, with everything that is known of it.
+/// A running request with everything that is known about it.
 struct RequestContext<'a> {
     app: &'a App,
     parts: &'a Parts,
@@ -189,7 +189,7 @@ struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Counts the answer, and audits it.
+    /// Counts and audits the answer.
     async fn record(&self, mut response: Response, started: Instant) -> Response {
         let asked = measure::request(self.app, self.info, &self.parts.headers);
         let code = response.status().as_u16();
@@ -210,7 +210,7 @@ impl RequestContext<'_> {
         let mut answer = None;
         if (scope.wants_answer() || code >= 400) && !is_open_watch {
             let (head, body) = response.into_parts();
-            // Made in this process and in full: it can be neither endless nor cut off.
+            // The answer was made in this process, so it has an end and no error.
             let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             answer = Some(whole.clone());
             response = Response::from_parts(head, Body::from(whole));
@@ -227,7 +227,7 @@ impl RequestContext<'_> {
         hold_until_end(response, (held, Some(audit::AtTheEnd::new(audit, scope, last, Arc::clone(&self.app.clock)))))
     }
 
-    /// Where and how much is audited. Whoever was not let in is nobody to the policy.
+    /// Where and how much is audited. To the policy, a request without a user is anonymous.
     fn audited(&self, code: u16) -> Option<(Arc<audit::Audit>, audit::Scope)> {
         let audit = self.app.audit.as_ref()?;
         let method = self.parts.method.as_str().to_ascii_lowercase();
@@ -253,8 +253,7 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Decides what of the request is audited, says that it came, and keeps its body where that is
-    /// wanted.
+    /// Decides what is audited, records that the request came, and keeps its body if needed.
     async fn begin_audit(&self, user: &User, attributes: &Attributes<'_>, body: Body) -> Result<Body, Status> {
         let Some(audit) = &self.app.audit else { return Ok(body) };
         let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
@@ -269,10 +268,10 @@ impl RequestContext<'_> {
     }
 }
 
-/// Keeps something until the last piece of an answer has left, or nobody wants it any more.
+/// Keeps a value until the body of an answer is dropped.
 fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
     let (head, body) = response.into_parts();
-    // The closure owns what is kept; the body owns the closure.
+    // The closure owns the value, and the body owns the closure.
     let body = body.map_frame(move |frame| {
         let _kept = &kept;
         frame
@@ -280,7 +279,7 @@ fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
     Response::from_parts(head, Body::new(body))
 }
 
-/// HEAD is answered like GET, without the body but with its length where that is known.
+/// HEAD is answered like GET without the body, but with its length if that is known.
 fn strip_body(response: &mut Response) {
     let size = http_body::Body::size_hint(response.body()).exact();
     *response.body_mut() = Body::empty();
@@ -289,7 +288,7 @@ fn strip_body(response: &mut Response) {
     }
 }
 
-/// The caller's, if it brings one, so that one id follows a request through all servers (AU1).
+/// The audit id of the caller, if it sends one: one id follows a request through all servers (AU1).
 fn audit_id(app: &App, parts: &Parts) -> HeaderValue {
     let brought = parts.headers.get(AUDIT_ID).filter(|id| !id.is_empty());
     let shortened = brought.and_then(|id| {
@@ -363,7 +362,7 @@ async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Sta
     let certificate = peer.and_then(|peer| peer.certificate.as_ref());
     app.authenticator.authenticate(certificate, &parts.headers).await.map_err(|refused| {
         match refused {
-            // Ours to mend, so somebody should see it; the others are the client's (AN8).
+            // This is a fault of the server, so it is logged. The others are the client's (AN8).
             Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
             refused => tracing::debug!(%refused, "the client is not known"),
         }
@@ -371,8 +370,8 @@ async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Sta
     })
 }
 
-/// Over HTTP/2 the connection ends too: guessing credentials on thousands of streams at once would
-/// be cheap for the guesser only (AN11).
+/// Over HTTP/2 the connection ends as well. Otherwise a client could guess credentials on thousands
+/// of streams cheaply (AN11).
 fn unauthorized(parts: &Parts) -> Status {
     if parts.version == http::Version::HTTP_2
         && let Some(peer) = parts.extensions.get::<Arc<Peer>>()
@@ -382,7 +381,7 @@ fn unauthorized(parts: &Parts) -> Status {
     Status::unauthorized()
 }
 
-/// Every part of the wish must be allowed (IM1).
+/// Every part of an impersonation must be authorized (IM1).
 async fn impersonate(app: &App, info: &RequestInfo<'_>, user: &User, wish: Impersonation) -> Result<Arc<User>, Status> {
     for attributes in wish.attributes() {
         match app.authorizer.decide(user, &attributes).await {
@@ -394,14 +393,14 @@ async fn impersonate(app: &App, info: &RequestInfo<'_>, user: &User, wish: Imper
     Ok(Arc::new(wish.user))
 }
 
-/// Nobody could say whether it may be done: not done, and not the caller's fault (AZ6).
+/// The answer if authorization could not decide. The request is refused, without blame (AZ6).
 fn undecided(info: &RequestInfo<'_>, why: &str) -> Status {
     tracing::error!(path = info.path, why, "an access could not be reviewed");
     let path = info.path;
     Status::failure(500, "InternalError", format!("Internal Server Error: {path:?}: the access could not be reviewed"))
 }
 
-/// What `?timeout=` asks for; zero and more than the default are the default (LI1).
+/// The deadline that `?timeout=` asks for. Zero, and more than the default, mean the default (LI1).
 fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     let Some(text) = query.text("timeout") else { return Ok(DEADLINE) };
     let asked = duration::parse(text).ok_or_else(|| {
@@ -410,8 +409,7 @@ fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
 }
 
-/// Reads a body to its end, within the bound. What is left of one that is too large, `unread`
-/// throws away.
+/// Reads a body to its end, within the bound. `unread` throws the rest of a larger one away.
 pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > BODY_BYTES_MAX as u64 {
@@ -425,7 +423,7 @@ pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + data.len() > BODY_BYTES_MAX {
             return Err(Status::too_large(BODY_BYTES_MAX));
         }
-        // Most bodies are one frame, which need not be copied.
+        // Most bodies have one frame, which is not copied.
         match (first.take(), whole.is_empty()) {
             (None, true) => first = Some(data),
             (Some(earlier), _) => {

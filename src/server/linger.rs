@@ -1,9 +1,9 @@
-//! Ends a connection so that its peer can still read what it was sent last.
+//! Closes a connection in a way that lets the peer read the last answer.
 //!
-//! A socket that is closed with bytes unread is reset, and the reset takes away what the peer has
-//! not read yet: a client that is still sending an over-long head or body finds a broken connection
-//! in place of its 431 or 413. So our half is closed first, and what still comes is thrown away
-//! until the peer has closed its own, within bounds.
+//! A socket that is closed while it has unread bytes is reset, and the peer loses what it has not
+//! read yet. A client that is still sending a head or body that is too long would find a broken
+//! connection instead of its 431 or 413. So our half is closed first. Then incoming bytes are
+//! thrown away until the peer has closed its half, within bounds of time and size.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,16 +17,16 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// A stream for a connection to own, and where it comes back from when the connection is dropped.
+/// Wraps a stream for a connection. The receiver gets it back when the connection is dropped.
 pub fn lend<S>(stream: S) -> (Lent<S>, oneshot::Receiver<S>) {
     let (back, returned) = oneshot::channel();
     (Lent { stream: Some(stream), back: Some(back) }, returned)
 }
 
-/// Says the last word, and listens until the peer has said its own.
+/// Closes our half, and reads until the peer has closed its half.
 pub async fn end(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let farewell = async {
-        // A peer that has gone already is no failure.
+        // It does not matter if the peer has gone already.
         let _ = stream.shutdown().await;
         let mut bytes_left = BYTES_MAX;
         let mut piece = [0; PIECE_BYTES];
@@ -40,7 +40,7 @@ pub async fn end(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
 }
 
 pub struct Lent<S> {
-    /// There until the drop, as is the other.
+    /// Both fields are `Some` until the drop.
     stream: Option<S>,
     back: Option<oneshot::Sender<S>>,
 }
@@ -54,7 +54,7 @@ impl<S: Unpin> Lent<S> {
 impl<S> Drop for Lent<S> {
     fn drop(&mut self) {
         if let (Some(stream), Some(back)) = (self.stream.take(), self.back.take()) {
-            // Where nobody waits for it, it ends here.
+            // If nobody waits for it, the stream is dropped here.
             let _ = back.send(stream);
         }
     }

@@ -1,5 +1,5 @@
-//! Connections: accepted up to a bound (`connections`), shaken hands with inside a deadline, served
-//! over HTTP/1.1 or HTTP/2 as ALPN says, and drained at the end (SH1).
+//! Accepts connections up to a bound (`connections`), and serves HTTP/1.1 or HTTP/2 on them, as
+//! ALPN says. TLS handshakes have a deadline, and a shutdown drains all connections (SH1).
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -28,36 +28,35 @@ use super::unsent::{self, Unsent};
 use crate::auth::Certificate;
 use crate::{metrics, telemetry};
 
-/// Watches of one client share one connection: a fleet's agents have hundreds (WA28).
+/// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// Upstream's (LI5). Over HTTP/1.1 a little more is read before `layers` counts. A front proxy
-/// sends one header for each group of a user, and some have thousands.
+/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `layers` counts.
+/// A front proxy sends one header for each group of a user, and some users have thousands.
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
-/// What a client may send ahead on one request, and on all requests of a connection together.
+/// Bytes that a client may send ahead, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// What h2 queues for a client that reads slowly, per request; `unsent` holds it lower.
+/// Bytes that h2 may queue per request. `unsent` keeps it below that.
 const SEND_BUFFER_BYTES: usize = unsent::STREAM_BYTES_MAX;
-/// A peer that answers no PING in this time is gone.
+/// HTTP/2 connections are checked this often. A peer that does not answer in time is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long requests in flight may take to end once the server shuts down.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How long a connection without requests is kept once its peer was asked to leave.
+/// How long a connection without requests stays open after its peer was asked to leave.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
-/// Pause after the system refused a connection, which it does again at once when descriptors run
-/// out.
+/// The pause after a failed accept, which would fail again at once without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is known of the other end of a connection; found in the extensions of each of its requests.
+/// The other end of a connection, found in the extensions of each request.
 #[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// Its key is the peer's; what it proves is looked at with each request.
+    /// The peer holds its key. What the certificate proves is checked with each request.
     pub certificate: Option<Certificate>,
     is_http2: bool,
-    /// Cancelled when the connection should end after the requests that are running.
+    /// When it is cancelled, the connection ends after its running requests.
     pub(super) leave: CancellationToken,
 }
 
@@ -69,8 +68,8 @@ impl Peer {
     }
 }
 
-/// The two steps of shutting down: from `begin` on the server is not ready any more; after the
-/// delay it takes no further connection, ends its watches, and lets other requests finish.
+/// The shutdown has two steps. With `begin` the server stops being ready. After the delay it takes
+/// no further connection, ends its watches, and lets other requests finish.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     begun: CancellationToken,
@@ -86,23 +85,21 @@ impl Shutdown {
         self.begun.is_cancelled()
     }
 
-    /// Resolves when watches should end.
+    /// Returns when watches should end.
     pub async fn closing(&self) {
         self.closing.cancelled().await;
     }
 }
 
-/// How and when connections are served.
+/// The settings of `run`.
 pub struct Terms {
     pub limits: ConnectionLimits,
     pub shutdown: Shutdown,
-    /// For which requests are still taken after the shutdown has begun, so that load balancers
-    /// notice.
+    /// How long requests are still taken after `Shutdown::begin`, so that load balancers notice.
     pub delay: Duration,
 }
 
-/// Serves until the shutdown begins, and returns when the last request has ended or `DRAIN_MAX` is
-/// over.
+/// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) {
     let Terms { limits, shutdown, delay } = terms;
     let tasks = TaskTracker::new();
@@ -124,7 +121,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
         };
         match accepted {
             Ok((stream, address)) => {
-                // Who finds no place is told by the end of the connection, at once.
+                // Without a place, the connection is closed at once.
                 let Some(place) = connections.admit() else { continue };
                 let front = Arc::clone(&front);
                 tasks.spawn(async move {
@@ -148,7 +145,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
     drop(bounding);
 }
 
-/// What all connections of a listener share.
+/// The state that all connections of a listener share.
 struct Front {
     tls: Tls,
     router: Router,
@@ -158,15 +155,14 @@ struct Front {
     unsent: Arc<Unsent>,
 }
 
-/// A request came on a connection that is being closed for others: it was not begun.
+/// A request came on an evicted connection. It was not begun.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed")]
 struct Evicted;
 
 impl Front {
     async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: &Arc<Seat>) {
-        // Small writes (a watch event, a created object) must not wait for the acknowledgement of
-        // the one before.
+        // A small write, such as a watch event, must not wait for the acknowledgement of the last.
         let _ = stream.set_nodelay(true);
         let served = async {
             if let Some(stream) = self.shake_hands(stream, address).await {
@@ -226,7 +222,7 @@ impl Front {
             metrics::connection_closed(reason.as_str());
         }
         connection.as_mut().graceful_shutdown();
-        // A peer that has not begun to speak, or does not listen, is not waited for.
+        // Peers that do not speak or do not listen are not waited for.
         let farewell = async {
             tokio::time::sleep(FAREWELL_MAX).await;
             seat.idle_for(FAREWELL_MAX).await;
@@ -251,7 +247,7 @@ impl Front {
     }
 }
 
-/// Whether the peer just went away, which peers may do.
+/// Whether the peer just went away, which is no fault.
 fn is_broken(error: &hyper::Error) -> bool {
     let is_io = causes(error).any(|cause| cause.is::<std::io::Error>());
     is_io

@@ -1,7 +1,7 @@
-//! `/metrics`, and in which words a request is counted.
+//! `/metrics`, and the labels under which a request is counted.
 //!
-//! *Invariant:* a client cannot make new series: what is not served is counted without its names
-//! (ME5).
+//! *Invariant:* a client cannot create new series. A request for something that is not served is
+//! counted without its names (ME5).
 
 use http::{HeaderMap, Method, StatusCode, header};
 
@@ -11,7 +11,7 @@ use super::respond::{self, Response};
 use crate::metrics;
 use crate::resource::Lifetime;
 
-/// Labels of a request.
+/// The labels of a request.
 pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
     let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
     let Route::Resource(path) = &info.target else {
@@ -25,8 +25,7 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) ->
         Verb::Update => "PUT",
         Verb::Patch if is_apply(headers) => "APPLY",
         Verb::Patch => "PATCH",
-        // Not DELETECOLLECTION: kube-apiserver goes by the method, too, and tells them apart by
-        // scope (ME4).
+        // kube-apiserver has no DELETECOLLECTION here either: the scope tells them apart (ME4).
         Verb::Delete | Verb::DeleteCollection => "DELETE",
         Verb::Unknown => "OTHER",
     };
@@ -35,7 +34,7 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) ->
     };
     let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
         (false, _) => "resource",
-        // What is created has a name, be it only in the body.
+        // An object that is created has a name, at least in the body.
         _ if path.verb == Verb::Create => "resource",
         (true, false) => "namespace",
         (true, true) => "cluster",
@@ -60,7 +59,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// All metrics, those that are read off the state among them (ME1).
+/// All metrics, including those that are read from the state (ME1).
 pub fn answer(app: &App) -> Response {
     let view = app.registry.cache().view();
     for row in app.registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {

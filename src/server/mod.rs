@@ -1,7 +1,7 @@
-//! HTTP only: connections and TLS, the layers that every request passes, negotiation, and the way
-//! from a URL to a verb of the registry. Names no kind and stores nothing.
+//! Serves HTTPS: connections and TLS, the layers that every request passes, content negotiation,
+//! and the mapping from URLs to verbs of the registry. It names no kind and stores nothing.
 //!
-//! `run` serves connections; `router` answers requests, and can be asked without any connection.
+//! `run` serves connections. `router` answers requests, also without a connection.
 
 pub mod audit;
 pub mod codec;
@@ -39,13 +39,13 @@ use crate::auth::{Authenticator, Authorizer};
 use crate::clock::Clock;
 use crate::registry::Registry;
 
-/// What requests are answered with.
+/// Everything that is needed to answer requests.
 pub struct App {
     pub registry: Arc<Registry>,
     pub documents: Documents,
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
-    /// Where it is written down who asked for what; nowhere without.
+    /// The audit log, if there is one.
     pub audit: Option<Arc<audit::Audit>>,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,

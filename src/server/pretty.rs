@@ -1,8 +1,8 @@
-//! JSON for people: indented where a query, an `Accept` header or the program that asks says that
-//! somebody is looking (CT8).
+//! Indents JSON for people. The query, the `Accept` header or the name of the client says that a
+//! person reads it (CT8).
 //!
-//! Works on the bytes as they leave, whatever made them, and holds nothing back. Watches stay one
-//! event a line, and documents that clients remember by a hash stay as they were hashed.
+//! It works on the bytes of any body while they leave. A watch stays one event a line. Documents
+//! that clients remember by a hash stay as they are.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, ACCEPT, CONTENT_LENGTH, USER_AGENT};
@@ -15,7 +15,7 @@ use super::codec;
 use super::respond::Response;
 use crate::k8s::Query;
 
-/// What people read with.
+/// The starts of user agents that people use.
 const LOOKING: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
 const STEP: usize = 2;
 
@@ -29,7 +29,7 @@ pub fn is_wanted(parts: &Parts) -> bool {
         || parts.headers.contains_key(ACCEPT) && codec::wants_pretty(&parts.headers)
 }
 
-/// The same answer, indented, if it is one to be indented.
+/// Indents the answer, if it is one to be indented.
 pub fn indented(response: Response) -> Response {
     let headers = response.headers();
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
@@ -44,13 +44,13 @@ pub fn indented(response: Response) -> Response {
     Response::from_parts(head, Body::new(body))
 }
 
-/// Where in the text it is.
+/// The position in the JSON text.
 #[derive(Default)]
 struct Indent {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    /// A bracket was opened and nothing has followed yet.
+    /// A bracket was opened, and nothing has followed yet.
     opened: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What a request asks for, read once from its method, path and query.
+//! Reads what a request asks for from its method, path and query.
 //!
-//! Whether the group, version or kind exists is not known here: `dispatch` finds the row.
+//! It does not know whether the group, version or kind exists: `dispatch` finds the row.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use crate::auth::{Attributes, ResourceAttributes};
 use crate::k8s::{Query, Status};
 
-/// What is done to a resource, in Kubernetes' words (AZ5).
+/// The verb of a request for a resource, as in Kubernetes (AZ5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -21,7 +21,7 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that no resource knows.
+    /// A method that no resource has.
     Unknown,
 }
 
@@ -45,8 +45,8 @@ impl Verb {
     }
 }
 
-/// A path below `/apis/{group}/{version}/`, or `/api/{version}/` of the core group. Empty strings
-/// stand for what is not there.
+/// A path below `/apis/{group}/{version}/`, or `/api/{version}/` for the core group. Absent parts
+/// are empty strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath {
     pub verb: Verb,
@@ -54,24 +54,23 @@ pub struct ResourcePath {
     pub version: String,
     pub namespace: String,
     pub resource: String,
-    /// Of the path.
+    /// The name in the path.
     pub name: String,
     pub subresource: String,
-    /// The one name that a field selector leaves of a collection: what authorization looks at
-    /// (SE5).
+    /// The only name that the field selector of a collection allows. Authorization uses it (SE5).
     pub selected_name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     Resource(ResourcePath),
-    /// Decoded segment by segment: health, discovery, OpenAPI, and what is nowhere.
+    /// Any other path, decoded segment by segment: health, discovery, OpenAPI, and unknown ones.
     Path(Vec<String>),
 }
 
 pub struct RequestInfo<'a> {
     pub method: &'a Method,
-    /// As it came, not decoded.
+    /// The path as it came, not decoded.
     pub path: &'a str,
     pub query: Query<'a>,
     pub target: Route,
@@ -105,7 +104,7 @@ impl<'a> RequestInfo<'a> {
         }
     }
 
-    /// What authorization decides on. `lower_method` is the method in lower case.
+    /// The attributes for authorization. `lower_method` is the method in lower case.
     pub fn attributes<'b>(&'b self, lower_method: &'b str) -> Attributes<'b> {
         let Route::Resource(path) = &self.target else {
             return Attributes::Path { verb: lower_method, path: self.path };
@@ -140,10 +139,10 @@ fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Opt
     };
     let [resource, rest @ ..] = rest else { return None };
     if group.is_empty() && resource == "namespaces" {
-        // A document that says yes to every name, not a kind.
+        // This is a document that exists for every name, and no kind.
         return None;
     }
-    // What follows a subresource is ignored, as upstream does (VB9).
+    // As upstream, ignores what follows a subresource (VB9).
     let name = rest.first().cloned().unwrap_or_default();
     let subresource = rest.get(1).cloned().unwrap_or_default();
     let verb = verb_of(method, !name.is_empty(), query);

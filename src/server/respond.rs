@@ -1,8 +1,7 @@
-//! Answers: statuses, documents, objects.
+//! Makes answers from statuses, documents and objects.
 //!
-//! *Invariant:* every error leaves as a `Status` (ER26), but for the two that upstream sends as
-//! text: the 404 of a path that leads nowhere (VB9) and the probes. Objects are never parsed to be
-//! sent as JSON.
+//! *Invariant:* every error is a `Status` (ER26), except for two that upstream sends as text: the
+//! 404 of an unknown path (VB9), and failed probes. Objects are sent as JSON without parsing them.
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -17,7 +16,7 @@ use crate::k8s::Status;
 
 pub type Response = http::Response<Body>;
 
-/// All warnings of an answer together, in characters; beyond it each is cut (AD9).
+/// The length of all warnings of an answer, in characters. With more, each is cut short (AD9).
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_MAX: usize = 256;
 
@@ -25,7 +24,7 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     with_type(code, "text/plain; charset=utf-8", body)
 }
 
-/// For a path that leads nowhere (VB9).
+/// The answer for an unknown path (VB9).
 pub fn page_not_found() -> Response {
     let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -66,7 +65,7 @@ pub fn value(code: StatusCode, accepted: Accepted, value: &impl Serialize) -> Re
     }
 }
 
-/// An object from its stored bytes, with the newline that Kubernetes puts behind each (VB23).
+/// An object from its stored bytes, with a newline at the end as in Kubernetes (VB23).
 pub fn stored(code: StatusCode, accepted: Accepted, json: &[u8]) -> Result<Response, Status> {
     if accepted.encoding == Encoding::Yaml {
         let object: Value = serde_json::from_slice(json).map_err(Status::internal)?;
@@ -78,7 +77,7 @@ pub fn stored(code: StatusCode, accepted: Accepted, json: &[u8]) -> Result<Respo
     Ok(document(code, accepted, body.freeze()))
 }
 
-/// A body that is ready as a whole; compressed when it is large and the client takes that.
+/// A complete body. It is compressed if it is large and the client accepts that.
 pub fn document(code: StatusCode, accepted: Accepted, body: Bytes) -> Response {
     let mut response = with_type(code, accepted.encoding.content_type(), Body::empty());
     let size = body.len();

@@ -1,8 +1,8 @@
-//! TLS: the serving certificate, and a client's certificate asked for but not demanded.
+//! TLS with the serving certificate. Clients are asked for a certificate, and need not have one.
 //!
-//! *Invariant:* a certificate that proves nobody is no reason to end the handshake: it becomes a
-//! 401 that the client can read (AN1). The handshake only makes sure that the client holds the key
-//! of what it shows.
+//! *Invariant:* the handshake only makes sure that the client holds the key of its certificate. A
+//! certificate that nobody trusts does not end the handshake. The client gets a 401 that it can
+//! read (AN1).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
-/// What the server shows, and whose certificates it asks for. Clones share it: a renewal counts for
-/// every connection made from then on, and open ones go on (AN12).
+/// The configuration of TLS. Clones share it. A renewal holds for new connections, and open ones
+/// continue (AN12).
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,
@@ -39,7 +39,7 @@ impl Tls {
         Ok(Tls { config: Arc::new(ArcSwap::new(config(certificate, key, subjects)?)) })
     }
 
-    /// As `new`, for the connections that are still to come. On an error, all stays as it was.
+    /// As `new`, for future connections. After an error the old configuration stays.
     pub fn renew(&self, certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<(), TlsError> {
         self.config.store(config(certificate, key, subjects)?);
         Ok(())
@@ -65,12 +65,12 @@ fn config(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Arc<Se
     Ok(Arc::new(config))
 }
 
-/// The algorithms with which chains of client certificates are verified.
+/// The algorithms that verify chains of client certificates.
 pub fn signature_algorithms() -> &'static [&'static dyn rustls::pki_types::SignatureVerificationAlgorithm] {
     ring::default_provider().signature_verification_algorithms.all
 }
 
-/// Accepts every certificate whose key the client holds; `auth` judges it afterwards.
+/// Accepts every certificate whose key the client holds. `auth` verifies it afterwards.
 struct AskForCertificate {
     hints: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,11 +1,10 @@
-//! What a handler leaves of a body that it refused before it read it to the end.
+//! Reads the rest of a request body that a handler refused before its end.
 //!
-//! Over HTTP/1.1 the connection cannot be used again with the rest of a body in it, and is closed;
-//! a client that is still sending then finds a broken connection in place of its answer. So the
-//! rest is read and thrown away before the answer is sent, within bounds of size and time. The
-//! bound of size is well above the largest body that is taken: whoever sends what would have been
-//! read, or somewhat more, finds the answer. Absent: bodies that wait for a `100 Continue`, which
-//! were never sent.
+//! Over HTTP/1.1, a connection with the rest of a body in it cannot be used again and is closed. A
+//! client that is still sending would find a broken connection instead of its answer. So the rest
+//! is read and thrown away before the answer is sent, within bounds of size and time. The bound of
+//! size is well above the largest body that is accepted. Bodies that wait for a `100 Continue` are
+//! left out, because they were never sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,14 +19,14 @@ use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
 
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// For the next piece, and for all of them.
+/// The time for the next piece, and for all of them.
 const PIECE_WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Where the rest of a lent body comes back, unless there can be none.
+/// Receives the rest of a lent body; `None` if there can be no rest.
 pub type Rest = Option<oneshot::Receiver<Body>>;
 
-/// A body for a handler, and where to find what it leaves.
+/// Wraps a body for a handler, and keeps a way to its rest.
 pub fn lend(parts: &Parts, body: Body) -> (Body, Rest) {
     if body.is_end_stream() || parts.headers.contains_key(header::EXPECT) {
         return (body, None);
@@ -36,7 +35,7 @@ pub fn lend(parts: &Parts, body: Body) -> (Body, Rest) {
     (Body::new(Lent { body, back: Some(back) }), Some(rest))
 }
 
-/// Empties what has been left. A body that its holder still has is not waited for.
+/// Reads the rest to its end. It does not wait for a body that the handler still has.
 pub async fn discard_rest(rest: Rest) {
     let Some(mut body) = rest.and_then(|mut rest| rest.try_recv().ok()) else { return };
     if !body.is_end_stream() {

@@ -1,8 +1,8 @@
-//! The verbs of a kind over HTTP: options and body in, the registry's answer out, in the form asked
-//! for.
+//! The verbs of a kind over HTTP. They read options and body, call the registry, and answer in the
+//! requested form.
 //!
-//! What can be refused without reading the body is refused first: the form of the answer, then the
-//! options, then the media type, then the body.
+//! Checks come in this order: the form of the answer, the options, the media type, the body. So the
+//! body is read last.
 
 use axum::body::Body;
 use http::header::USER_AGENT;
@@ -87,8 +87,8 @@ impl Call<'_> {
         self.write(Verb::Patch(read), body, options, accepted).await
     }
 
-    /// Server-side apply. Whoever applies what is not there creates it, and must be allowed to
-    /// (PA14).
+    /// Server-side apply. Applying an object that does not exist creates it, and the user must be
+    /// authorized to do that (PA14).
     async fn apply(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = WriteOptions::from_query("PatchOptions", self.query)?;
@@ -142,7 +142,7 @@ impl Call<'_> {
         }
     }
 
-    /// Where the query names no field manager, the program that asks is the manager (AP10).
+    /// Without a field manager in the query, the name of the client is the manager (AP10).
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
         let user_agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         WriteOptions::from_query(kind, self.query).map(|options| options.or_user_agent(user_agent.unwrap_or_default()))

@@ -1,9 +1,9 @@
-//! A watch as a body: one JSON object a line, for as long as the client stays (1.8).
+//! Sends a watch as a body with one JSON object a line, until the client leaves.
 //!
-//! *Invariants:* the head of the answer leaves at once, with or without events (WA1); nothing is
-//! compressed, and no event is held back (WA23) but for a beat of the cache (`Cache::follow`); a
-//! shutdown ends the body cleanly (SH1). Events that are ready together leave together. What a slow
-//! client has not fetched is not made: it loses its place in the registry instead (WA17).
+//! *Invariants:* the head of the answer leaves at once, with or without events (WA1). Nothing is
+//! compressed. No event is held back (WA23), except for a beat of the cache (`Cache::follow`). A
+//! shutdown ends the body cleanly (SH1). Events that are ready together leave together. Lines are
+//! made only when the client has room for them: a slow client loses its place in the window (WA17).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::resource::{ResourceKind, Wording};
 
 /// Ready events are put into one piece up to this size.
 const PIECE_BYTES: usize = 48 * 1024;
-/// What surrounds an object in an event.
+/// The approximate size of an event without its object.
 const WORDS_BYTES: usize = 40;
 
 pub fn response(
@@ -82,8 +82,7 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
             size += event.size() + WORDS_BYTES;
             events.push(event);
         }
-        // One place for all of them, which need not be copied to a larger one. What is not sent
-        // whole is much shorter.
+        // Whole objects get one buffer that is large enough. Other forms are much shorter.
         let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
         events.iter().for_each(|event| lines.write(&mut piece, event));
         lines.sent.left(events.len() as u64, piece.len() as u64);
@@ -91,7 +90,7 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
     })
 }
 
-/// Who turns events into lines.
+/// The form in which objects are written.
 enum Writer {
     Whole {
         row: Arc<ResourceKind>,
@@ -100,7 +99,7 @@ enum Writer {
     Metadata {
         api_version: &'static str,
     },
-    /// The first event names the columns, the later ones do not (WA20).
+    /// Only the first event names the columns (WA20).
     Table {
         printer: Printer,
         form: TableForm,
@@ -109,7 +108,7 @@ enum Writer {
 }
 
 impl Lines {
-    /// The next event, or the end.
+    /// The next event; `None` at the end.
     async fn next(&mut self) -> Option<WatchEvent> {
         tokio::select! {
             event = self.watch.next() => event,
@@ -140,7 +139,7 @@ impl Lines {
             Writer::Whole { wording, .. } => wording.write(object, out),
             Writer::Metadata { api_version } => out.extend_from_slice(&table::metadata(api_version, object)),
             Writer::Table { printer, form, columns } => {
-                // Ages are told as of now, however long the watch has lasted.
+                // Ages count up to now, however long the watch has lasted.
                 form.now = self.clock.now();
                 let columns = std::mem::replace(columns, Columns::Unnamed);
                 out.extend_from_slice(&printer.single(form, object, columns));

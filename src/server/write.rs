@@ -1,8 +1,8 @@
-//! A write that was read off the wire: decoded and admitted where it holds up nobody.
+//! Decodes and admits the body of a write without delaying other requests.
 //!
-//! A body of megabytes takes tens of milliseconds, in which a thread that serves would answer
-//! nobody else. Such work is done on a thread of its own. Small writes, which nearly all are, stay
-//! where they are.
+//! A body of megabytes takes tens of milliseconds. On a thread that serves, nobody else would be
+//! answered meanwhile, so such work runs on a thread of its own. Nearly all writes are small, and
+//! run where they are.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
@@ -15,9 +15,9 @@ use crate::k8s::protobuf::Message;
 use crate::k8s::{self, GetOptions, Patch, Status, WriteOptions};
 use crate::registry::{Caller, Locator, MayCreate, Registry, Remarks, Written};
 
-/// Bodies and stored objects up to this size are dealt with in a millisecond or two.
+/// Bodies and stored objects up to this size take a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// How much of a body that cannot be read is shown to its sender (VB18), and of one that lacks its
+/// How much of a body its sender is shown: of one that cannot be read (VB18), and of one without a
 /// kind (VB15).
 const SHOWN_BYTES_MAX: usize = 30;
 const KINDLESS_CHARS_MAX: usize = 1024;
@@ -36,7 +36,7 @@ pub enum Verb {
     Apply(MayCreate),
 }
 
-/// How an object is written.
+/// The encoding of an object.
 #[derive(Clone, Copy)]
 pub enum Form {
     Json,
@@ -45,8 +45,8 @@ pub enum Form {
 }
 
 impl Write {
-    /// None from an apply alone: there is nothing to apply to, and the caller has to be asked about
-    /// creating it.
+    /// Does the write. Only an apply returns `None`: the object does not exist, and the caller must
+    /// be authorized to create it first.
     pub async fn carry_out(
         self,
         registry: &Arc<Registry>,
@@ -96,7 +96,7 @@ impl Write {
                 let patch = match read(&text) {
                     Ok(patch) => patch,
                     Err(malformed) => {
-                        // That there is nothing to patch is said first.
+                        // If there is nothing to patch, that is the error to report.
                         registry.get(target, &GetOptions::default()).await?;
                         return Err(malformed);
                     }
@@ -127,7 +127,7 @@ impl Form {
         }
     }
 
-    /// The object in a body, which should be of this kind.
+    /// The object in a body, or why it is not of this kind.
     fn object(self, kind: &str, text: &[u8]) -> Result<k8s::Body, Status> {
         let unrecognized = |why: String| {
             let shown = shown(text);
@@ -164,7 +164,7 @@ impl Form {
     }
 }
 
-/// The start of a body as upstream shows it: the text of an object, of anything else its bytes.
+/// The start of a body as upstream shows it: text if it looks like an object, else hexadecimal.
 fn shown(text: &[u8]) -> String {
     let start = &text[..text.len().min(SHOWN_BYTES_MAX)];
     let more = if start.len() < text.len() { " ..." } else { "" };

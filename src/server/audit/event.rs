@@ -1,4 +1,4 @@
-//! One audit event: gathered in the task of the request, put into words by the log's thread.
+//! One audit event. The task of the request collects it, and the thread of the log formats it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::k8s::User;
 use crate::server::layers::Trail;
 use crate::server::request_info::RequestInfo;
 
-/// What an event is gathered from.
+/// The parts of a request that an event is made of.
 pub struct Request<'a> {
     pub id: &'a HeaderValue,
     /// In lower case.
@@ -29,7 +29,7 @@ pub struct Request<'a> {
     pub stage: Stage,
 }
 
-/// An event before it is put into words.
+/// An event before it is formatted.
 pub struct Entry {
     pub stage: Stage,
     pub now_ms: i64,
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// As `audit.k8s.io/v1`, without line breaks.
+    /// The event as `audit.k8s.io/v1` JSON, without line breaks.
     pub(super) fn line(&self, scope: Scope) -> String {
         let mut event = json!({
             "kind": "Event",
@@ -127,8 +127,8 @@ fn reference(asked: &ResourceAttributes<'_>) -> Value {
     Value::Object(present.map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
 }
 
-/// The ways a request came, the client first. What proxies say is believed here, as upstream does:
-/// it is written down, nothing is decided by it.
+/// The addresses that a request came from, the client first. As upstream, it includes what proxies
+/// say: nothing is decided by it.
 fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let claimed = forwarded.flat_map(|list| list.split(',')).map(str::trim);
@@ -167,7 +167,7 @@ fn annotations(permission: &Permission, remarks: &BTreeMap<String, String>) -> V
     annotations
 }
 
-/// A body as JSON, whatever it was written in; `None` when it is neither JSON nor YAML.
+/// A body as JSON; `None` if it is neither JSON nor YAML.
 fn read(body: &Bytes, scope: Scope) -> Option<Value> {
     let mut value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,

@@ -1,5 +1,5 @@
-//! The file of audit events: one thread writes it, requests only queue for it, and it is put aside
-//! when it has grown to its size.
+//! The file of audit events. One thread writes it, and requests only queue their events. A file
+//! that has reached its size is rotated.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,17 +11,16 @@ use super::event::Entry;
 use super::policy::Scope;
 use crate::metrics;
 
-/// Events that wait to be written; further ones are dropped.
+/// Events that may wait to be written. Further ones are dropped.
 const EVENTS_MAX: usize = 10_000;
-/// What is written reaches the file at least this often.
+/// How often events reach the file, at least.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long a flush may take that somebody waits for: the end of the process must not hang on a
-/// file that does.
+/// How long a caller waits for a flush. The end of the process must not hang with the file.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// Between two looks at whether there is room in a full queue.
+/// The time between two looks for room in a full queue.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// When a file is put aside, and when what was put aside is removed. 0 means never.
+/// When a file is rotated, and when rotated files are removed. 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     pub bytes_max: u64,
@@ -43,12 +42,12 @@ pub struct Log {
 
 enum Order {
     Write(Scope, Box<Entry>),
-    /// Answered when everything before it is in the file.
+    /// Answered once everything before it is in the file.
     Flush(SyncSender<()>),
 }
 
 impl Log {
-    /// Appends to the file; `-` is standard output.
+    /// Opens the file to append to it. `-` is standard output.
     pub fn open(path: &Path, rotation: Rotation) -> Result<Log, LogError> {
         let failed = |source| LogError { path: path.display().to_string(), source };
         let sink = match path.to_str() {
@@ -86,7 +85,7 @@ impl Log {
     }
 }
 
-/// Ends when the last `Log` is gone and everything is written.
+/// Ends once the last `Log` is dropped and everything is written.
 fn run(orders: &Receiver<Order>, mut sink: Sink) {
     loop {
         match orders.recv_timeout(FLUSH_EVERY) {
@@ -180,7 +179,7 @@ impl Rotated {
         (text(self.path.file_stem()), extension)
     }
 
-    /// What cannot be removed now is tried again at the next rotation.
+    /// Removes old files. A failure is tried again at the next rotation.
     fn remove_old(&self) {
         let (stem, extension) = self.name_parts();
         let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -214,7 +213,7 @@ impl Rotated {
     }
 }
 
-/// For the owner's eyes only: it says who did what.
+/// Only the owner may read it, because it says who did what.
 fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);

@@ -1,9 +1,9 @@
-//! The audit log: who asked for what and what came of it, as `audit.k8s.io/v1` events, one JSON
-//! object a line (AU2-AU4).
+//! The audit log: requests and their outcomes as `audit.k8s.io/v1` events, one JSON object a line
+//! (AU2-AU4).
 //!
-//! *Invariants:* requests never wait for the log. Events that cannot be queued are dropped and
-//! counted; nothing else is dropped, and shutdown writes what is queued. Credentials are in no
-//! event: headers are read for addresses and the user agent only.
+//! *Invariants:* requests never wait for the log. An event that cannot be queued is dropped and
+//! counted. A shutdown writes all queued events. No event has credentials: of the headers, only
+//! addresses and the user agent are read.
 
 mod event;
 mod log;
@@ -29,12 +29,12 @@ impl Audit {
         Audit { policy, log }
     }
 
-    /// Whether any rule asks for what was answered.
+    /// Whether any rule asks for answers.
     pub fn wants_answers(&self) -> bool {
         self.policy.wants_answers()
     }
 
-    /// What of this request is written down; `None`: nothing.
+    /// What is recorded of this request; `None` for nothing.
     pub fn scope(&self, user: &User, attributes: &Attributes<'_>) -> Option<Scope> {
         self.policy.scope(user, attributes)
     }
@@ -45,13 +45,13 @@ impl Audit {
         }
     }
 
-    /// Returns when everything that was handed over before is in the file.
+    /// Returns once all earlier events are in the file.
     pub fn flush(&self) {
         self.log.flush();
     }
 }
 
-/// Writes the last event of a watch when it is dropped: whoever ended it, and however.
+/// Writes the last event of a watch when it is dropped, however the watch ended.
 pub struct AtTheEnd {
     audit: Arc<Audit>,
     scope: Scope,

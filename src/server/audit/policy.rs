@@ -1,5 +1,5 @@
-//! Which requests are written down, and how much of them: an `audit.k8s.io/v1` Policy, first match
-//! wins.
+//! Decides which requests are recorded, and how much of them, by an `audit.k8s.io/v1` Policy. The
+//! first rule that matches wins.
 
 use serde::Deserialize;
 
@@ -45,7 +45,7 @@ impl Stage {
     }
 }
 
-/// What of one request is written down.
+/// What is recorded of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     pub level: Level,
@@ -114,7 +114,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Who did what, of every request, once it is answered: what is written without a policy file.
+    /// Without a policy file: the metadata of every request, once it is answered.
     pub fn metadata() -> Policy {
         let rule = Rule { level: Level::Metadata, ..Rule::default() };
         Policy { rules: vec![rule], omit_stages: vec![Stage::RequestReceived], ..Policy::default() }

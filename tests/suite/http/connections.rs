@@ -14,7 +14,7 @@ use crate::support::server::{Options, TestServer};
 use crate::support::still::StillTime;
 use crate::support::wait_for;
 
-/// Notes the names by which the server asks for a certificate, and shows none.
+/// Records the names of the CAs that the server asks for, and shows no certificate.
 #[derive(Debug, Default)]
 struct Hints(Mutex<Vec<Vec<u8>>>);
 

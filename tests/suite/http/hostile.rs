@@ -1,5 +1,5 @@
-//! Clients that mean harm, or are broken in ways that look like it: too many, too slow, too much.
-//! The server stays up, answers the others, ends what is wrong, and counts why.
+//! Clients that attack the server, or are broken in a similar way: too many, too slow, too large.
+//! The server stays up, answers the others, ends the bad connections, and counts the reasons.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -27,14 +27,14 @@ async fn limited(shape: impl FnOnce(&mut ConnectionLimits)) -> TestServer {
     TestServer::with(Options { connections, ..Options::default() }).await
 }
 
-/// How many connections the server has closed for this reason, in this process so far.
+/// How many connections the servers of this process have closed for this reason.
 fn closed(reason: &str) -> u64 {
     let line = format!("ballast_connections_closed_total{{reason=\"{reason}\"}} ");
     let text = ballast::metrics::text();
     text.lines().find_map(|it| it.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
 }
 
-/// Everything that still comes, until the server ends the connection.
+/// Reads until the server ends the connection.
 async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await;
@@ -68,7 +68,7 @@ async fn idle_connections_make_room_and_those_at_work_stay() {
     server.stop().await;
 }
 
-/// As many as this process may open on both ends, and 5,000 where it may open 20,000 files.
+/// Opens as many connections as this process may have at both ends, at most 5,000.
 #[tokio::test]
 async fn five_thousand_idle_connections_do_not_keep_probes_out() {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
@@ -176,7 +176,7 @@ async fn li5_a_mebibyte_of_headers_is_taken_and_more_is_431() {
     server.stop().await;
 }
 
-/// Over HTTP/1.1, where the head can be written by hand.
+/// A client over HTTP/1.1 that writes the head by hand.
 struct TooMany(TlsStream<TcpStream>);
 
 impl TooMany {
@@ -205,7 +205,7 @@ const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// `GET https://localhost/`, packed by the static table.
+/// `GET https://localhost/`, encoded with the static table of HPACK.
 const GET: &[u8] = b"\x82\x87\x84\x01\x09localhost";
 const CANCEL: &[u8] = &[0, 0, 0, 8];
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -215,7 +215,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The frames that come, by kind and payload, up to one of this kind or the end.
+/// Reads frames (kind and payload) up to one of the kind `last`, or to the end.
 async fn frames_until(stream: &mut TlsStream<TcpStream>, last: u8) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     let read = async {
@@ -235,8 +235,8 @@ async fn frames_until(stream: &mut TlsStream<TcpStream>, last: u8) -> Vec<(u8, V
     frames
 }
 
-/// Sends what `attack` makes on a connection of its own, and expects it to be ended while others
-/// are answered.
+/// Sends `attack` on a connection of its own. The server should end that connection, and answer
+/// others meanwhile.
 async fn is_calmed_down(server: &TestServer, attack: Vec<u8>) {
     let before = closed("protocol");
     let (mut reader, mut writer) = tokio::io::split(server.nobody().try_connect().await.unwrap());

@@ -1,5 +1,4 @@
-//! A server on its own with more users than its administrator: tokens and rules from files, both
-//! followed.
+//! A standalone server with several users: tokens and rules come from files that it watches.
 
 use std::fs;
 use std::path::Path;
@@ -80,9 +79,9 @@ async fn tokens_and_rules_of_files_let_users_in_and_change_under_a_running_serve
     running.stop().await.unwrap();
 }
 
-/// As the default roles system:discovery and system:basic-user of a cluster have it: a user without
-/// any rule may find out what is served, who he is and what he may do, also where an administrator
-/// acts as him.
+/// As with the default roles system:discovery and system:basic-user of a cluster: a user without
+/// rules may see what is served, who they are and what they may do. The same holds when an
+/// administrator impersonates them.
 #[tokio::test]
 async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
     let (running, nobody, folder) = start(|args, folder| {
@@ -123,7 +122,7 @@ async fn without_a_policy_users_may_ask_what_is_served_and_about_themselves() {
     running.stop().await.unwrap();
 }
 
-/// R50: whoever may make rebalancers needs no right to bindings, and gets none.
+/// R50: a user who may create rebalancers needs no right to bindings, and gets none.
 #[tokio::test]
 async fn r50_a_user_who_may_do_nothing_but_make_rebalancers_moves_replicas_without_touching_a_binding() {
     const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web-deployment";

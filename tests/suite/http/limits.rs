@@ -1,4 +1,4 @@
-//! Bounds on what a client may send and what it gets: body size, compression, long lists.
+//! Bounds of requests and answers: body size, compression, long lists.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ use crate::support::still::StillTime;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// A valid object of exactly this size on the wire.
+/// A valid object of exactly this size in bytes.
 fn sized(bytes: usize) -> String {
     let mut object = rebalancer("big");
     let one = workload(&"w".repeat(200));
@@ -123,9 +123,9 @@ async fn ct7_large_answers_are_compressed_for_who_takes_it_and_mean_the_same() {
     server.stop().await;
 }
 
-/// This runtime has one thread that serves and one for what takes long, which is taken: a large
-/// body has to wait, and nobody else. Were the thread that serves to admit it, it would be admitted
-/// by now.
+/// The runtime has one thread that serves and one for long work, which is in use. So the large body
+/// has to wait, and nobody else. If the serving thread did the work, it would be done by the end of
+/// the other requests.
 #[test]
 fn a_large_body_is_admitted_while_others_are_answered() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

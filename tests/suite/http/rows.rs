@@ -1,5 +1,5 @@
-//! Rows of apiserver.md that the other modules do not reach, each named by its id
-//! (docs/apiserver.md).
+//! Requirements of the API server that no other module tests. Each test names its ids
+//! (docs/requirements.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::support::wait_for;
 const SOON: Duration = Duration::from_secs(60);
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
-/// What client-go's metadata client sends.
+/// The `Accept` header of client-go's metadata client.
 const METADATA_LIST: (&str, &str) = (
     "accept",
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\

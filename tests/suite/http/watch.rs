@@ -33,7 +33,7 @@ impl Lines {
         Lines { body: response.into_body(), buffer: BytesMut::new() }
     }
 
-    /// The next event; none at a clean end.
+    /// The next event; `None` at a clean end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
@@ -261,7 +261,7 @@ async fn wa17_a_client_that_does_not_read_holds_up_nobody() {
     server.stop().await;
 }
 
-/// The window remembers next to nothing, so what is told comes from the log.
+/// The window remembers almost nothing, so the events come from the log.
 fn forgetful(limits: Limits) -> Options {
     Options { database: Database::Sqlite, limits: Limits { window_events_max: 2, ..limits }, ..Options::default() }
 }

@@ -1,4 +1,5 @@
-//! One suite for every back end: same calls, same answers. The memory store is the reference.
+//! One suite for every back end: the same calls must give the same answers. The memory store is the
+//! reference.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ async fn store_in_file(home: &tempfile::TempDir) -> Arc<dyn Store> {
     store::open(&url(home), &[]).await.unwrap()
 }
 
-/// Rows in the making: numbers them, and knows what they replace.
+/// Builds changes: it numbers them, and knows what they replace.
 #[derive(Clone, Default)]
 struct Rows {
     last: i64,
@@ -312,7 +313,7 @@ async fn large_batches_keep_their_order(store: Arc<dyn Store>) {
     assert_eq!(store.bounds().await.unwrap().last, Revision(last));
 }
 
-/// The rules above are what somebody thought of; this is what nobody did.
+/// Random calls find what the rules above do not think of.
 #[tokio::test]
 async fn random_calls_have_the_same_answers_everywhere() {
     const ROUNDS: usize = 400;

@@ -1,4 +1,4 @@
-//! Disks that are full, answers that get lost, queues that are long.
+//! Full disks, lost answers and long queues.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -148,8 +148,7 @@ async fn waiting_writes_share_a_transaction_and_see_each_other() {
     assert!(matches!(third.await.unwrap(), Err(Rejected::Exists(state)) if state.revision == Revision(2)));
 }
 
-/// `raise(ROLLBACK)` does to a transaction what a full disk does: it is gone before anybody ends
-/// it.
+/// `raise(ROLLBACK)` acts like a full disk: the transaction is gone before it is ended.
 #[tokio::test]
 async fn a_file_that_refuses_rows_is_written_again_as_soon_as_it_takes_them() {
     let home = tempfile::tempdir().unwrap();

@@ -13,11 +13,11 @@ pub struct FaultyStore {
     pub inner: MemoryStore,
     /// Commits fail and store nothing.
     pub disk_is_full: AtomicBool,
-    /// Commits fail after they were stored: the answer got lost.
+    /// Commits are stored, and fail all the same: their answer is lost.
     pub answers_are_lost: AtomicBool,
-    /// Reading fails too.
+    /// Reads fail.
     pub is_silent: AtomicBool,
-    /// Permits that commits wait for; plenty unless a test takes them.
+    /// Each commit takes a permit. There are plenty, unless a test takes them away.
     pub gate: Semaphore,
 }
 

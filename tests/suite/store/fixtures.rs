@@ -23,12 +23,12 @@ pub fn object(key: &Key, value: i64) -> Map<String, Value> {
     object
 }
 
-/// The database file in a temporary folder,
+/// The database file in a temporary folder.
 pub fn file(home: &tempfile::TempDir) -> PathBuf {
     home.path().join("ballast.db")
 }
 
-/// and its URL.
+/// The URL of the database in a temporary folder.
 pub fn url(home: &tempfile::TempDir) -> String {
     format!("sqlite://{}", file(home).display())
 }

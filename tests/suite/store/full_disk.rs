@@ -1,5 +1,5 @@
-//! A disk that is really full: a small file system, mounted in a namespace of its own. Where the
-//! machine does not allow that, the test says so and passes.
+//! A disk that is really full: a small file system in a mount namespace of its own. If the machine
+//! does not allow that, the test says so and passes.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Not a test by itself: what the other one runs. Does nothing without its variable.
+/// The part that the other test runs on the small disk. Without its variable it does nothing.
 #[tokio::test]
 async fn on_the_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };

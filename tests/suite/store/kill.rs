@@ -19,7 +19,7 @@ const CALLERS: usize = 8;
 /// Tells the test binary that it is the victim, and which database it shall write to.
 const VICTIM: &str = "BALLAST_TEST_KILL_URL";
 
-/// What a caller was told: this key had this value at this revision.
+/// The acknowledged writes: the revision and the value of each key.
 type Acknowledged = HashMap<Key, (Revision, i64)>;
 
 #[tokio::test]
@@ -58,7 +58,7 @@ fn run_and_kill(url: &str, acknowledgements: u64, acknowledged: &mut Acknowledge
     }
 }
 
-/// `ack NAME REVISION VALUE;`. A line without its end was never said.
+/// Reads `ack NAME REVISION VALUE;`. A line without its end does not count.
 fn note(line: &str, acknowledged: &mut Acknowledged) -> bool {
     let Some(said) = line.strip_prefix("ack ").and_then(|line| line.strip_suffix(';')) else { return false };
     let [name, revision, value] = said.split(' ').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
@@ -94,7 +94,7 @@ fn written(row: &store::Change) -> i64 {
     value(&Object::decode(row.key.clone(), row.revision, row.object.clone()).unwrap())
 }
 
-/// Compacts all the time, so that the kill meets that as well.
+/// Limits with constant compaction, so that the kill hits that as well.
 fn limits() -> Limits {
     Limits {
         compaction_every: Duration::from_millis(5),
@@ -104,7 +104,7 @@ fn limits() -> Limits {
     }
 }
 
-/// Not a test: what the other one kills. Does nothing without its variable.
+/// The process that the other test kills. Without its variable it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn victim() {
     let Ok(url) = std::env::var(VICTIM) else { return };

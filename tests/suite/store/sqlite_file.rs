@@ -1,4 +1,4 @@
-//! What only a file can do: be opened again, read by others, or be something else.
+//! What holds for files alone: they are opened again, read by others, or are no database.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What readers are promised: exact views, complete and ordered events, and never to be waited for.
+//! The promises to readers: exact views, and complete events in order. Nobody waits for a reader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn small_window(events: usize) -> Limits {
     Limits { window_events_max: events, ..Limits::default() }
 }
 
-/// Fails rather than hangs where nothing comes.
+/// Fails instead of hanging when no event comes.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it came soon")
 }
@@ -44,7 +44,7 @@ async fn a_slow_watcher_is_cut_off_and_nobody_waits_for_it() {
     assert_eq!(again.next().await.unwrap().len(), 10);
 }
 
-/// Counted where time is paused, so that only what waits for time lets it pass.
+/// To be used with paused time, which passes only while somebody waits for it.
 #[tokio::test(start_paused = true)]
 async fn followers_are_woken_together_and_for_the_first_event_at_once() {
     const FOLLOWERS: usize = 1000;
@@ -221,7 +221,7 @@ async fn lists_are_ranges_of_the_key_order() {
     }
 }
 
-/// The state of everything, told naively.
+/// A simple model of the state.
 type State = BTreeMap<Key, (Revision, i64)>;
 
 fn state(view: &View) -> State {
@@ -311,9 +311,9 @@ async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
     }
 }
 
-/// What is left of a log of thousands of changes of two kinds tells each of them what its
-/// subscribers were told, whatever the pages are, also after a restart; and what is not left is
-/// said to be gone.
+/// A log has thousands of changes of two kinds. For each kind, the backlog gives the same events as
+/// the subscribers got, whatever the pages are, also after a restart. What was compacted is an
+/// error.
 #[tokio::test]
 async fn the_log_goes_on_where_the_window_ends() {
     let home = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ fn tell(event: &Event) -> Told {
     (event.revision, event.kind, event.object.key.clone(), event.object.text.whole(), before)
 }
 
-/// Everything from a revision to the newest, from the log first and then from the window.
+/// All events after a revision, first from the log and then from the window.
 async fn catch_up(cache: &Cache, kind: GroupResource, after: Revision) -> Result<Vec<Told>, Lost> {
     let mut backlog = cache.backlog(kind, after);
     let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! What the writer promises, over the memory store.
+//! The promises of the writer, with the memory store.
 
 use std::sync::Arc;
 

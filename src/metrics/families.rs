@@ -121,12 +121,7 @@ impl Families {
                 &["evicted", "refused", "idle", "timeout", "protocol", "unread"],
             ),
             unsent_bytes: make.gauge("ballast_unsent_bytes", "Bytes of answers that wait for their clients to read."),
-            unread_ended: make.outcomes(
-                "ballast_unread_ended_total",
-                "Answers that were ended because nobody read them and memory was short.",
-                "kind",
-                &["watch", "answer"],
-            ),
+            unread_ended: make.unread_ended(),
             tls_errors: make.counter("apiserver_tls_handshake_errors_total", "TLS handshakes that failed."),
             reloads: make.outcomes(
                 "ballast_trust_reloads_total",
@@ -284,6 +279,11 @@ impl Make {
             let _from_zero = counters.with_label_values(&[value]);
         }
         counters
+    }
+
+    fn unread_ended(&self) -> IntCounterVec {
+        let help = "Answers that were ended because nobody read them and memory was short.";
+        self.outcomes("ballast_unread_ended_total", help, "kind", &["watch", "answer"])
     }
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {

@@ -211,20 +211,16 @@ impl Eviction<'_> {
     fn plan(&self, spec: &SpecSketch<'_>) -> Plan {
         let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
         let evicts = self.taints != TaintEviction::Off;
-        let clusters: Vec<(&str, Option<(bool, Arc<Cluster>)>)> = spec
-            .clusters()
-            .iter()
-            .map(|target| {
-                let known = self.view.get(&cluster_key(&target.name));
-                // A cluster that cannot be read is there all the same: nothing is evicted for that.
-                (&*target.name, known.map(|object| (object.deleting, object.typed().unwrap_or_default())))
-            })
-            .collect();
-        let hosts = clusters.iter().map(|(name, cluster)| match cluster {
-            Some((true, _)) if is_ours => (*name, Host::Deleted),
-            Some((_, cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
-            Some(_) => (*name, Host::There { taints: &[] }),
-            None => (*name, Host::Unknown),
+        let known = |name: &str| self.view.get(&cluster_key(name));
+        // A cluster that cannot be read is there all the same: nothing is evicted for that.
+        let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
+        let names = spec.clusters().iter().map(|target| &*target.name);
+        let clusters: Vec<_> = names.map(|name| (name, known(name), known(name).map(typed))).collect();
+        let hosts = clusters.iter().map(|(name, object, cluster)| match (object, cluster) {
+            (Some(object), _) if object.deleting && is_ours => (*name, Host::Deleted),
+            (_, Some(cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
+            (_, Some(_)) => (*name, Host::There { taints: &[] }),
+            (_, None) => (*name, Host::Unknown),
         });
         plan::plan(hosts, &spec.tolerations(), self.now)
     }

@@ -32,7 +32,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::index::Index;
 use self::members::Members;
-use self::pass::{Pass, Verdict};
+use self::pass::{Pass, Judged};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
@@ -215,11 +215,11 @@ impl Work for Scheduler {
 
 async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>) -> Worked {
     let mut worked = Worked::default();
-    let verdicts = match bindings.len() {
+    let judged = match bindings.len() {
         0..=INLINE_MAX => pass.run(bindings),
         _ => apart(move || pass.run(bindings)).await,
     };
-    commit_all(&client, &recorder, verdicts, &mut worked).await;
+    commit_all(&client, &recorder, judged, &mut worked).await;
     worked
 }
 
@@ -233,10 +233,10 @@ async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send +
     }
 }
 
-async fn commit_all(client: &Client, recorder: &Recorder, verdicts: Vec<Verdict>, worked: &mut Worked) {
+async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
-    for Verdict { key, revision, change, next, news, waited_seconds } in verdicts {
+    for Judged { key, revision, change, next, news, waited_seconds } in judged {
         match change {
             None => {
                 worked.outcomes.push(Handled { key, next, seen: revision });

@@ -33,7 +33,7 @@ pub struct Pass {
 
 /// The result of a pass for one binding.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct Judged {
     pub key: Key,
     /// The revision of the binding that was decided; `None` if the binding is gone.
     pub revision: Option<Revision>,
@@ -48,21 +48,21 @@ pub struct Verdict {
 
 impl Pass {
     /// One verdict per key, in their order.
-    pub fn run(&self, keys: Vec<Key>) -> Vec<Verdict> {
+    pub fn run(&self, keys: Vec<Key>) -> Vec<Judged> {
         let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         keys.into_iter().map(|key| self.judge(&mut pass, key)).collect()
     }
 
-    fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Verdict {
+    fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Judged {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-            return Verdict { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
+            return Judged { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
         };
         let revision = Some(object.revision);
         let (binding, mut request) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, %fault, "cannot be scheduled");
-                return Verdict { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
+                return Judged { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
             }
         };
         let trigger = Trigger::of(&binding.spec, &binding.status);
@@ -81,7 +81,7 @@ impl Pass {
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
         let news = news.map(|news| news.warning_of(&pass.overlaps(&request)));
-        Verdict { key, revision, change, next: next(&decision), news, waited_seconds }
+        Judged { key, revision, change, next: next(&decision), news, waited_seconds }
     }
 
     /// Clusters on which the binding's tolerations have run out. The binding must not return to

@@ -32,7 +32,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::index::Index;
 use self::members::Members;
-use self::pass::{Pass, Judged};
+use self::pass::{Judged, Pass};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;

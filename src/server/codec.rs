@@ -1,7 +1,7 @@
 //! Chooses the form of an answer by `Accept`, and reads the media type of a body from
 //! `Content-Type` (CT1-CT6, PM4, WA22).
 //!
-//! `Accept` is read as in kube-apiserver: of the clauses, ordered by q, the first one that is
+//! `Accept` is read as in kube-apiserver: of the items, ordered by q, the first one that is
 //! served wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
@@ -79,28 +79,26 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
         _ => &[(Encoding::Json, JSON), (Encoding::Yaml, YAML)],
     };
     let gzip = answer != Answer::Watch && takes_gzip(headers);
-    let clauses = clauses(headers);
-    if clauses.is_empty() {
+    let items = items(headers);
+    if items.is_empty() {
         return Ok(Accepted { gzip, ..Accepted::default() });
     }
-    for clause in &clauses {
+    for item in &items {
         for (encoding, name) in served {
-            if clause.names(name)
-                && let Some(form) = clause.form(answer)
+            if item.names(name)
+                && let Some(form) = item.form(answer)
             {
                 return Ok(Accepted { encoding: *encoding, form, gzip });
             }
         }
     }
-    if answer == Answer::List
-        && clauses.iter().any(|clause| matches!(clause.form(Answer::Object), Some(Form::Metadata(_))))
-    {
+    if answer == Answer::List && items.iter().any(|item| matches!(item.form(Answer::Object), Some(Form::Metadata(_)))) {
         let message = "you requested PartialObjectMetadata, but the requested object is a list \
                        (*unstructured.UnstructuredList)";
         return Err(Status::failure(406, "NotAcceptable", message));
     }
     // For YAML, upstream says that it cannot be streamed. Otherwise it lists what is served.
-    if answer == Answer::Watch && clauses.iter().any(|clause| clause.names(YAML)) {
+    if answer == Answer::Watch && items.iter().any(|item| item.names(YAML)) {
         return Err(Status::not_acceptable(&["application/json;stream=watch"]));
     }
     Err(Status::not_acceptable(&[JSON, YAML]))
@@ -108,39 +106,39 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
 
 /// The encoding of an error: YAML if it was asked for, else JSON (ER24).
 pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
-    let clauses = clauses(headers);
-    let named = clauses.iter().find_map(|clause| {
-        [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| clause.names(name))
+    let items = items(headers);
+    let named = items.iter().find_map(|item| {
+        [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| item.names(name))
     });
     named.map_or(Encoding::Json, |(encoding, _)| encoding)
 }
 
-/// Whether any clause names documents of this group, version and kind (`g`, `v`, `as`), whatever
+/// Whether any item names documents of this group, version and kind (`g`, `v`, `as`), whatever
 /// its rank. Aggregated discovery is chosen this way (DI12).
 pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
-    clauses(headers).iter().any(|clause| {
+    items(headers).iter().any(|item| {
         let wanted = [("g", group), ("v", version), ("as", kind)];
-        clause.names(JSON) && wanted.iter().all(|(name, value)| clause.param(name) == Some(*value))
+        item.names(JSON) && wanted.iter().all(|(name, value)| item.param(name) == Some(*value))
     })
 }
 
 /// The media type that the client prefers among those served, for documents that are no objects.
 pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
-    let clauses = clauses(headers);
-    if clauses.is_empty() {
+    let items = items(headers);
+    if items.is_empty() {
         return served.first().copied();
     }
-    clauses.iter().find_map(|clause| served.iter().copied().find(|name| clause.names(name)))
+    items.iter().find_map(|item| served.iter().copied().find(|name| item.names(name)))
 }
 
-/// Whether a clause of `Accept` asks for indented text.
+/// Whether an item of `Accept` asks for indented text.
 pub fn wants_pretty(headers: &HeaderMap) -> bool {
-    clauses(headers).iter().any(|clause| clause.names(JSON) && matches!(clause.param("pretty"), Some("1" | "true")))
+    items(headers).iter().any(|item| item.names(JSON) && matches!(item.param("pretty"), Some("1" | "true")))
 }
 
 /// Whether the client accepts gzip, and does not exclude it with `q=0` (CT7).
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
-    unranked_clauses(headers, &ACCEPT_ENCODING).any(|clause| clause.kind.eq_ignore_ascii_case("gzip") && clause.q > 0.0)
+    unranked_items(headers, &ACCEPT_ENCODING).any(|item| item.kind.eq_ignore_ascii_case("gzip") && item.q > 0.0)
 }
 
 /// The media type of a request body.
@@ -172,28 +170,28 @@ pub fn media(headers: &HeaderMap) -> Media {
     }
 }
 
-/// One clause of an `Accept` header or a similar one.
+/// One item of an `Accept` header or a similar one.
 #[derive(Debug)]
-struct Clause<'a> {
+struct AcceptItem<'a> {
     /// Such as `application/json` or `*/*`; in other headers a bare token.
     kind: &'a str,
     params: Vec<(&'a str, &'a str)>,
     q: f32,
 }
 
-impl<'a> Clause<'a> {
-    fn read(text: &'a str) -> Clause<'a> {
+impl<'a> AcceptItem<'a> {
+    fn read(text: &'a str) -> AcceptItem<'a> {
         let mut pieces = text.split(';').map(str::trim);
         let kind = pieces.next().unwrap_or_default();
-        let mut clause = Clause { kind, params: vec![], q: 1.0 };
+        let mut item = AcceptItem { kind, params: vec![], q: 1.0 };
         for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
             let value = value.trim().trim_matches('"');
             match key.trim() {
-                "q" => clause.q = value.parse().unwrap_or(1.0),
-                key => clause.params.push((key, value)),
+                "q" => item.q = value.parse().unwrap_or(1.0),
+                key => item.params.push((key, value)),
             }
         }
-        clause
+        item
     }
 
     fn names(&self, media_type: &str) -> bool {
@@ -208,7 +206,7 @@ impl<'a> Clause<'a> {
         self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The form that this clause asks for, if this answer can have it.
+    /// The form that this item asks for, if this answer can have it.
     fn form(&self, answer: Answer) -> Option<Form> {
         if self.param("stream").is_some_and(|stream| stream != "watch") {
             return None;
@@ -228,17 +226,17 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of `Accept`, best first. Clauses with the same q keep their order, wildcards last.
-fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = unranked_clauses(headers, &ACCEPT).collect();
-    let wildness = |clause: &Clause<'_>| clause.kind.matches('*').count();
-    clauses.sort_by(|a, b| b.q.total_cmp(&a.q).then(wildness(a).cmp(&wildness(b))));
-    clauses
+/// The items of `Accept`, best first. Clauses with the same q keep their order, wildcards last.
+fn items(headers: &HeaderMap) -> Vec<AcceptItem<'_>> {
+    let mut items: Vec<AcceptItem<'_>> = unranked_items(headers, &ACCEPT).collect();
+    let wildness = |item: &AcceptItem<'_>| item.kind.matches('*').count();
+    items.sort_by(|a, b| b.q.total_cmp(&a.q).then(wildness(a).cmp(&wildness(b))));
+    items
 }
 
-fn unranked_clauses<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Clause<'a>> {
+fn unranked_items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = AcceptItem<'a>> {
     let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|part| !part.is_empty()).map(Clause::read)
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|part| !part.is_empty()).map(AcceptItem::read)
 }
 
 #[cfg(test)]

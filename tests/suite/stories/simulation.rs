@@ -213,8 +213,10 @@ impl Life {
                 format!("{app} is for {scheduler}: {done}")
             }
             22 | 23 if !self.rebalancers.is_empty() => self.change_a_rebalancer(app).await,
-            24 if self.world.get(&key).is_some_and(|cluster| cluster["metadata"]["finalizers"].is_null()) => {
-                let hold = |cluster: &mut Value| cluster["metadata"]["finalizers"] = json!(["example.com/hold"]);
+            24 if self.world.get(&key).is_some_and(|cluster| cluster["metadata"]["deletionTimestamp"].is_null()) => {
+                let hold = |cluster: &mut Value| {
+                    cluster["metadata"]["finalizers"] = json!(["example.com/hold", "karmada.io/cluster-controller"]);
+                };
                 let held = self.world.try_edit(&key, hold).await.is_ok();
                 format!("{member} goes, held: {}", held && self.world.try_delete(&key).await.is_ok())
             }

@@ -19,7 +19,7 @@ use serde_json::{Number, Value};
 
 /// The longest text, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The deepest tree. It is evaluated by recursion, on the stack of whoever serves the request.
+/// The deepest tree. It is evaluated by recursion.
 const DEPTH_MAX: usize = 64;
 /// Macros (`all`, `exists`, ...) inside each other. Each multiplies the work by the length of a
 /// list.
@@ -27,6 +27,9 @@ const MACRO_DEPTH_MAX: usize = 3;
 /// The stack on which a condition is parsed. The crate bounds brackets inside each other, but it
 /// also recurses for each member of a long path, before the bounds above are looked at.
 const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
+/// The stack on which a condition is evaluated. In a debug build the deepest tree needs more than
+/// the 2 MB of the thread that serves the request.
+const EVALUATION_STACK_BYTES: usize = 16 * 1024 * 1024;
 const VARIABLES: [&str; 3] = ["request", "object", "oldObject"];
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
@@ -59,7 +62,7 @@ impl CompiledCondition {
         for name in &self.names {
             context.add_variable_from_value(*name, cel_value(&variables[*name]));
         }
-        match self.program.execute(&context) {
+        match stacker::grow(EVALUATION_STACK_BYTES, || self.program.execute(&context)) {
             Ok(CelValue::Bool(holds)) => Ok(holds),
             Ok(_) => Err("its result is not a boolean".to_owned()),
             Err(error) => Err(error.to_string()),

@@ -215,7 +215,8 @@ impl Eviction<'_> {
         // A cluster that cannot be read is there all the same: nothing is evicted for that.
         let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
         let names = spec.clusters().iter().map(|target| &*target.name);
-        let clusters: Vec<_> = names.map(|name| (name, known(name), known(name).map(typed))).collect();
+        let objects = names.map(|name| (name, known(name)));
+        let clusters: Vec<_> = objects.map(|(name, object)| (name, object, object.map(typed))).collect();
         let hosts = clusters.iter().map(|(name, object, cluster)| match (object, cluster) {
             (Some(object), _) if object.deleting && is_ours => (*name, Host::Deleted),
             (_, Some(cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),

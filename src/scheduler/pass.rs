@@ -53,7 +53,7 @@ impl Pass {
         keys.into_iter().map(|key| self.judge(&mut pass, key)).collect()
     }
 
-    fn judge(&self, pass: &mut engine::Pass<'_>, key: Key) -> Judged {
+    fn judge(&self, pass: &mut engine::Pass, key: Key) -> Judged {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
             return Judged { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
         };

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::k8s::{Quantity, Taint, selector::Labels};
 
+/// The most pods that one node runs, whatever its size.
+const PODS_PER_NODE: u64 = 110;
+
 /// One cluster, as filters and estimates read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
@@ -39,8 +42,17 @@ pub struct Room {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grade {
     pub nodes: u64,
+    /// The most pods that each node of this kind takes, whatever its size.
+    pub pods: u64,
     /// What each node of this kind has at least, sorted by name.
     pub capacity: Box<[(Box<str>, Quantity)]>,
+}
+
+impl Grade {
+    /// Nodes that run no pods yet.
+    pub fn new(nodes: u64, capacity: Box<[(Box<str>, Quantity)]>) -> Grade {
+        Grade { nodes, pods: PODS_PER_NODE, capacity }
+    }
 }
 
 impl Cluster {

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::cluster::{Cluster, amount};
+use super::cluster::{Cluster, Room, amount};
 use crate::engine::bits::Bits;
 use crate::k8s::taint::Effect;
 
@@ -240,6 +240,17 @@ impl ClusterSet {
         Arc::make_mut(&mut self.traits).remove(slot, &old);
         Arc::make_mut(&mut self.columns).clear(slot);
         Difference::between(Some(&old), None)
+    }
+
+    /// Changes the free resources of one cluster. Returns false if it is not there, or has not
+    /// reported its resources.
+    pub fn change_room(&mut self, name: &str, change: impl FnOnce(&mut Room)) -> bool {
+        let Some(slot) = self.slot(name).filter(|slot| self.cluster(*slot).room.is_some()) else { return false };
+        let cluster = Arc::make_mut(&mut self.rows).clusters[slot].as_mut().expect("just seen");
+        let cluster = Arc::make_mut(cluster);
+        change(cluster.room.as_mut().expect("just seen"));
+        Arc::make_mut(&mut self.columns).put(slot, cluster);
+        true
     }
 
     pub(super) fn slot(&self, name: &str) -> Option<Slot> {

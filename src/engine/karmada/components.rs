@@ -7,7 +7,7 @@
 
 use super::cluster::{Cluster, Grade, amount};
 use super::cluster_set::counted;
-use super::estimate::{PODS_PER_NODE, UNLIMITED, is_node_resource};
+use super::estimate::{UNLIMITED, is_node_resource};
 use super::placement::{By, Placement};
 use super::profile::Profile;
 use super::request::{Component, Request, TargetComponent};
@@ -103,7 +103,7 @@ fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
         .iter()
         .map(|grade| {
             let has = |name: &&str| amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
-            let left = std::iter::once(PODS_PER_NODE as i64).chain(resources.iter().map(has));
+            let left = std::iter::once(grade.pods.min(i64::MAX as u64) as i64).chain(resources.iter().map(has));
             Run { nodes: grade.nodes, left: left.collect() }
         })
         .collect();

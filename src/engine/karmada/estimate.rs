@@ -12,16 +12,22 @@ use super::cluster_set::{ClusterSet, Column, Slot, counted};
 use super::request::{Requirements, Shared};
 use crate::k8s::Quantity;
 
-/// The most pods that one node runs, whatever its size.
-pub(super) const PODS_PER_NODE: u64 = 110;
-
 /// More replicas than any workload has.
 pub(super) const UNLIMITED: i32 = i32::MAX;
 
 /// The estimates of one pass. There is one for each cluster and set of requirements.
 #[derive(Default)]
 pub(super) struct Estimates {
-    tables: HashMap<Option<Shared<Requirements>>, Vec<i32>>,
+    tables: HashMap<Option<Shared<Requirements>>, Table>,
+    /// The slots whose room has changed, in this order. Each table catches up when it is used.
+    changed: Vec<Slot>,
+}
+
+struct Table {
+    /// By slot.
+    replicas: Vec<i32>,
+    /// How many entries of `changed` are considered.
+    seen: usize,
 }
 
 /// Not estimated yet.
@@ -37,15 +43,37 @@ impl Estimates {
         mut note: impl FnMut(Slot, i32),
     ) {
         let key = requirements.cloned();
-        let table = self.tables.entry(key).or_insert_with(|| vec![UNKNOWN; fleet.slot_count()]);
+        let seen = self.changed.len();
+        let unknown = || Table { replicas: vec![UNKNOWN; fleet.slot_count()], seen };
+        let table = self.tables.entry(key).or_insert_with(unknown);
+        if table.seen < seen {
+            table.forget(&self.changed);
+        }
         let estimator = Estimator::new(fleet, requirements.map(|requirements| &**requirements));
         for slot in slots {
-            let known = &mut table[slot];
+            let known = &mut table.replicas[slot];
             if *known == UNKNOWN {
                 *known = estimator.replicas(slot);
             }
             note(slot, *known);
         }
+    }
+
+    /// The room of the cluster in `slot` has changed.
+    pub fn forget(&mut self, slot: Slot) {
+        self.changed.push(slot);
+    }
+}
+
+impl Table {
+    fn forget(&mut self, changed: &[Slot]) {
+        let since = &changed[self.seen..];
+        if since.len() >= self.replicas.len() {
+            self.replicas.fill(UNKNOWN);
+        } else {
+            since.iter().for_each(|slot| self.replicas[*slot] = UNKNOWN);
+        }
+        self.seen = changed.len();
     }
 }
 
@@ -85,15 +113,18 @@ impl<'a> Estimator<'a> {
 
 /// Each replica goes to the first node that has room, so each node takes as many as fit.
 fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
-    let on_one_node = |grade: &Grade| {
-        let fits = |(name, needed): &(Box<str>, Quantity)| {
-            let has = amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
-            (has / counted(name, *needed).max(1)).max(0) as u64
-        };
-        requirements.amounts.iter().filter(|(name, _)| is_node_resource(name)).map(fits).min().unwrap_or(u64::MAX)
-    };
-    let all = grades.iter().map(|grade| grade.nodes.saturating_mul(on_one_node(grade).min(PODS_PER_NODE)));
+    let all = grades.iter().map(|grade| grade.nodes.saturating_mul(pods_on_a_node(grade, requirements)));
     all.fold(0, u64::saturating_add)
+}
+
+/// How many pods fit on one node of this kind.
+pub(super) fn pods_on_a_node(grade: &Grade, requirements: &Requirements) -> u64 {
+    let fits = |(name, needed): &(Box<str>, Quantity)| {
+        let has = amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
+        (has / counted(name, *needed).max(1)).max(0) as u64
+    };
+    let each = requirements.amounts.iter().filter(|(name, _)| is_node_resource(name)).map(fits).min();
+    each.unwrap_or(u64::MAX).min(grade.pods)
 }
 
 /// Whether nodes are checked for the resource: the native resources that the Kubernetes scheduler

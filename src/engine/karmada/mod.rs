@@ -13,6 +13,10 @@
 //!    `applies_placement()`, `observes_generation()`, `is_success()`. Decide again as `requeue()`
 //!    says.
 //!
+//! A plan for many bindings uses a [`Pass`] as a ledger: `decide_as` decides without being asked by
+//! a trigger, and `shift` takes the room of what is going to arrive and gives back that of what
+//! leaves.
+//!
 //! Every input has a decision: nothing here fails or panics on input that users can write.
 //! `Request::is_triggered` tells whether a trigger is pending. `Decision::mode` tells whether the
 //! pass was Fresh.
@@ -26,6 +30,7 @@ mod decision;
 mod estimate;
 mod filters;
 mod cluster_set;
+mod ledger;
 mod pass;
 mod placement;
 mod profile;

@@ -1,5 +1,8 @@
 //! One pass: decides many bindings against the same clusters, and shares the work they have in
 //! common.
+//!
+//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan moves room
+//! in it, from binding to binding, so that all of it fits together.
 
 use std::collections::HashMap;
 
@@ -9,6 +12,7 @@ use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
+use super::ledger::Footprint;
 use super::placement::{Division, Placement, Term};
 use super::profile::Profile;
 use super::request::{Mode, Request, Resource, Shared, Target};
@@ -21,9 +25,9 @@ use crate::engine::bits::Bits;
 
 /// One pass over many bindings. Decisions of the same pass share work, and see each other in their
 /// workload groups.
-pub struct Pass<'a> {
-    fleet: &'a ClusterSet,
-    profile: &'a Profile,
+pub struct Pass {
+    fleet: ClusterSet,
+    profile: Profile,
     /// Kept up to date with the decisions of this pass.
     workloads: Workloads,
     kinds: KindNumbers,
@@ -85,11 +89,11 @@ enum Failure {
     Impossible(String),
 }
 
-impl<'a> Pass<'a> {
-    pub fn new(fleet: &'a ClusterSet, workloads: &Workloads, profile: &'a Profile) -> Pass<'a> {
+impl Pass {
+    pub fn new(fleet: &ClusterSet, workloads: &Workloads, profile: &Profile) -> Pass {
         Pass {
-            fleet,
-            profile,
+            fleet: fleet.clone(),
+            profile: profile.clone(),
             workloads: workloads.clone(),
             kinds: KindNumbers::default(),
             plan_of: HashMap::new(),
@@ -104,14 +108,56 @@ impl<'a> Pass<'a> {
 
     /// Decides one binding. The decision counts for the workload groups of later requests.
     pub fn decide(&mut self, request: &Request) -> Decision {
-        let mode = request.mode(self.profile);
+        let mode = request.mode(&self.profile);
         let placement = match self.asked(request) {
             Ok(placement) => placement,
             Err(skip) => return Decision::skipped(skip, mode),
         };
+        let decision = self.decided(request, placement, mode);
+        if let Some(targets) = decision.targets() {
+            self.workloads.note(request, targets);
+        }
+        decision
+    }
+
+    /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one. Nothing
+    /// is noted: see `shift`.
+    pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {
+        match self.placeable(request) {
+            Ok(placement) => self.decided(request, placement, mode),
+            Err(skip) => Decision::skipped(skip, mode),
+        }
+    }
+
+    /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
+    /// that follow: arrivals take their room, departures give it back, and the workload's groups
+    /// know where it is. Clusters that report no resources stay as they are.
+    pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.workloads.note(request, to);
+        let Some(footprint) = Footprint::of(request) else { return };
+        let arrives_anew = |target: &&Target| from.iter().all(|known| known.name != target.name);
+        for cluster in from.iter().chain(to.iter().filter(arrives_anew)).map(|target| &target.name) {
+            let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
+            if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
+                self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
+            }
+        }
+    }
+
+    /// Notes where a workload of a group is that this pass does not decide.
+    pub fn workloads_mut(&mut self) -> &mut Workloads {
+        &mut self.workloads
+    }
+
+    /// The clusters, with the room that is left.
+    pub fn fleet(&self) -> &ClusterSet {
+        &self.fleet
+    }
+
+    fn decided(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Decision {
         let outcome = match &request.fault {
             Some(fault) => {
-                Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), self.profile))
+                Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), &self.profile))
             }
             None => match self.place(request, placement, mode) {
                 Outcome::Failed(failed) if mode == Mode::Fresh && self.profile.deviates() => {
@@ -120,11 +166,7 @@ impl<'a> Pass<'a> {
                 outcome => outcome,
             },
         };
-        let decision = Decision { outcome, mode };
-        if let Some(targets) = decision.targets() {
-            self.workloads.note(request, targets);
-        }
-        decision
+        Decision { outcome, mode }
     }
 
     /// Keeps the binding as a Steady pass would, until a Fresh pass succeeds. Only a Steady pass
@@ -147,22 +189,31 @@ impl<'a> Pass<'a> {
     /// region, the answer depends on the clusters that exist.
     pub fn overlaps(&self, request: &Request) -> Vec<Overlap> {
         match request.placement.as_ref().map(|placement| &placement.division) {
-            Some(Division::Specified(Some(shares))) => specified::overlaps(shares, self.fleet),
+            Some(Division::Specified(Some(shares))) => specified::overlaps(shares, &self.fleet),
             _ => Vec::new(),
         }
     }
 
     /// Decides, and explains the decision.
     pub fn explain(&mut self, request: &Request) -> (Decision, Trace) {
+        self.traced(|pass| pass.decide(request))
+    }
+
+    /// `decide_as` with an explanation.
+    pub fn explain_as(&mut self, request: &Request, mode: Mode) -> (Decision, Trace) {
+        self.traced(|pass| pass.decide_as(request, mode))
+    }
+
+    fn traced(&mut self, decide: impl FnOnce(&mut Pass) -> Decision) -> (Decision, Trace) {
         self.trace = Some(Trace::default());
-        let decision = self.decide(request);
+        let decision = decide(self);
         let mut trace = self.trace.take().unwrap_or_default();
         trace.mode = decision.is_scheduled().then_some(decision.mode);
         (decision, trace)
     }
 
-    /// The placement, if there is a reason for a pass.
-    fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
+    /// The placement, if the binding is one for this scheduler.
+    fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler =
             if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
         // Differs from Karmada (D5): a binding with a placement is enough, whoever wrote it.
@@ -173,16 +224,20 @@ impl<'a> Pass<'a> {
         if request.deleting {
             return Err(Skip::Deleting);
         }
-        let Some(placement) = &request.placement else {
-            // Differs from Karmada (D4), which tries again every ten seconds although only an edit
-            // can change the result. Bindings of dependencies never get a placement, and there may
-            // be many of them.
-            return Err(Skip::NoPlacement(if self.profile.deviates() { Requeue::None } else { Requeue::Backoff }));
-        };
+        // Differs from Karmada (D4), which tries again every ten seconds although only an edit can
+        // change the result. Bindings of dependencies never get a placement, and there may be many
+        // of them.
+        let requeue = if self.profile.deviates() { Requeue::None } else { Requeue::Backoff };
+        request.placement.as_ref().ok_or(Skip::NoPlacement(requeue))
+    }
+
+    /// The placement, if there is a reason for a pass.
+    fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
+        let placement = self.placeable(request)?;
         let asked = request.placement_changed
             || request.has_other_replicas_than(placement)
-            || components::changed(request, self.profile)
-            || request.is_triggered(self.profile)
+            || components::changed(request, &self.profile)
+            || request.is_triggered(&self.profile)
             || request.is_decided_at_every_chance(placement)
             || self.sits_on_leaving_cluster(request);
         if asked { Ok(placement) } else { Err(Skip::Unchanged) }
@@ -196,7 +251,7 @@ impl<'a> Pass<'a> {
     /// Fresh pass from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
         if let Some(why) = contradicts(request, placement) {
-            return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, self.profile));
+            return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, &self.profile));
         }
         if placement.terms.is_empty() {
             return match self.attempt(request, placement, None, mode) {
@@ -228,7 +283,7 @@ impl<'a> Pass<'a> {
 
     fn case<'c>(&'c self, request: &'c Request, placement: &'c Placement, term: Option<usize>, mode: Mode) -> Case<'c> {
         let term: Option<&Term> = term.map(|term| &placement.terms[term]);
-        Case { fleet: self.fleet, workloads: &self.workloads, profile: self.profile, request, placement, term, mode }
+        Case { fleet: &self.fleet, workloads: &self.workloads, profile: &self.profile, request, placement, term, mode }
     }
 
     fn attempt(
@@ -326,7 +381,7 @@ impl<'a> Pass<'a> {
     }
 
     fn refusal(&self, reason: Reason, message: String) -> Failed {
-        Failed::new(reason, message, self.profile)
+        Failed::new(reason, message, &self.profile)
     }
 }
 

@@ -34,7 +34,7 @@ fn cluster(name: String) -> impl Strategy<Value = Cluster> {
     let room = (number(), amounts(), prop::option::of((0_u64..5, amounts()))).prop_map(|(pods, free, grade)| Room {
         pods: i64::from(pods.max(0)),
         free,
-        grades: grade.map(|(nodes, capacity)| Box::from([Grade { nodes, capacity }])),
+        grades: grade.map(|(nodes, capacity)| Box::from([Grade::new(nodes, capacity)])),
     });
     let places = (pick(&["", "aws", "gcp"]), pick(&["", "north", "south", "west"]), pick(&["", "a", "b", "?"]));
     let traits = (pick(&["", "prod", "dev"]), prop::bool::weighted(0.2), prop::bool::weighted(0.9));

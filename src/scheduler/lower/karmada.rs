@@ -134,7 +134,7 @@ fn grades(
         }
         capacity.sort_by(|a: &(Box<str>, Quantity), b| a.0.cmp(&b.0));
         let nodes = counts.get(&model.grade).copied().unwrap_or_default();
-        grades.insert(model.grade, Grade { nodes, capacity: capacity.into() });
+        grades.insert(model.grade, Grade::new(nodes, capacity.into()));
     }
     Some(grades.into_values().filter(|grade| grade.nodes > 0).collect())
 }

@@ -6,6 +6,7 @@
 //! empty list mean the same. `null` is never a value: utoipa's `null` alternative of an `Option` is
 //! not part of the served schema.
 
+pub mod ballast;
 pub mod conditions;
 pub mod core;
 pub mod fleet;
@@ -26,8 +27,8 @@ pub use type_meta::{ApiVersion, Kind};
 
 use crate::resource::{Kinds, ResourceKind};
 
-/// All kinds: the one of the core group, and those of both families, in the order of discovery.
-/// Clients take the first of several kinds with the same name.
+/// All kinds: the one of the core group, those of both families, and those of Ballast's own group,
+/// in the order of discovery. Clients take the first of several kinds with the same name.
 pub fn kinds() -> Kinds {
     Kinds::new(rows().collect())
 }
@@ -40,7 +41,7 @@ pub fn standalone_kinds() -> Kinds {
 
 fn rows() -> impl Iterator<Item = ResourceKind> {
     let core = [ResourceKind::of::<core::Event>()];
-    core.into_iter().chain(karmada::rows()).chain(fleet::rows())
+    core.into_iter().chain(karmada::rows()).chain(fleet::rows()).chain(ballast::rows())
 }
 
 /// For fields that are left out when they are empty.

@@ -1,0 +1,45 @@
+//! `ballast.dev/v1alpha1`
+//!
+//! A binding is *displaced* when a Fresh decision over the present view would place it otherwise. A
+//! *plan* is the decisions for many bindings over one view. A *move* is what happens to one binding
+//! of a plan.
+
+mod amounts;
+mod cluster_rebalance;
+mod moves;
+mod rebalance;
+mod rebalance_schedule;
+mod rebalance_status;
+mod review;
+mod rollout;
+mod select;
+mod suppose;
+
+pub use amounts::{IntOrPercent, Limits, Mode, Rounding};
+pub use cluster_rebalance::ClusterRebalance;
+pub use moves::{
+    BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
+    move_name, other_move_name,
+};
+pub use rebalance::{Approval, Rebalance, RebalanceSpec, Undo};
+pub use rebalance_schedule::{
+    ClusterRecovered, ConcurrencyPolicy, RebalanceSchedule, RebalanceScheduleSpec, RebalanceScheduleStatus,
+    RebalanceTemplate, ScheduleOn, TemplateMetadata,
+};
+pub use rebalance_status::{ClusterCount, Phase, RebalanceStatus, Summary};
+pub use review::{
+    AsOf, Explain, LocalPlacementReview, PlacementReview, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove,
+    Unplaceable,
+};
+pub use rollout::{AbortOn, Order, Rollout, Settle, SettleWhen, Strategy};
+pub use select::{PolicyRef, SelectEntry};
+pub use suppose::{Suppose, SupposedCluster, SupposedWorkload};
+
+/// The group of all these kinds.
+pub const GROUP: &str = "ballast.dev";
+const VERSION: &str = "v1alpha1";
+const CATEGORIES: &[&str] = &["ballast"];
+const OPENAPI_PACKAGE: &str = "dev.ballast.v1alpha1";
+
+/// The label of a Move or ClusterMove with the name of its rebalance.
+pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";

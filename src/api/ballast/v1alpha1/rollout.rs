@@ -1,0 +1,142 @@
+//! How a plan is carried out.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::amounts::{IntOrPercent, Rounding};
+
+const MIN_AVAILABLE: IntOrPercent = IntOrPercent::Percent(90);
+const MAX_SURGE: IntOrPercent = IntOrPercent::Percent(100);
+
+/// How a plan is carried out: the bounds while it runs, and when a move is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollout {
+    /// How the replicas of one workload move.
+    #[serde(default)]
+    #[schema(default = "Direct")]
+    pub strategy: Strategy,
+    /// How many workloads move at once: a number, or a percentage of the moves in the plan, rounded
+    /// up. Absent: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<IntOrPercent>,
+    /// How many replicas are on their way at once, over all workloads. Absent: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2147483647_i64)]
+    pub max_moving_replicas: Option<i64>,
+    /// How many replicas are on their way to one cluster at once. Absent: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2147483647_i64)]
+    pub max_incoming_per_cluster: Option<i64>,
+    /// Seconds between the waves in which moves begin.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 86400, default = 0)]
+    pub interval_seconds: i64,
+    /// Which moves come first.
+    #[serde(default)]
+    #[schema(default = "Priority")]
+    pub order: Order,
+    /// How many replicas of a workload are kept assigned and ready under SurgeFirst: a number, or a
+    /// percentage of its replicas, rounded up. 90% unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrPercent>,
+    /// How many replicas above the workload's own number are assigned at once under SurgeFirst: a
+    /// number, or a percentage of its replicas, rounded up. 100% unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<IntOrPercent>,
+    /// When a move is over.
+    #[serde(default)]
+    #[schema(default = json!({}))]
+    pub settle: Settle,
+    /// When the rebalance ends early. Absent: never by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abort_on: Option<AbortOn>,
+}
+
+impl Rollout {
+    /// How many of these moves may be under way at once.
+    pub fn concurrency(&self, moves: i64) -> Option<i64> {
+        self.max_concurrent.map(|most| most.of(moves, Rounding::Up).max(1))
+    }
+
+    /// How many of these moves have to fail for the rebalance to end early.
+    pub fn failures_that_abort(&self, moves: i64) -> Option<i64> {
+        self.abort_on.map(|on| on.failed.of(moves, Rounding::Up).max(1))
+    }
+
+    /// How many of a workload's replicas SurgeFirst keeps assigned and ready.
+    pub fn floor(&self, replicas: i64) -> i64 {
+        self.min_available.unwrap_or(MIN_AVAILABLE).of(replicas, Rounding::Up)
+    }
+
+    /// How many replicas above a workload's own number SurgeFirst may assign at once.
+    pub fn surge(&self, replicas: i64) -> i64 {
+        self.max_surge.unwrap_or(MAX_SURGE).of(replicas, Rounding::Up)
+    }
+}
+
+/// How the replicas of one workload move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Strategy {
+    /// All at once: the targets are written as they are wanted.
+    #[default]
+    Direct,
+    /// New replicas are ready before old ones go.
+    SurgeFirst,
+}
+
+/// Which moves come first. Names decide among equals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Order {
+    /// Those of the workloads with the highest priority.
+    #[default]
+    Priority,
+    /// Those with the fewest replicas.
+    FewestReplicas,
+    /// By namespace and name.
+    Name,
+}
+
+/// When a move is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Settle {
+    /// What has to be seen.
+    #[serde(default)]
+    #[schema(default = "Healthy")]
+    pub when: SettleWhen,
+    /// Seconds after which a move that is not over has failed. Nothing is torn down then.
+    #[serde(default = "settle_seconds")]
+    #[schema(minimum = 1, maximum = 604800, default = 600)]
+    pub timeout_seconds: i64,
+}
+
+impl Default for Settle {
+    fn default() -> Settle {
+        Settle { when: SettleWhen::Healthy, timeout_seconds: settle_seconds() }
+    }
+}
+
+fn settle_seconds() -> i64 {
+    600
+}
+
+/// What has to be seen of a move. A binding of which nobody reports anything counts as Scheduled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum SettleWhen {
+    /// The targets are written.
+    Scheduled,
+    /// The workload is applied on all targets.
+    Applied,
+    /// It is healthy there, and as many replicas are ready as are assigned, where that is reported.
+    #[default]
+    Healthy,
+}
+
+/// When a rebalance ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AbortOn {
+    /// When this many moves have failed: a number, or a percentage of the moves in the plan, rounded
+    /// up.
+    pub failed: IntOrPercent,
+}

@@ -37,6 +37,8 @@ pub mod events;
 /// The shell around the engine: finds dirty bindings, reads what the engine needs, and writes its
 /// decisions.
 pub mod scheduler;
+/// Bounded, seen and taken back: carries out rebalances move by move.
+pub mod rebalance;
 /// Loops that turn the wishes of users into changes of objects.
 pub mod controllers;
 /// The cluster that Ballast serves behind: its users, its permissions and its webhooks.

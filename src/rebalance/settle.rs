@@ -1,0 +1,138 @@
+//! Whether the member clusters report that a move has arrived. Pure.
+//!
+//! Settled is seen, not assumed. Only where nobody reports anything of a binding, its targets
+//! are all there is to see.
+
+/// How much has to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The targets are written.
+    Scheduled,
+    /// All targets report that the object is applied.
+    Applied,
+    /// All targets report that the object is healthy, and as many ready replicas as assigned, where
+    /// they report a number.
+    Healthy,
+}
+
+/// What a cluster reports of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report<'a> {
+    pub cluster: &'a str,
+    pub applied: bool,
+    /// `None`: unknown.
+    pub healthy: Option<bool>,
+    /// `None`: no number is reported.
+    pub ready: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// It has arrived. `observed`: somebody reported it.
+    Settled { observed: bool },
+    /// It has not arrived, and why: the first cluster in which something is missing, in words.
+    Missing(String),
+}
+
+/// Looks at the targets, with the replicas assigned to each.
+pub fn look<'a>(depth: Depth, targets: impl IntoIterator<Item = (&'a str, i64)>, reports: &[Report<'_>]) -> Sight {
+    if depth == Depth::Scheduled || reports.is_empty() {
+        return Sight::Settled { observed: !reports.is_empty() };
+    }
+    for (cluster, assigned) in targets {
+        let Some(report) = reports.iter().find(|report| report.cluster == cluster) else {
+            return Sight::Missing(format!("{cluster} reports nothing yet"));
+        };
+        if !report.applied {
+            return Sight::Missing(format!("{cluster} does not say that it is applied"));
+        }
+        if depth == Depth::Applied {
+            continue;
+        }
+        if let Some(ready) = report.ready
+            && ready < assigned
+        {
+            return Sight::Missing(format!("{cluster} has {ready} of {assigned} replicas ready"));
+        }
+        match report.healthy {
+            Some(true) => {}
+            Some(false) => return Sight::Missing(format!("{cluster} says that it is unhealthy")),
+            None => return Sight::Missing(format!("{cluster} does not say that it is healthy")),
+        }
+    }
+    Sight::Settled { observed: true }
+}
+
+/// How many of the assigned replicas are ready on a cluster, as far as it reports. A cluster that
+/// reports health and no number has all or none.
+pub fn ready(cluster: &str, assigned: i64, reports: &[Report<'_>]) -> i64 {
+    let Some(report) = reports.iter().find(|report| report.cluster == cluster) else { return 0 };
+    match (report.ready, report.healthy) {
+        (Some(ready), _) => ready.max(0),
+        (None, Some(true)) if report.applied => assigned,
+        (None, _) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn report(cluster: &str, applied: bool, healthy: Option<bool>, ready: Option<i64>) -> Report<'_> {
+        Report { cluster, applied, healthy, ready }
+    }
+
+    #[test]
+    fn each_depth_sees_more() {
+        let targets = [("member1", 2), ("member2", 1)];
+        let well = report("member1", true, Some(true), Some(2));
+        let applied = [well.clone(), report("member2", true, None, None)];
+        let short = [report("member1", true, Some(true), Some(1)), report("member2", true, Some(true), None)];
+        let healthy = [well.clone(), report("member2", true, Some(true), None)];
+        let half = [well];
+        let is_settled =
+            |depth, reports: &[Report<'_>]| look(depth, targets, reports) == Sight::Settled { observed: true };
+        for (reports, expected) in [
+            (&half[..], [true, false, false]),
+            (&applied[..], [true, true, false]),
+            (&short[..], [true, true, false]),
+            (&healthy[..], [true, true, true]),
+        ] {
+            let seen = [Depth::Scheduled, Depth::Applied, Depth::Healthy].map(|depth| is_settled(depth, reports));
+            assert_eq!(seen, expected, "{reports:?}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_reports_the_targets_count_and_it_says_so() {
+        for depth in [Depth::Scheduled, Depth::Applied, Depth::Healthy] {
+            assert_eq!(look(depth, [("member1", 2)], &[]), Sight::Settled { observed: false });
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_numbers() {
+        let seen = look(Depth::Healthy, [("member1", 3)], &[report("member1", true, Some(false), Some(1))]);
+        assert_eq!(seen, Sight::Missing("member1 has 1 of 3 replicas ready".to_owned()));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_deeper_look_never_sees_more_settled(
+            assigned in proptest::collection::vec(0..4i64, 0..4),
+            reports in proptest::collection::vec((0..4usize, any::<bool>(), any::<Option<bool>>(), proptest::option::of(0..5i64)), 1..6),
+        ) {
+            let names = ["a", "b", "c", "d"];
+            let targets: Vec<(&str, i64)> = names.into_iter().zip(assigned).collect();
+            let reports: Vec<Report<'_>> =
+                reports.into_iter().map(|(at, applied, healthy, ready)| report(names[at], applied, healthy, ready)).collect();
+            let settled = |depth| matches!(look(depth, targets.iter().copied(), &reports), Sight::Settled { .. });
+            prop_assert!(settled(Depth::Scheduled));
+            prop_assert!(settled(Depth::Applied) || !settled(Depth::Healthy));
+        }
+    }
+}

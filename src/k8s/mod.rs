@@ -1,6 +1,7 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
 mod body;
+pub mod cron;
 mod document;
 pub mod duration;
 mod extract;

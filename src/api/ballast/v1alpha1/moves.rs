@@ -1,4 +1,5 @@
-//! Move and ClusterMove: what happens to one binding of a plan. Workers alone write them.
+//! Move and ClusterMove: what happens to one binding of a plan, or to a placement of the Fleet
+//! family (BD10). Workers alone write them. What comes in between ends a move (BD6).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

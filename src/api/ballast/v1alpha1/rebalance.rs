@@ -1,5 +1,5 @@
-//! Rebalance: moves bindings of its own namespace. It has the same spec and status as
-//! ClusterRebalance.
+//! Rebalance: moves bindings of its own namespace, and can be paused, aborted, undone (BD7) and
+//! made to wait for an approval (BD8). It has the same spec and status as ClusterRebalance.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! How a plan is carried out.
+//! How a plan is carried out: its pace, when a move is over (BD4), and SurgeFirst (BD5).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -136,7 +136,7 @@ pub enum SettleWhen {
 /// When a rebalance ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AbortOn {
-    /// When this many moves have failed: a number, or a percentage of the moves in the plan, rounded
-    /// up.
+    /// When this many moves have failed: a number, or a percentage of the moves in the plan,
+    /// rounded up.
     pub failed: IntOrPercent,
 }

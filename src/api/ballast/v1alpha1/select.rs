@@ -1,4 +1,4 @@
-//! Which bindings are meant.
+//! Which bindings are meant. A selection is bounded (BD12).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -57,8 +57,8 @@ pub struct SupposedWorkload {
     /// Kind of the workload.
     #[schema(min_length = 1, max_length = 63)]
     pub kind: String,
-    /// Namespace of the workload. Absent for cluster-scoped workloads, and in a LocalPlacementReview,
-    /// which means its own namespace.
+    /// Namespace of the workload. Absent for cluster-scoped workloads, and in a
+    /// LocalPlacementReview, which means its own namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,

@@ -19,9 +19,14 @@ use super::window::{Event, Expired};
 use super::{Cache, Subscriber};
 
 pub struct Backlog {
+    pages: Pages,
+}
+
+/// The rows of a kind after a revision, page by page.
+pub(super) struct Pages {
     cache: Cache,
     resource: GroupResource,
-    /// All events of the kind up to this revision were given.
+    /// All rows of the kind up to this revision were given.
     position: Revision,
     /// Rows of the next page, derived from the size of the last one.
     rows: usize,
@@ -48,23 +53,41 @@ const ROWS_AT_FIRST: usize = 32;
 
 impl Backlog {
     pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> Backlog {
-        Backlog { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
+        Backlog { pages: Pages::new(cache, resource, after) }
     }
 
     /// All events of the kind up to this revision were given.
     pub fn position(&self) -> Revision {
-        self.position
+        self.pages.position
     }
 
     /// A subscriber that continues from `position`; `None` until the window reaches back to it.
     pub fn join(&self) -> Option<Subscriber> {
-        self.cache.follow(self.resource, self.position).ok()
+        self.pages.cache.follow(self.pages.resource, self.pages.position).ok()
     }
 
     /// The events of the next page, oldest first. The page may be empty.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
+        let newest = self.pages.cache.view().revision;
+        let page = self.pages.next(newest).await?;
+        page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)
+    }
+}
+
+impl Pages {
+    pub fn new(cache: Cache, resource: GroupResource, after: Revision) -> Pages {
+        Pages { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
+    }
+
+    /// All rows of the kind up to this revision were given.
+    pub fn position(&self) -> Revision {
+        self.position
+    }
+
+    /// The rows of the next page up to a revision, oldest first. The page may be empty.
+    pub async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, Lost> {
         if self.reading.is_none() {
-            self.reading = Some(self.read());
+            self.reading = Some(self.read(through));
         }
         let reading = self.reading.as_mut().expect("just made sure of it");
         let page = (&mut reading.page).await;
@@ -77,34 +100,37 @@ impl Backlog {
             Ok(Err(error)) => return Err(Lost::Unreadable(error)),
             Err(stopped) => return Err(Lost::Unreadable(unreadable(Arc::new(stopped)))),
         };
-        let (length, bytes) = (page.len(), weight(&page));
-        let events = page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)?;
         let limits = self.cache.limits();
         // An empty page says nothing about the size of the next.
-        if let Some(fitting) = (length * limits.backlog_page_bytes).checked_div(bytes) {
+        if let Some(fitting) = (page.len() * limits.backlog_page_bytes).checked_div(weight(&page)) {
             self.rows = fitting.clamp(1, limits.backlog_rows_max);
         }
-        self.position = match events.last() {
-            Some(last) if length == rows => last.revision,
+        self.position = match page.last() {
+            Some(last) if page.len() == rows => last.change.revision,
             _ => span.through,
         };
-        Ok(events)
+        Ok(page)
     }
 
     /// Runs in its own task, because dropping a query halfway would cost its connection.
-    fn read(&self) -> Reading {
+    fn read(&self, through: Revision) -> Reading {
         let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));
-        let span = Span { after: self.position, through: end.min(self.cache.view().revision) };
+        let span = Span { after: self.position, through: end.min(through) };
         let (store, resource, rows) = (self.cache.store(), self.resource, self.rows);
         let page = tokio::spawn(async move {
             match store {
                 Some(store) => store.history(resource, span, rows).await,
-                None => Err(unreadable(Arc::new(io::Error::other("the writer has stopped")))),
+                None => Err(stopped()),
             }
         });
         Reading { span, rows, page }
     }
+}
+
+/// What reading is answered once the writer has ended.
+pub(super) fn stopped() -> store::Error {
+    unreadable(Arc::new(io::Error::other("the writer has stopped")))
 }
 
 fn unreadable(source: Arc<dyn std::error::Error + Send + Sync>) -> store::Error {

@@ -90,7 +90,7 @@ impl Cache {
             if later.revision == revision {
                 return Ok(later);
             }
-            let undo = past.between(revision, later.revision);
+            let undo = past.between(&Interest::All, revision, later.revision);
             (later, undo)
         };
         // Outside the lock: it may take long, and others should not wait for one client's old page.
@@ -232,11 +232,11 @@ impl Past {
         self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
     }
 
-    /// The events of all kinds after one revision up to another, oldest first.
-    fn between(&self, after: Revision, through: Revision) -> Vec<Arc<Event>> {
-        let kinds = self.kinds.values();
-        let mut events: Vec<Arc<Event>> = kinds
-            .flat_map(|kind| kind.window.after(after).take_while(|event| event.revision <= through))
+    /// The events of `interest` after one revision up to another, oldest first.
+    pub fn between(&self, interest: &Interest, after: Revision, through: Revision) -> Vec<Arc<Event>> {
+        let mut events: Vec<Arc<Event>> = self
+            .windows(interest)
+            .flat_map(|window| window.after(after).take_while(|event| event.revision <= through))
             .cloned()
             .collect();
         events.sort_unstable_by_key(|event| event.revision);

@@ -34,6 +34,8 @@ pub struct Limits {
     pub beat_max: Duration,
     /// Past states that are kept. Others within the window are made when they are asked for.
     pub past_views_max: usize,
+    /// Bytes of objects that a state from before the windows may hold of its own (`Cache::past`).
+    pub past_bytes_max: usize,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
     /// The newest revisions whose rows compaction keeps.
@@ -61,6 +63,7 @@ impl Default for Limits {
             beat_per_follower: Duration::from_micros(100),
             beat_max: Duration::from_millis(100),
             past_views_max: 64,
+            past_bytes_max: 256 << 20,
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
             compaction_every: Duration::from_secs(60),

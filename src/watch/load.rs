@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::k8s::{Object, Revision};
+use crate::k8s::{Key, Object, Revision};
 use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
 
 use super::window::{Event, EventKind};
@@ -108,6 +108,17 @@ impl Known<'_> {
             self.recent.insert(revision, object.clone());
         }
         Ok(Arc::new(Event { revision, kind, object, previous, time_ms }))
+    }
+}
+
+/// The key and the state that a row replaced; `None` where there was nothing before.
+pub(super) fn before(row: Replacement) -> Result<(Key, Option<Object>), Error> {
+    let Replacement { change, before } = row;
+    let key = change.key.clone();
+    match before {
+        Some(text) => Ok((key, Some(object(Change { revision: change.previous, object: text, ..change })?))),
+        None if change.previous == Revision::ZERO => Ok((key, None)),
+        None => Err(missing(change.previous, change.previous)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! reader: a subscriber is a cursor into the window, and a slow one finds that its place is gone.
 //!
 //! A subscriber that begins before the window reads the log until it has caught up (`Backlog`).
+//! A state from before the windows is put together from the log, too (`Cache::past`).
 //! Nothing else reads the database after the start.
 //!
 //! There are no channels per watcher: they would take memory, and a full one would need a rule.
@@ -17,6 +18,7 @@ mod cache;
 mod compaction;
 mod limits;
 mod load;
+mod past;
 mod plan;
 mod subscriber;
 mod view;
@@ -31,6 +33,7 @@ use crate::store::{self, Store};
 pub use backlog::{Backlog, Lost};
 pub use cache::Cache;
 pub use limits::Limits;
+pub use past::NoPast;
 pub use subscriber::{Interest, Subscriber};
 pub use view::View;
 pub use window::{Event, EventKind, Expired};

@@ -96,13 +96,19 @@ impl View {
         View { revision, kinds: BTreeMap::new() }
     }
 
+    /// The same state without the other kinds.
+    pub(super) fn only(&self, kinds: &[GroupResource]) -> View {
+        let wanted = self.kinds.iter().filter(|(kind, _)| kinds.contains(kind));
+        View { revision: self.revision, kinds: wanted.map(|(kind, objects)| (*kind, objects.clone())).collect() }
+    }
+
     pub(super) fn insert(&mut self, object: Arc<Object>) {
         let key = &object.key;
         let place = (key.namespace.clone(), key.name.clone());
         self.kinds.entry(key.resource).or_default().insert(place, object);
     }
 
-    fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         if let Some(objects) = self.kinds.get_mut(&key.resource) {
             objects.remove(&Seek::At(&key.namespace, &key.name));
         }

@@ -7,6 +7,7 @@ mod faulty;
 mod fixtures;
 mod full_disk;
 mod kill;
+mod past;
 mod sqlite_file;
 mod watching;
 mod writer;

@@ -222,14 +222,14 @@ async fn lists_are_ranges_of_the_key_order() {
 }
 
 /// A simple model of the state.
-type State = BTreeMap<Key, (Revision, i64)>;
+pub type State = BTreeMap<Key, (Revision, i64)>;
 
-fn state(view: &View) -> State {
+pub fn state(view: &View) -> State {
     let objects = [BINDINGS, CLUSTERS].into_iter().flat_map(|kind| view.list(kind, None).cloned().collect::<Vec<_>>());
     objects.map(|object| (object.key.clone(), (object.revision, value(&object)))).collect()
 }
 
-fn apply(state: &mut State, event: &Event) {
+pub fn apply(state: &mut State, event: &Event) {
     let key = &event.object.key;
     let before = event.previous.as_ref().map(|previous| (previous.revision, value(previous)));
     assert_eq!(state.get(key), before.as_ref(), "an event follows the state before it");
@@ -242,7 +242,7 @@ fn apply(state: &mut State, event: &Event) {
 }
 
 /// A few writes in one call, some of which will be rejected.
-fn random_writes(view: &View, chance: &dyn Clock) -> Vec<Write> {
+pub fn random_writes(view: &View, chance: &dyn Clock) -> Vec<Write> {
     (0..1 + chance.random() % 5)
         .map(|_| {
             let name = format!("n{}", chance.random() % 12);

@@ -47,10 +47,7 @@ impl JsonPath {
 
     /// The first key, and the path below it: `None` for a path that starts with an index.
     pub fn split_first(&self) -> Option<(&str, PathRef<'_>)> {
-        match self.steps.split_first()? {
-            (Step::Key(key), rest) => Some((key, PathRef(rest))),
-            _ => None,
-        }
+        PathRef(&self.steps).split_first()
     }
 
     /// The first match in document order.
@@ -63,9 +60,42 @@ impl JsonPath {
 #[derive(Clone, Copy, Debug)]
 pub struct PathRef<'a>(&'a [Step]);
 
-impl PathRef<'_> {
+impl<'a> PathRef<'a> {
+    /// As `JsonPath::split_first`.
+    pub fn split_first(self) -> Option<(&'a str, PathRef<'a>)> {
+        match self.0.split_first()? {
+            (Step::Key(key), rest) => Some((key, PathRef(rest))),
+            _ => None,
+        }
+    }
+
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         find(self.0, value)
+    }
+
+    /// How many values match.
+    pub fn count(&self, value: &Value) -> usize {
+        count(self.0, value)
+    }
+}
+
+fn count(steps: &[Step], value: &Value) -> usize {
+    let Some((step, rest)) = steps.split_first() else { return 1 };
+    match step {
+        Step::Key(_) | Step::Index(_) => find(std::slice::from_ref(step), value).map_or(0, |found| count(rest, found)),
+        Step::All | Step::Filter { .. } => {
+            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            items.iter().filter(|item| step.lets_pass(item)).map(|item| count(rest, item)).sum()
+        }
+    }
+}
+
+impl Step {
+    /// Whether a filter selects the item. A step without a condition selects every item.
+    fn lets_pass(&self, item: &Value) -> bool {
+        let Step::Filter { key, equal, value: wanted } = self else { return true };
+        let found = key.iter().try_fold(item, |item, key| item.get(&**key));
+        found.is_some_and(|found| (found == wanted) == *equal)
     }
 }
 
@@ -79,11 +109,9 @@ fn find<'v>(steps: &[Step], value: &'v Value) -> Option<&'v Value> {
                 if *index < 0 { list.len().checked_sub(index.unsigned_abs() as usize)? } else { *index as usize };
             find(rest, list.get(place)?)
         }
-        Step::All => value.as_array()?.iter().find_map(|item| find(rest, item)),
-        Step::Filter { key, equal, value: wanted } => value.as_array()?.iter().find_map(|item| {
-            let found = key.iter().try_fold(item, |item, key| item.get(&**key))?;
-            if (found == wanted) == *equal { find(rest, item) } else { None }
-        }),
+        Step::All | Step::Filter { .. } => {
+            value.as_array()?.iter().filter(|item| step.lets_pass(item)).find_map(|item| find(rest, item))
+        }
     }
 }
 
@@ -182,6 +210,25 @@ mod tests {
         }
         for path in [".spec.none", ".spec.names[7]", ".spec.names[-7]", ".spec.names.x", ".spec[0]"] {
             assert_eq!(JsonPath::parse(path).unwrap().find(&object), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_matches_is_counted() {
+        let object = json!({"list": [{"is": "a"}, {"is": "b", "of": [1, 2]}, {"is": "a"}, 7], "one": 1});
+        for (path, expected) in [
+            (".list[?(@.is=='a')]", 2),
+            (".list[?(@.is!='a')]", 1),
+            (".list[*]", 4),
+            (".list[*].is", 3),
+            (".list[*].of[*]", 2),
+            (".list[0].is", 1),
+            (".one", 1),
+            (".none[*]", 0),
+            (".one[*]", 0),
+        ] {
+            let path = JsonPath::parse(path).unwrap();
+            assert_eq!(PathRef(&path.steps).count(&object), expected, "{path:?}");
         }
     }
 

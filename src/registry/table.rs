@@ -3,7 +3,7 @@
 //!
 //! Both are made from the stored bytes, piece by piece: a head, one piece per object with commas
 //! between, and `TAIL`. So a list of any length can be sent while it is made. Metadata is copied as
-//! text. Of the rest, only the members that a column shows are parsed.
+//! text. Of the rest, only the fields that a column shows are parsed.
 //!
 //! Left out: Tables of answers that are no stored objects (TA7). The server answers these with 406
 //! or plain JSON.
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::k8s::human_duration::human_duration;
-use crate::k8s::json_path::JsonPath;
+use crate::k8s::json_path::{JsonPath, PathRef};
 use crate::k8s::{Object, Revision, Time};
 use crate::resource::{ResourceKind, Wording};
 
@@ -86,9 +86,77 @@ pub struct Printer {
 
 struct Column {
     kind: &'static str,
-    path: Option<JsonPath>,
-    /// The path of the name, where the column shows a kind and a name. `path` is that of the kind.
-    name: Option<JsonPath>,
+    /// `None`: no cell has a value.
+    cell: Option<Cell>,
+}
+
+/// The forms of `resource::Column::path`.
+enum Cell {
+    Value(JsonPath),
+    KindAndName(JsonPath, JsonPath),
+    /// The path of the list; those of the name and the number begin at an item.
+    Numbered {
+        list: JsonPath,
+        name: JsonPath,
+        number: JsonPath,
+    },
+    Count(JsonPath),
+}
+
+/// The items of a list that a cell shows. The others are counted.
+const ITEMS_SHOWN_MAX: usize = 100;
+
+impl Cell {
+    fn parse(path: &str) -> Option<Cell> {
+        let below = |path: &str| JsonPath::parse(&format!(".{path}"));
+        if let Some(counted) = path.strip_prefix('#') {
+            return Some(Cell::Count(JsonPath::parse(counted)?));
+        }
+        if let Some((kind, name)) = path.split_once("/.") {
+            return Some(Cell::KindAndName(JsonPath::parse(kind)?, below(name)?));
+        }
+        match path.split_once("[*].").and_then(|(list, item)| Some((list, item.split_once(":.")?))) {
+            Some((list, (name, number))) => {
+                Some(Cell::Numbered { list: JsonPath::parse(list)?, name: below(name)?, number: below(number)? })
+            }
+            None => Some(Cell::Value(JsonPath::parse(path)?)),
+        }
+    }
+
+    fn show(&self, kind: &str, fields: &mut Fields<'_>, now: Time) -> Option<Value> {
+        let mut find = |path: &JsonPath| fields.find(path, |rest, value| show(kind, rest.find(value)?, now));
+        match self {
+            Cell::Value(path) => find(path),
+            Cell::KindAndName(kind, name) => {
+                let (kind, name) = (find(kind)?, find(name)?);
+                Some(format!("{}/{}", kind.as_str()?.to_lowercase(), name.as_str()?).into())
+            }
+            Cell::Numbered { list, name, number } => {
+                let cell = |rest: PathRef<'_>, value: &Value| numbered(rest.find(value)?.as_array()?, name, number);
+                fields.find(list, cell).map(Value::from)
+            }
+            // What is not there has no matches.
+            Cell::Count(path) => {
+                Some(fields.find(path, |rest, value| Some(rest.count(value))).unwrap_or_default().into())
+            }
+        }
+    }
+}
+
+/// `member1:2,member2:2`. `None` if there is nothing to show.
+fn numbered(items: &[Value], name: &JsonPath, number: &JsonPath) -> Option<String> {
+    let one = |item: &Value| {
+        let name = name.find(item)?.as_str()?;
+        match number.find(item).and_then(Value::as_i64) {
+            None | Some(0) => Some(name.to_owned()),
+            Some(number) => Some(format!("{name}:{number}")),
+        }
+    };
+    let mut shown: Vec<String> = items.iter().take(ITEMS_SHOWN_MAX).filter_map(one).collect();
+    if items.len() > ITEMS_SHOWN_MAX {
+        shown.push(format!("+{} more", items.len() - ITEMS_SHOWN_MAX));
+    }
+    (!shown.is_empty()).then(|| shown.join(","))
 }
 
 /// The form of a Table that the client asked for.
@@ -131,12 +199,7 @@ impl Printer {
                 })
             }))
             .collect();
-        let columns = columns.iter().map(|column| match column.path.split_once("/.") {
-            None => Column { kind: column.kind, path: JsonPath::parse(column.path), name: None },
-            Some((kind, name)) => {
-                Column { kind: column.kind, path: JsonPath::parse(kind), name: JsonPath::parse(&format!(".{name}")) }
-            }
-        });
+        let columns = columns.iter().map(|column| Column { kind: column.kind, cell: Cell::parse(column.path) });
         Printer {
             wording: row.wording(),
             columns: columns.collect(),
@@ -199,20 +262,38 @@ impl Printer {
     }
 
     fn cells(&self, parts: &Parts<'_>, now: Time) -> Vec<Value> {
-        let mut parsed: BTreeMap<&str, Value> = BTreeMap::new();
-        let mut look = |kind: &str, path: Option<&JsonPath>| -> Option<Value> {
-            let (part, path) = path?.split_first()?;
-            let (part, raw) = parts.get_key_value(part)?;
-            let value = parsed.entry(part).or_insert_with(|| serde_json::from_str(raw.get()).unwrap_or_default());
-            show(kind, path.find(value)?, now)
-        };
-        let cell = |column: &Column| -> Option<Value> {
-            let shown = look(column.kind, column.path.as_ref())?;
-            let Some(name) = &column.name else { return Some(shown) };
-            let name = look(column.kind, Some(name))?;
-            Some(format!("{}/{}", shown.as_str()?.to_lowercase(), name.as_str()?).into())
-        };
+        let mut fields = Fields { parts, members: BTreeMap::new(), parsed: BTreeMap::new() };
+        let cell = |column: &Column| column.cell.as_ref()?.show(column.kind, &mut fields, now);
         self.columns.iter().map(cell).map(Option::unwrap_or_default).collect()
+    }
+}
+
+/// The fields of one object, parsed when a column first asks for one: of `spec` and `status`, only
+/// the members that are shown.
+struct Fields<'a> {
+    parts: &'a Parts<'a>,
+    /// The members of the parts, unparsed.
+    members: BTreeMap<&'a str, Parts<'a>>,
+    /// By part and member. The member is empty where a part is shown as a whole.
+    parsed: BTreeMap<(&'a str, &'a str), Value>,
+}
+
+impl Fields<'_> {
+    /// What `look` finds by the rest of the path, below the field that the path begins with.
+    fn find<T>(&mut self, path: &JsonPath, look: impl FnOnce(PathRef<'_>, &Value) -> Option<T>) -> Option<T> {
+        let (part, rest) = path.split_first()?;
+        let (&part, &whole) = self.parts.get_key_value(part)?;
+        let (member, raw, rest) = match rest.split_first() {
+            None => ("", whole, rest),
+            Some((member, rest)) => {
+                let members = self.members.entry(part).or_insert_with(|| parts(whole.get().as_bytes()));
+                let (&member, &raw) = members.get_key_value(member)?;
+                (member, raw, rest)
+            }
+        };
+        let value =
+            self.parsed.entry((part, member)).or_insert_with(|| serde_json::from_str(raw.get()).unwrap_or_default());
+        look(rest, value)
     }
 }
 
@@ -243,8 +324,8 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// The members of a stored object. It was decoded when it was stored; a text that cannot be decoded
-/// is shown without members.
+/// The members of a stored object, or of one of its parts. It was decoded when it was stored; a text
+/// that cannot be decoded is shown without members.
 fn parts(text: &[u8]) -> Parts<'_> {
     serde_json::from_slice(text).unwrap_or_default()
 }
@@ -350,6 +431,33 @@ mod tests {
             cells(json!({"beds": "three", "notes": {"open": "yes"}}), json!({"conditions": null})),
             json!(["g", null, null, null, null, "5m"])
         );
+    }
+
+    #[test]
+    fn ta2_a_list_of_shares_is_one_word_and_matches_are_counted() {
+        let cell = |path: &str, parts_of: &Value| {
+            let text = parts_of.to_string();
+            let parts = parts(text.as_bytes());
+            let mut fields = Fields { parts: &parts, members: BTreeMap::new(), parsed: BTreeMap::new() };
+            let now = form(Include::None).now;
+            Cell::parse(path).unwrap().show("string", &mut fields, now).unwrap_or_default()
+        };
+        let clusters = |list: Value| cell(".spec.clusters[*].name:.replicas", &json!({"spec": {"clusters": list}}));
+        assert_eq!(
+            clusters(json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 3}])),
+            "member1:2,member2:3"
+        );
+        assert_eq!(clusters(json!([{"name": "member1"}, {"name": "member2", "replicas": 0}])), "member1,member2");
+        for nothing in [json!([]), json!(null), json!("x"), json!([7, {"replicas": 1}])] {
+            assert_eq!(clusters(nothing), Value::Null);
+        }
+        let many: Vec<Value> = (0..ITEMS_SHOWN_MAX + 3).map(|_| json!({"name": "m", "replicas": 1})).collect();
+        assert!(clusters(many.into()).as_str().unwrap().ends_with("m:1,m:1,+3 more"));
+        let object = json!({"status": {"list": [{"result": "Failed"}, {"result": "Successful"}, {}]}});
+        let failed = r##"#.status.list[?(@.result=="Failed")]"##;
+        assert_eq!(cell(failed, &object), json!(1));
+        assert_eq!(cell(failed, &json!({"status": {}})), json!(0), "nothing is there to count");
+        assert_eq!(cell(failed, &json!({})), json!(0));
     }
 
     #[test]

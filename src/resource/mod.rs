@@ -25,8 +25,14 @@ pub enum Scope {
 }
 
 /// A printer column (TA2). `path` is kubectl's JSONPath
-/// (`.status.conditions[?(@.type=="Ready")].status`). Two paths with a slash between them show a
-/// kind and a name as kubectl writes them: `deployment/nginx`.
+/// (`.status.conditions[?(@.type=="Ready")].status`), and a cell shows its first match. Three
+/// forms go beyond kubectl's:
+///
+/// - `.involvedObject.kind/.involvedObject.name`: two paths with a slash show a kind and a name as
+///   kubectl writes them, `deployment/nginx`.
+/// - `.spec.clusters[*].name:.replicas`: a list whose items have a name and a number,
+///   `member1:2,member2:2`. An item without the number, or with 0, shows its name alone.
+/// - `#.status.list[?(@.result=="Failed")]`: how many values match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,

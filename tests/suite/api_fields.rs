@@ -85,7 +85,8 @@ fn what_is_not_upstream_is_what_the_seeds_add() {
 
 #[test]
 fn names_scopes_and_columns_are_those_of_upstream() {
-    check_names(&kinds(), TABLE);
+    // Upstream has no short name for the one kind that needs it most (D50).
+    check_names(&kinds(), &TABLE.replacen("shortNames=\tcategories=\tscope", "shortNames=wr\tcategories=\tscope", 1));
 }
 
 #[track_caller]
@@ -117,11 +118,13 @@ pub fn check_names(kinds: &Kinds, table: &str) {
     assert!(kind.is_some());
     for (name, columns) in columns {
         let row = kinds.rows().iter().find(|row| row.kind == name).expect(name);
-        let ours: Vec<String> = row
+        let mut ours: Vec<String> = row
             .columns
             .iter()
             .map(|column| format!("{} {} {} priority={}", column.name, column.kind, column.path, column.priority))
             .collect();
+        // What is added is shown with `-o wide` only (D50).
+        ours.retain(|column| columns.contains(column) || !column.ends_with("priority=1"));
         assert_eq!(ours, columns, "{name}");
     }
 }

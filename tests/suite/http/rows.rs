@@ -320,20 +320,55 @@ async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
         table["columnDefinitions"].as_array().unwrap().len()
     );
     assert_eq!(table["rows"][0]["cells"][0], "m1");
-    // The kinds of Karmada have upstream's names to the letter.
+    // The kinds of Karmada have upstream's names to the letter. What is added is wide (D50).
     const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/propagationpolicies";
     for (path, expected) in [
         (BINDINGS, &["Name", "SCHEDULED", "FULLYAPPLIED", "AGE"][..]),
         (POLICIES, &["Name", "CONFLICT-RESOLUTION", "PRIORITY", "AGE"]),
+        (REBALANCERS, &["Name", "Age"]),
     ] {
         let table = admin.send(Method::GET, path, &[TABLE], "").await.json();
         let columns = table["columnDefinitions"].as_array().unwrap().iter();
-        let names: Vec<&str> = columns.map(|column| column["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> =
+            columns.filter(|column| column["priority"] == 0).map(|column| column["name"].as_str().unwrap()).collect();
         assert_eq!(names, expected, "{path}");
     }
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-deployment", "namespace": "shop"},
+        "spec": {"replicas": 5, "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop",
+            "name": "web"}, "clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}]}});
+    assert_eq!(
+        post(&admin, "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings", &binding).await.code,
+        201
+    );
+    assert_eq!(wide(&admin, BINDINGS).await, [("TARGETS", json!("m1:2,m2:3")), ("REPLICAS", json!(5))]);
+    let asked = rebalancer("r");
+    assert_eq!(post(&admin, REBALANCERS, &asked).await.code, 201);
+    let unfinished = [("DONE", json!(0)), ("FAILED", json!(0)), ("FINISHED", json!(null))];
+    assert_eq!(wide(&admin, REBALANCERS).await, unfinished);
+    let status = json!({"status": {"finishTime": "2000-01-01T00:00:00Z", "observedWorkloads": [
+        {"workload": asked["spec"]["workloads"][0], "result": "Failed"}]}});
+    let path = format!("{REBALANCERS}/r/status");
+    assert_eq!(admin.send(Method::PATCH, &path, &[MERGE], status.to_string()).await.code, 200);
+    let finished = wide(&admin, REBALANCERS).await;
+    assert_eq!(finished[..2], [("DONE", json!(0)), ("FAILED", json!(1))]);
+    assert!(finished[2].1.as_str().unwrap().ends_with('y'), "{finished:?}");
     // What acts and is not stored has no rows.
     assert_eq!(admin.send(Method::POST, TASKS, &[TABLE], task("t").to_string()).await.code, 406);
     server.stop().await;
+}
+
+/// The columns of `-o wide` with the cells of the first row.
+async fn wide(admin: &Connection, path: &str) -> Vec<(&'static str, Value)> {
+    const NAMES: [&str; 5] = ["TARGETS", "REPLICAS", "DONE", "FAILED", "FINISHED"];
+    let table = admin.send(Method::GET, path, &[TABLE], "").await.json();
+    let columns = table["columnDefinitions"].as_array().unwrap().iter().enumerate();
+    let wide = columns.filter(|(_, column)| column["priority"] == 1);
+    let named = wide.map(|(at, column)| {
+        let name = NAMES.into_iter().find(|name| column["name"] == *name).expect("a column of ours");
+        (name, table["rows"][0]["cells"][at].clone())
+    });
+    named.collect()
 }
 
 #[tokio::test]

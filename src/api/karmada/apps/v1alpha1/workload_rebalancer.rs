@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::{FieldErrors, FieldPath, Time};
-use crate::resource::{Resource, Scope, SqlColumn};
+use crate::resource::{Column, Resource, Scope, SqlColumn};
 
 /// The reason of a failed workload that has no binding (R66).
 pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
@@ -39,8 +39,11 @@ impl Resource for WorkloadRebalancer {
     const KIND: &'static str = "WorkloadRebalancer";
     const PLURAL: &'static str = "workloadrebalancers";
     const SINGULAR: &'static str = "workloadrebalancer";
+    /// Differs from Karmada (D50), which has none.
+    const SHORT_NAMES: &'static [&'static str] = &["wr"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = &[SqlColumn::field("finished_at", &["status", "finishTime"])];
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.apps.v1alpha1";
 
@@ -61,6 +64,38 @@ impl Resource for WorkloadRebalancer {
         errors
     }
 }
+
+/// Differs from Karmada (D50), which shows the age alone.
+const COLUMNS: &[Column] = &[
+    Column {
+        name: "DONE",
+        kind: "integer",
+        path: r##"#.status.observedWorkloads[?(@.result=="Successful")]"##,
+        priority: 1,
+        description: "How many workloads have their fresh pass asked for.",
+    },
+    Column {
+        name: "FAILED",
+        kind: "integer",
+        path: r##"#.status.observedWorkloads[?(@.result=="Failed")]"##,
+        priority: 1,
+        description: "How many workloads have no binding.",
+    },
+    Column {
+        name: "FINISHED",
+        kind: "date",
+        path: ".status.finishTime",
+        priority: 1,
+        description: "How long ago the last workload got its result.",
+    },
+    Column {
+        name: "Age",
+        kind: "date",
+        path: ".metadata.creationTimestamp",
+        priority: 0,
+        description: "How long ago the object was created.",
+    },
+];
 
 /// The workloads to rebalance, and how long the finished object is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -8,7 +8,8 @@ use crate::api::meta::Condition;
 use crate::k8s::{Extract, Time};
 use crate::resource::{Column, SqlColumn};
 
-/// The printer columns of both bindings, in upstream's capitals.
+/// The printer columns of both bindings, in upstream's capitals. Differs from Karmada (D50): the
+/// targets and replicas are shown with `-o wide`.
 pub(super) const COLUMNS: &[Column] = &[
     Column {
         name: "SCHEDULED",
@@ -23,6 +24,20 @@ pub(super) const COLUMNS: &[Column] = &[
         path: r#".status.conditions[?(@.type=="FullyApplied")].status"#,
         priority: 0,
         description: "",
+    },
+    Column {
+        name: "TARGETS",
+        kind: "string",
+        path: ".spec.clusters[*].name:.replicas",
+        priority: 1,
+        description: "The clusters that the object is assigned to, each with its replicas.",
+    },
+    Column {
+        name: "REPLICAS",
+        kind: "integer",
+        path: ".spec.replicas",
+        priority: 1,
+        description: "How many replicas are wanted, over all clusters.",
     },
     Column { name: "AGE", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
 ];

@@ -1,6 +1,6 @@
 //! The set of clusters that passes decide on, kept in step with the Cluster objects of a view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{CLUSTERS, lower};
@@ -16,6 +16,8 @@ pub struct Members {
     /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
     /// when a taint was added.
     pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    /// The clusters that say that they are not Ready. One that says nothing is not among them.
+    pub unready: Arc<BTreeSet<Arc<str>>>,
     known: Known,
 }
 
@@ -63,17 +65,32 @@ impl Members {
         }
         for name in gone {
             self.note_taints(&name, &[]);
+            self.note_ready(&name, true);
             self.fleet.remove(&name);
         }
     }
 
     fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster) {
         self.note_taints(name, &cluster.spec.taints);
+        let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+        self.note_ready(name, ready.is_none_or(|ready| ready.status == "True"));
         let (cluster, faults) = lower::karmada::cluster(cluster);
         for fault in faults {
             tracing::warn!(cluster = %name, %fault, "left out of the cluster");
         }
         self.fleet.upsert(cluster);
+    }
+
+    fn note_ready(&mut self, name: &Arc<str>, ready: bool) {
+        if self.unready.contains(name) != ready {
+            return;
+        }
+        let unready = Arc::make_mut(&mut self.unready);
+        if ready {
+            unready.remove(name)
+        } else {
+            unready.insert(Arc::clone(name))
+        };
     }
 
     fn note_taints(&mut self, name: &Arc<str>, taints: &[Taint]) {

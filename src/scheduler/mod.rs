@@ -22,6 +22,7 @@ pub mod lower;
 mod members;
 mod news;
 mod pass;
+pub mod planning;
 
 pub use self::fleet::FleetScheduler;
 

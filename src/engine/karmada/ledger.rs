@@ -9,15 +9,124 @@
 //! them. Replicas that found no room (some divisions do not look) make sums negative, which counts
 //! as no room. They do not count on nodes.
 
+use std::sync::Arc;
+
 use super::cluster::{Grade, Room, amount};
-use super::cluster_set::counted;
-use super::estimate::{is_node_resource, pods_on_a_node};
-use super::request::{Component, Request, Requirements, Target};
+use super::cluster_set::{ClusterSet, counted};
+use super::components;
+use super::estimate::{Estimator, is_node_resource, pods_on_a_node};
+use super::pass::Pass;
+use super::placement::{Division, Placement};
+use super::request::{Component, Mode, Request, Requirements, Target};
+use super::workloads::Workloads;
 use crate::k8s::Quantity;
 
 /// The most kinds of nodes that are told apart in one cluster. Beyond it the smallest is forgotten,
 /// which is the safe side: room is lost, never invented.
 const GRADES_MAX: usize = 64;
+
+/// Why a workload cannot go to given targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The cluster is gone, or is being deleted.
+    Lost { cluster: Arc<str> },
+    /// A filter objects to the cluster.
+    Unfit { cluster: Arc<str>, objection: String },
+    /// The cluster has room for `room` of the `arriving` copies.
+    NoRoom { cluster: Arc<str>, arriving: i64, room: i64 },
+}
+
+impl Pass {
+    /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
+    /// that follow: arrivals take their room, departures give it back, and the workload's groups
+    /// know where it is. Clusters that report no resources stay as they are.
+    pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.workloads.note(request, to);
+        let Some(footprint) = Footprint::of(request) else { return };
+        let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
+        for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
+            let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
+            if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
+                self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
+            }
+        }
+    }
+
+    /// The clusters, with the room that is left.
+    pub fn fleet(&self) -> &ClusterSet {
+        &self.fleet
+    }
+
+    /// The workload groups, for what this pass has not decided.
+    pub fn workloads_mut(&mut self) -> &mut Workloads {
+        &mut self.workloads
+    }
+
+    /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster that
+    /// copies arrive at has to pass the filters and, if the division looks at room, to have it.
+    /// Returns the affinity group that the clusters belong to.
+    pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
+        let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
+            return Ok(None);
+        };
+        let arriving = |target: &Target| {
+            let count = footprint.copies(to, &target.name) - footprint.copies(&request.targets, &target.name);
+            let is_new = request.targets.iter().all(|known| known.name != target.name);
+            (count > 0 || is_new).then_some((Arc::clone(&target.name), count))
+        };
+        let arriving: Vec<(Arc<str>, i64)> = to.iter().filter_map(arriving).collect();
+        let term = self.term_for(request, placement, &arriving)?;
+        let looks = matches!(placement.division, Division::Dynamic | Division::Aggregated);
+        for (cluster, arriving) in arriving.into_iter().filter(|_| looks) {
+            let room = self.room_for(request, placement, &cluster);
+            if room < arriving {
+                return Err(Refusal::NoRoom { cluster, arriving, room });
+            }
+        }
+        Ok(term)
+    }
+
+    /// The first affinity group whose filters let all the clusters pass.
+    fn term_for(
+        &self,
+        request: &Request,
+        placement: &Placement,
+        clusters: &[(Arc<str>, i64)],
+    ) -> Result<Option<Box<str>>, Refusal> {
+        let objection = |term: Option<usize>| {
+            let case = self.case(request, placement, term, Mode::Fresh);
+            clusters.iter().find_map(|(name, _)| {
+                let cluster = Arc::clone(name);
+                match self.fleet.find(name).filter(|cluster| !cluster.deleting) {
+                    None => Some(Refusal::Lost { cluster }),
+                    Some(found) => case.reason(found).map(|(_, objection)| Refusal::Unfit { cluster, objection }),
+                }
+            })
+        };
+        let mut first = None;
+        for term in 0..placement.terms.len() {
+            match objection(Some(term)) {
+                None => return Ok(Some(placement.terms[term].name.clone())),
+                refusal => first = first.or(refusal),
+            }
+        }
+        match first.or_else(|| objection(None)) {
+            None => Ok(None),
+            Some(refusal) => Err(refusal),
+        }
+    }
+
+    fn room_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
+        let Some(slot) = self.fleet.slot(cluster) else { return 0 };
+        if components::counts_sets(request, placement, &self.profile) {
+            return i64::from(components::sets(self.fleet.cluster(slot), &request.components));
+        }
+        i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(slot))
+    }
+}
+
+/// The copies of an object without pods are counted like sets that need nothing.
+const OBJECT: Footprint<'static> = Footprint::Set(&[]);
 
 /// What one copy of a workload takes on a cluster.
 #[derive(Clone, Copy)]

@@ -51,6 +51,7 @@ pub use cluster_set::{ClusterSet, Difference};
 pub use decision::{
     Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, ScheduledCondition, Skip,
 };
+pub use ledger::Refusal;
 pub use pass::Pass;
 pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};

@@ -12,7 +12,6 @@ use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{Case, FILTERS};
-use super::ledger::Footprint;
 use super::placement::{Division, Placement, Term};
 use super::profile::Profile;
 use super::request::{Mode, Request, Resource, Shared, Target};
@@ -26,14 +25,14 @@ use crate::engine::bits::Bits;
 /// One pass over many bindings. Decisions of the same pass share work, and see each other in their
 /// workload groups.
 pub struct Pass {
-    fleet: ClusterSet,
-    profile: Profile,
+    pub(super) fleet: ClusterSet,
+    pub(super) profile: Profile,
     /// Kept up to date with the decisions of this pass.
-    workloads: Workloads,
+    pub(super) workloads: Workloads,
     kinds: KindNumbers,
     plan_of: HashMap<PlanKey, usize>,
     plans: Vec<Plan>,
-    estimates: Estimates,
+    pub(super) estimates: Estimates,
     scratch: Scratch,
     candidates: Vec<Candidate>,
     feasible: Bits,
@@ -127,31 +126,6 @@ impl Pass {
             Ok(placement) => self.decided(request, placement, mode),
             Err(skip) => Decision::skipped(skip, mode),
         }
-    }
-
-    /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
-    /// that follow: arrivals take their room, departures give it back, and the workload's groups
-    /// know where it is. Clusters that report no resources stay as they are.
-    pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
-        self.workloads.note(request, to);
-        let Some(footprint) = Footprint::of(request) else { return };
-        let arrives_anew = |target: &&Target| from.iter().all(|known| known.name != target.name);
-        for cluster in from.iter().chain(to.iter().filter(arrives_anew)).map(|target| &target.name) {
-            let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
-            if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
-                self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
-            }
-        }
-    }
-
-    /// Notes where a workload of a group is that this pass does not decide.
-    pub fn workloads_mut(&mut self) -> &mut Workloads {
-        &mut self.workloads
-    }
-
-    /// The clusters, with the room that is left.
-    pub fn fleet(&self) -> &ClusterSet {
-        &self.fleet
     }
 
     fn decided(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Decision {
@@ -281,7 +255,13 @@ impl Pass {
         Outcome::Failed(first.expect("there is at least one group to try"))
     }
 
-    fn case<'c>(&'c self, request: &'c Request, placement: &'c Placement, term: Option<usize>, mode: Mode) -> Case<'c> {
+    pub(super) fn case<'c>(
+        &'c self,
+        request: &'c Request,
+        placement: &'c Placement,
+        term: Option<usize>,
+        mode: Mode,
+    ) -> Case<'c> {
         let term: Option<&Term> = term.map(|term| &placement.terms[term]);
         Case { fleet: &self.fleet, workloads: &self.workloads, profile: &self.profile, request, placement, term, mode }
     }

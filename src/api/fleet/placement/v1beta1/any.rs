@@ -13,7 +13,7 @@ use super::{
 use crate::api::meta::ObjectMeta;
 use crate::k8s::{GroupResource, Key, Object};
 
-const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
+pub const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 
 /// The kinds of one scope.
 #[derive(Debug, PartialEq, Eq)]

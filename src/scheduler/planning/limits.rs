@@ -1,0 +1,193 @@
+//! Cuts a decision down to the best one that moves no more copies than allowed. Pure.
+//!
+//! Nearest to the decision is what has the fewest copies left to move. Copies that are missing are
+//! placed first: whoever runs too few is not made to wait for whoever runs elsewhere. Then copies
+//! go, one at a time, from the cluster that has the most too many to the cluster that lacks the
+//! most. Names decide among equals.
+//!
+//! Copies are counted where they arrive. One that merely leaves, because the workload wants fewer
+//! than it has, is no move and is not bounded.
+
+/// One cluster of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stake {
+    /// Copies that are there.
+    pub present: i64,
+    /// Copies that the decision wants there.
+    pub wanted: i64,
+    /// How many of those that are there may leave for another cluster.
+    pub may_leave: i64,
+}
+
+impl Stake {
+    fn excess(self) -> i64 {
+        (self.present - self.wanted).max(0)
+    }
+
+    fn deficit(self) -> i64 {
+        (self.wanted - self.present).max(0)
+    }
+}
+
+/// The copies of each cluster, in the order of `stakes`, which are sorted by name. At most `most`
+/// copies arrive. None: as many as the decision wants.
+pub fn cut(stakes: &[Stake], most: Option<i64>) -> Vec<i64> {
+    let sum = |of: fn(&Stake) -> i64| stakes.iter().map(of).fold(0, i64::saturating_add);
+    let (there, wanted) = (sum(|stake| stake.present), sum(|stake| stake.wanted));
+    let most = most.unwrap_or(i64::MAX).max(0);
+    let mut after: Vec<i64> = stakes.iter().map(|stake| stake.present).collect();
+
+    // What is too much leaves, those first that may.
+    let mut free: Vec<i64> = stakes.iter().map(|stake| stake.excess().min(stake.may_leave.max(0))).collect();
+    let mut bound: Vec<i64> = stakes.iter().zip(&free).map(|(stake, free)| stake.excess() - free).collect();
+    let surplus = (there - wanted).max(0);
+    let of_free = take_from_largest(&mut free, surplus);
+    let rest = surplus - of_free.iter().sum::<i64>();
+    let of_bound = take_from_largest(&mut bound, rest);
+
+    let missing = (wanted - there).max(0).min(most);
+    let movable = free.iter().fold(0, |sum: i64, free| sum.saturating_add(*free));
+    let moved = movable.min(most - missing);
+    let leaving = take_from_largest(&mut free, moved);
+    let mut deficits: Vec<i64> = stakes.iter().map(|stake| stake.deficit()).collect();
+    let arriving = take_from_largest(&mut deficits, missing + moved);
+    for (index, after) in after.iter_mut().enumerate() {
+        *after += arriving[index] - leaving[index] - of_free[index] - of_bound[index];
+    }
+    after
+}
+
+/// Takes `count` away, each time one from the largest amount, the first of equals. Returns what was
+/// taken from each. Takes all there is if that is less.
+fn take_from_largest(amounts: &mut [i64], count: i64) -> Vec<i64> {
+    let above = |level: i64| amounts.iter().fold(0, |sum: i64, amount| sum.saturating_add((amount - level).max(0)));
+    // The highest level to which `count` is enough to bring all of them down. Nothing is walked one
+    // by one, because a workload can have millions of replicas.
+    let (mut low, mut high) = (0, amounts.iter().copied().max().unwrap_or(0).max(0));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if above(middle) <= count {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    let mut rest = (count - above(low)).max(0);
+    let mut taken = Vec::with_capacity(amounts.len());
+    for amount in amounts {
+        // At this level all that were higher are equal, so the rest comes from the first of them.
+        let more = i64::from(low > 0 && *amount >= low && rest > 0);
+        rest -= more;
+        let took = (*amount - low).max(0) + more;
+        *amount -= took;
+        taken.push(took);
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stake(present: i64, wanted: i64) -> Stake {
+        Stake { present, wanted, may_leave: present }
+    }
+
+    fn arrivals(stakes: &[Stake], after: &[i64]) -> i64 {
+        stakes.iter().zip(after).map(|(stake, after)| (after - stake.present).max(0)).sum()
+    }
+
+    fn distance(stakes: &[Stake], after: &[i64]) -> i64 {
+        stakes.iter().zip(after).map(|(stake, after)| (stake.wanted - after).max(0)).sum()
+    }
+
+    #[test]
+    fn the_largest_excess_goes_to_the_largest_deficit_and_names_decide_among_equals() {
+        let stakes = [stake(0, 3), stake(0, 3), stake(0, 1), stake(7, 0)];
+        assert_eq!(cut(&stakes, Some(1)), [1, 0, 0, 6]);
+        assert_eq!(cut(&stakes, Some(2)), [1, 1, 0, 5]);
+        assert_eq!(cut(&stakes, Some(5)), [3, 2, 0, 2]);
+        assert_eq!(cut(&stakes, None), [3, 3, 1, 0]);
+        let stakes = [stake(5, 1), stake(4, 1), stake(0, 7)];
+        assert_eq!(cut(&stakes, Some(3)), [3, 3, 3]);
+    }
+
+    #[test]
+    fn what_is_missing_comes_first_and_what_is_too_much_leaves_unbounded() {
+        assert_eq!(cut(&[stake(4, 2), stake(0, 5)], Some(3)), [4, 3]);
+        assert_eq!(cut(&[stake(4, 2), stake(0, 5)], Some(4)), [3, 4]);
+        assert_eq!(cut(&[stake(9, 2), stake(0, 1)], Some(0)), [3, 0]);
+        assert_eq!(cut(&[stake(9, 2), stake(0, 1)], Some(1)), [2, 1]);
+    }
+
+    #[test]
+    fn what_may_not_leave_stays_unless_it_is_too_much() {
+        let held = |present, wanted, may_leave| Stake { present, wanted, may_leave };
+        assert_eq!(cut(&[held(4, 0, 1), held(0, 4, 0)], None), [3, 1]);
+        assert_eq!(cut(&[held(4, 0, 0), held(0, 4, 0)], None), [4, 0]);
+        assert_eq!(cut(&[held(4, 1, 0), held(0, 1, 0)], None), [2, 0]);
+    }
+
+    /// `take_from_largest`, step by step.
+    fn one_by_one(amounts: &mut [i64], count: i64) -> Vec<i64> {
+        let mut taken = vec![0; amounts.len()];
+        for _ in 0..count {
+            let largest = amounts.iter().copied().max().unwrap_or(0);
+            let Some(index) = amounts.iter().position(|amount| largest > 0 && *amount == largest) else { break };
+            amounts[index] -= 1;
+            taken[index] += 1;
+        }
+        taken
+    }
+
+    proptest! {
+        #[test]
+        fn levelling_is_taking_one_by_one(amounts in prop::collection::vec(0_i64..9, 0..6), count in 0_i64..40) {
+            let (mut some, mut same) = (amounts.clone(), amounts);
+            prop_assert_eq!(take_from_largest(&mut some, count), one_by_one(&mut same, count));
+            prop_assert_eq!(some, same);
+        }
+
+        #[test]
+        fn a_cut_moves_no_more_than_allowed_and_comes_as_near_as_that_allows(
+            clusters in prop::collection::vec((0_i64..9, 0_i64..9, 0_i64..9), 0..6),
+            most in prop::option::of(0_i64..12),
+        ) {
+            let stakes: Vec<Stake> = clusters
+                .into_iter()
+                .map(|(present, wanted, may_leave)| Stake { present, wanted, may_leave: may_leave.min(present) })
+                .collect();
+            let after = cut(&stakes, most);
+            let bound = most.unwrap_or(i64::MAX);
+            let there: i64 = stakes.iter().map(|stake| stake.present).sum();
+            let wanted: i64 = stakes.iter().map(|stake| stake.wanted).sum();
+            let full: i64 = stakes.iter().map(|stake| stake.deficit()).sum();
+            prop_assert!(arrivals(&stakes, &after) <= bound);
+            // The sum is what is wanted, or as much of what is missing as may come.
+            prop_assert_eq!(after.iter().sum::<i64>(), wanted.min(there.saturating_add(bound)));
+            // Nothing goes beyond the decision, in either direction.
+            for (stake, after) in stakes.iter().zip(&after) {
+                let (low, high) = (stake.present.min(stake.wanted), stake.present.max(stake.wanted));
+                prop_assert!((low..=high).contains(after), "{stake:?} became {after}");
+            }
+            let allowed: i64 = stakes.iter().map(|stake| stake.excess().min(stake.may_leave)).sum();
+            let surplus = (there - wanted).max(0);
+            let can_come = (wanted - there).max(0) + (allowed - surplus.min(allowed));
+            prop_assert_eq!(arrivals(&stakes, &after), full.min(can_come).min(bound));
+            prop_assert_eq!(distance(&stakes, &after), full - arrivals(&stakes, &after));
+        }
+
+        #[test]
+        fn a_limit_of_the_distance_or_more_is_the_decision_itself(
+            clusters in prop::collection::vec((0_i64..9, 0_i64..9), 0..6),
+            beyond in 0_i64..3,
+        ) {
+            let stakes: Vec<Stake> = clusters.into_iter().map(|(present, wanted)| stake(present, wanted)).collect();
+            let wanted: Vec<i64> = stakes.iter().map(|stake| stake.wanted).collect();
+            prop_assert_eq!(cut(&stakes, None), wanted.clone());
+            prop_assert_eq!(cut(&stakes, Some(distance(&stakes, &stakes.iter().map(|s| s.present).collect::<Vec<_>>()) + beyond)), wanted);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The decisions for many bindings over one view, which fit together (BD1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Case, Draft, How, Present, Proposal};
+use crate::api::ballast::v1alpha1::{ClusterCount, MoveReason, Order, Share, Summary};
+use crate::engine::karmada::Target;
+
+/// What is to become of the selected bindings.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// In the order in which they were decided.
+    pub moves: Vec<Planned>,
+    pub unplaceable: Vec<Refused>,
+    /// Those that stay although they are not where a decision would place them.
+    pub stays: Vec<Stayed>,
+    /// All bindings, counted. Nothing has moved yet.
+    pub summary: Summary,
+    /// By name.
+    pub clusters: Vec<ClusterCount>,
+}
+
+/// A binding that moves.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    pub case: Case,
+    /// By name. Empty for a Fleet placement, which moves by being triggered.
+    pub to: Vec<Target>,
+    pub term: Option<Box<str>>,
+    /// Replicas, counted where they arrive.
+    pub arrivals: i64,
+    /// Whether the limits left something of the decision undone.
+    pub limited: bool,
+}
+
+/// A binding that fits nowhere.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    pub case: Case,
+    pub reason: MoveReason,
+    pub message: String,
+}
+
+/// A binding that the limits keep where it is.
+#[derive(Clone, Debug)]
+pub struct Stayed {
+    pub case: Case,
+    pub reason: MoveReason,
+    pub message: String,
+}
+
+/// Plans as `how` says. The plan of one binding without limits is the engine's decision.
+pub fn plan(present: &Present, cases: Vec<Case>, how: &How, order: Order) -> Plan {
+    decided(present, cases, order, |draft, case| draft.propose(case, how))
+}
+
+/// Plans to bring each binding back to where it was.
+pub fn plan_return(present: &Present, cases: Vec<(Case, Vec<Share>)>, order: Order) -> Plan {
+    let (cases, from): (Vec<Case>, Vec<_>) =
+        cases.into_iter().map(|(case, from)| (case.clone(), (case.object.key.clone(), from))).unzip();
+    let from: BTreeMap<_, _> = from.into_iter().collect();
+    decided(present, cases, order, |draft, case| {
+        let from = from.get(&case.object.key).map_or(&[][..], Vec::as_slice);
+        draft.propose_return(case, from)
+    })
+}
+
+fn decided(
+    present: &Present,
+    mut cases: Vec<Case>,
+    order: Order,
+    mut propose: impl FnMut(&mut Draft, &Case) -> Proposal,
+) -> Plan {
+    in_order(&mut cases, order);
+    let mut draft = Draft::new(present);
+    let mut plan = Plan::default();
+    let mut clusters = Counts::default();
+    plan.summary.selected = cases.len() as i64;
+    for case in cases {
+        let proposal = propose(&mut draft, &case);
+        match &proposal {
+            Proposal::Move { to, .. } if !case.is_placement() => clusters.count(&case, to),
+            _ => clusters.count(&case, &case.request.targets),
+        }
+        match proposal {
+            Proposal::Move { to, term, arrivals, limited } => {
+                draft.accept(&case, &to);
+                plan.summary.replicas_to_move += arrivals;
+                plan.moves.push(Planned { case, to, term, arrivals, limited });
+            }
+            Proposal::Stay { reason, message } => {
+                plan.summary.unchanged += 1;
+                plan.stays.extend(reason.map(|reason| Stayed { case, reason, message }));
+            }
+            Proposal::Unplaceable { reason, message } => {
+                plan.summary.failed += 1;
+                plan.unplaceable.push(Refused { case, reason, message });
+            }
+        }
+    }
+    plan.summary.to_move = plan.moves.len() as i64;
+    plan.summary.pending = plan.summary.to_move;
+    plan.clusters = clusters.listed();
+    plan
+}
+
+/// Sorts bindings into the order in which they are decided, and moved. Keys decide among equals.
+pub fn in_order(cases: &mut [Case], order: Order) {
+    let rank = |case: &Case| match order {
+        Order::Priority => -i64::from(case.request.priority),
+        Order::FewestReplicas => i64::from(case.request.replicas),
+        Order::Name => 0,
+    };
+    cases.sort_by(|a, b| {
+        let place =
+            |case: &Case| (rank(case), Arc::clone(&case.object.key.namespace), Arc::clone(&case.object.key.name));
+        place(a).cmp(&place(b)).then_with(|| a.object.key.cmp(&b.object.key))
+    });
+}
+
+/// The replicas of the selected workloads on each cluster, before and after.
+#[derive(Default)]
+struct Counts(BTreeMap<Arc<str>, (i64, i64)>);
+
+impl Counts {
+    fn count(&mut self, case: &Case, to: &[Target]) {
+        for target in &case.request.targets {
+            self.of(target).0 += i64::from(target.replicas);
+        }
+        for target in to {
+            self.of(target).1 += i64::from(target.replicas);
+        }
+    }
+
+    fn of(&mut self, target: &Target) -> &mut (i64, i64) {
+        if !self.0.contains_key(&target.name) {
+            self.0.insert(Arc::clone(&target.name), (0, 0));
+        }
+        self.0.get_mut(&target.name).expect("inserted if it was absent")
+    }
+
+    fn listed(self) -> Vec<ClusterCount> {
+        let count = |(name, (before, planned)): (Arc<str>, (i64, i64))| ClusterCount {
+            name: name.to_string(),
+            before,
+            planned,
+            now: before,
+        };
+        self.0.into_iter().map(count).collect()
+    }
+}

@@ -414,6 +414,29 @@ fn r154_what_contradicts_the_annotation_is_refused_and_the_rest_follows_it() {
 }
 
 #[test]
+fn r152_entries_without_a_number_are_warned_of() {
+    let advice = |name: &str, fields: Value| {
+        let list = json!([{"targetCluster": {"clusterNames": ["m1"]}, "extendFields": {"replicas": 1}},
+            {"targetCluster": {"clusterNames": ["m2"]}, "extendFields": fields}]);
+        let more = json!({"extendClusterPreferences": {"extendStaticList": list}});
+        let stored = accepted::<Policy>(policy_with(extended(name, more)));
+        Policy::advise(stored.as_object().unwrap())
+    };
+    for name in ["SpecifiedClusters", "SpecifiedRegions", "Regions"] {
+        assert_eq!(
+            advice(name, json!({})),
+            [format!(
+                "spec.placement.replicaScheduling.extendClusterPreferences.extendStaticList[1]: \
+                 {name} needs extendFields.replicas in each entry, and nothing is scheduled without it"
+            )]
+        );
+        assert_eq!(advice(name, json!({"replicas": 2})), Vec::<String>::new());
+    }
+    // Another scheduler knows what its own strategies need.
+    assert_eq!(advice("Theirs", json!({})), Vec::<String>::new());
+}
+
+#[test]
 fn policies_get_the_defaults_of_upstream() {
     let mut object = policy_with(json!({"spreadConstraints": [{"maxGroups": 2}], "replicaScheduling": {}}));
     object["spec"]["resourceSelectors"] = json!([

@@ -16,6 +16,7 @@ use super::core::Registry;
 use super::list::{await_revision, check_selectors, selected};
 use super::locator::Locator;
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
+use crate::telemetry;
 use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
 
 /// The time between two bookmarks.
@@ -224,7 +225,7 @@ impl Source {
             Source::Past(backlog) => backlog.next().await.map_err(|lost| match lost {
                 Lost::Expired(expired) => too_old(expired),
                 Lost::Unreadable(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a watch cannot catch up");
+                    tracing::error!(error = telemetry::with_causes(&error), "a watch cannot catch up");
                     Status::unavailable("the past cannot be read now".to_owned())
                 }
             }),

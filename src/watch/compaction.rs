@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::k8s::Revision;
 use crate::metrics;
 use crate::store::{Error, Store};
+use crate::telemetry;
 
 use super::{Cache, Limits};
 
@@ -22,7 +23,7 @@ pub(super) async fn run(store: Arc<dyn Store>, clock: Arc<dyn Clock>, cache: Cac
         metrics::store_compacted(started.elapsed(), compacted.is_ok());
         if let Err(error) = compacted {
             // The log only grows meanwhile; the next round tries again.
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to compact the log");
+            tracing::warn!(error = telemetry::with_causes(&error), "failed to compact the log");
         }
     }
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::store::{self, Store};
+use crate::telemetry;
 
 pub use backlog::{Backlog, Lost};
 pub use cache::Cache;
@@ -56,7 +57,7 @@ pub async fn open(
         run.await?;
         if let Err(error) = store.close().await {
             // Everything is stored, but not all of it in the main file.
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to tidy up the database at the end");
+            tracing::warn!(error = telemetry::with_causes(&error), "failed to tidy up the database at the end");
         }
         Ok(())
     };

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::k8s::{Document, Key, Object, Revision};
 use crate::metrics;
 use crate::store::{self, Store};
+use crate::telemetry;
 
 use super::plan::{Group, Planned};
 use super::{Cache, Limits};
@@ -262,11 +263,8 @@ impl Turn {
         let rows = group.changes.len();
         match self.settle(group).await? {
             Fate::Stored => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    rows,
-                    "a commit failed, but its changes are stored"
-                );
+                let error = telemetry::with_causes(&error);
+                tracing::warn!(error, rows, "a commit failed, but its changes are stored");
                 Ok(None)
             }
             Fate::Lost | Fate::Unknown(_) => Ok(Some(error)),
@@ -302,7 +300,7 @@ impl Turn {
 /// Tells the callers of a group, and the log in one line for all of them.
 fn refuse(callers: impl ExactSizeIterator<Item = Caller>, error: store::Error) {
     let calls = callers.len();
-    tracing::error!(error = &error as &dyn std::error::Error, calls, "failed to store changes");
+    tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
     let error = Arc::new(error);
     for caller in callers {
         let _ = caller.answer.send(Err(WriteError::Unavailable(error.clone())));

@@ -30,6 +30,7 @@ use crate::engine::fleet::MemberClusters;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::placements::{Changes, children, commit, is_latest, read};
 use crate::registry::{Change, Client, Part};
+use crate::telemetry;
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Handled, Next, Queue, Work, Worked};
 
@@ -248,7 +249,7 @@ impl Pass {
         let mut name = |cluster: &str| binding_name(&key.name, cluster, self.clock.random());
         let settled = settle(&self.fleet, objects, self.clock.now(), &mut name);
         for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
-            tracing::warn!(%key, fault = %chain(fault), "the policy cannot be carried out");
+            tracing::warn!(%key, fault = telemetry::with_causes(fault), "the policy cannot be carried out");
         }
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
         let is_news = !changes.is_empty() && !dirty::is_fulfilled(&settled.objects.snapshot.status);
@@ -350,9 +351,4 @@ fn update(
     object: &impl Serialize,
 ) -> (GroupResource, Change) {
     (resource, Change::Update { part, object: kinds.tree(resource, object) })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

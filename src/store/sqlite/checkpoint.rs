@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::{Lines, statements};
 use crate::store::Change;
+use crate::telemetry;
 
 /// A checkpoint is due once this many bytes were written.
 const CHECKPOINT_BYTES: usize = 8 << 20;
@@ -80,7 +81,7 @@ async fn run(lines: Arc<Lines>, pending: Arc<Pending>) {
         }
         if let Err(error) = checkpoint(&lines).await {
             // Nothing is lost, because the WAL holds everything. The next round tries again.
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to checkpoint the database");
+            tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
         }
     }
 }

@@ -14,7 +14,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 #[tokio::test]
 async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line() {
     let home = tempfile::tempdir().unwrap();
-    let server = ServerProcess::start(home.path(), &[]);
+    let server = ServerProcess::start(home.path(), &["--log-format=json"]);
     let admin = Raw::admin(server.address, &Files::in_dir(&home.path().join("certs"))).connect().await;
     let mut beside = SqliteConnectOptions::new().filename(server.database()).connect().await.unwrap();
     let logged = || std::fs::read_to_string(home.path().join("log")).unwrap();
@@ -29,7 +29,9 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line(
     assert_eq!(status["message"], "nothing can be written now: the database is locked by another program");
     let lines = logged()[before..].to_owned();
     assert_eq!(lines.matches("ERROR").count(), 1, "{lines}");
-    assert!(lines.contains("failed to store changes") && lines.contains("database is locked"), "{lines}");
+    let line = lines.lines().find(|line| line.contains("failed to store changes")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert!(line["error"].as_str().unwrap().ends_with("database is locked"), "{line}");
 
     let accepted = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
     assert_eq!(accepted.code, 201);

@@ -69,7 +69,7 @@ impl Resource for ClusterPropagationPolicy {
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
-        specified_replicas::overlaps(object)
+        specified_replicas::advise(object)
     }
 
     fn validate(object: &ClusterPropagationPolicy, old: Option<&ClusterPropagationPolicy>) -> FieldErrors {

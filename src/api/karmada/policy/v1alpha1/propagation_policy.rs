@@ -74,7 +74,7 @@ impl Resource for PropagationPolicy {
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
-        specified_replicas::overlaps(object)
+        specified_replicas::advise(object)
     }
 
     fn validate(object: &PropagationPolicy, old: Option<&PropagationPolicy>) -> FieldErrors {

@@ -118,21 +118,34 @@ fn of_annotation(policy: &Object) -> Option<Object> {
 /// What the `extend…` fields say. None: they are not for this scheduler, or they do not say how
 /// many replicas an entry is for.
 fn of_extension(scheduler_name: &str, strategy: &Object) -> Option<Object> {
-    let name = tree::text(strategy, "extendReplicaDivisionPreference");
-    if !["", DEFAULT_SCHEDULER].contains(&scheduler_name) || !KNOWN_STRATEGIES.contains(&name) {
+    if !is_ours(scheduler_name, strategy) {
         return None;
     }
-    let entries = strategy.get("extendClusterPreferences").and_then(|preferences| preferences.get("extendStaticList"));
-    let entries = entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let number = |entry: &Value| entry.get("extendFields").and_then(|fields| fields.get("replicas")).cloned();
-    if entries.is_empty() || (name == REGIONS && entries.iter().all(|entry| number(entry).is_none())) {
+    let name = tree::text(strategy, "extendReplicaDivisionPreference");
+    let entries = entries_of(strategy);
+    if entries.is_empty() || (name == REGIONS && entries.iter().all(|entry| number_of(entry).is_none())) {
         return Some(of_specified());
     }
     let list: Option<Vec<Value>> = entries
         .iter()
-        .map(|entry| Some(json!({"targetCluster": entry.get("targetCluster")?, "replicas": number(entry)?})))
+        .map(|entry| Some(json!({"targetCluster": entry.get("targetCluster")?, "replicas": number_of(entry)?})))
         .collect();
     list.map(of_list)
+}
+
+/// Whether this scheduler serves the extended strategy.
+fn is_ours(scheduler_name: &str, strategy: &Object) -> bool {
+    let name = tree::text(strategy, "extendReplicaDivisionPreference");
+    ["", DEFAULT_SCHEDULER].contains(&scheduler_name) && KNOWN_STRATEGIES.contains(&name)
+}
+
+fn entries_of(strategy: &Object) -> &[Value] {
+    let entries = strategy.get("extendClusterPreferences").and_then(|preferences| preferences.get("extendStaticList"));
+    entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+}
+
+fn number_of(entry: &Value) -> Option<&Value> {
+    entry.get("extendFields").and_then(|fields| fields.get("replicas"))
 }
 
 /// The annotation's text with the total that was written elsewhere, if it has room for one.
@@ -233,9 +246,35 @@ fn contradictions(says: &Object, strategy: &Object, source: &str, path: &FieldPa
     }
 }
 
+/// What a user should know of the numbers in a policy that is accepted as it is.
+pub fn advise(policy: &Object) -> Vec<String> {
+    let mut warnings = overlaps(policy);
+    warnings.extend(unnumbered(policy));
+    warnings
+}
+
+/// A warning about entries of `extendStaticList` without numbers. Nothing is translated then, and
+/// a binding with such a strategy is not scheduled.
+fn unnumbered(policy: &Object) -> Option<String> {
+    const LIST: &str = "extendClusterPreferences.extendStaticList";
+    let spec = policy.get("spec")?;
+    let strategy = spec.pointer("/placement/replicaScheduling")?.as_object()?;
+    let scheduler_name = tree::text(spec.as_object()?, "schedulerName");
+    let is_served = !tree::text(strategy, "replicaDivisionPreference").is_empty();
+    if is_served || !is_ours(scheduler_name, strategy) || of_extension(scheduler_name, strategy).is_some() {
+        return None;
+    }
+    let index = entries_of(strategy).iter().position(|entry| number_of(entry).is_none())?;
+    let name = tree::text(strategy, "extendReplicaDivisionPreference");
+    Some(format!(
+        "spec.placement.replicaScheduling.{LIST}[{index}]: {name} needs extendFields.replicas in each entry, \
+         and nothing is scheduled without it"
+    ))
+}
+
 /// Warnings about clusters that two entries name. Only the first entry counts for such a cluster
 /// (C22).
-pub fn overlaps(policy: &Object) -> Vec<String> {
+fn overlaps(policy: &Object) -> Vec<String> {
     const LIST: &str = "/placement/replicaScheduling/specifyPreference/staticSpecifyList";
     let entries = policy.get("spec").and_then(|spec| spec.pointer(LIST)).and_then(Value::as_array);
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();

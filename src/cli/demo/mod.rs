@@ -7,6 +7,8 @@ mod agents;
 mod failures;
 mod fleet;
 mod regions;
+mod reports;
+mod safe;
 mod stage;
 mod stories;
 
@@ -17,6 +19,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use self::agents::Agents;
+use self::reports::Reports;
 use self::stage::Stage;
 use super::config::{FailoverArgs, GoDuration, ServeArgs};
 use super::serve;
@@ -48,6 +51,9 @@ pub enum Story {
     /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves
     /// when its policy changes
     Fleet,
+    /// Two of twelve clusters are lost and return; what is displaced is counted, previewed, and
+    /// moved home in waves; one wave fails and is undone
+    Safe,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -79,6 +85,10 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
             let _at_work = Agents::start(connect(&server).await?, connect(&server).await?);
             fleet::story(&mut stage).await
         }
+        Story::Safe => {
+            let agents = Reports::start(connect(&server).await?, connect(&server).await?);
+            safe::story(&mut stage, safe::Crew { witness: connect(&server).await?, agents }).await
+        }
     };
     server.stop().await?;
     told?;
@@ -86,15 +96,21 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
         Story::Rebalance | Story::Task | Story::Failover | Story::Groups => "The replicas are home.",
         Story::Regions => "The replicas are where the numbers say.",
         Story::Fleet => "The placement is where its policy wants it.",
+        Story::Safe => "Two teams are home, and the third is where it was.",
     };
     Ok(writeln!(out, "\n{end}")?)
 }
 
-/// The failover story cannot wait for five minutes.
+/// A story cannot wait for five minutes, nor for two seconds with each of hundreds of workloads.
 fn failover(story: Story) -> FailoverArgs {
     let defaults = ServeArgs::default().failover;
     match story {
         Story::Failover => FailoverArgs { failover_eviction_timeout: GoDuration(Duration::ZERO), ..defaults },
+        Story::Safe => FailoverArgs {
+            failover_eviction_timeout: GoDuration(Duration::ZERO),
+            resource_eviction_rate: 1000.0,
+            ..defaults
+        },
         _ => defaults,
     }
 }

@@ -51,6 +51,34 @@ impl<W: Write> Stage<'_, W> {
         Ok(())
     }
 
+    /// Each document of the file once for each number from 1, in the place of `NUMBER`.
+    pub async fn create_copies(&mut self, example: &Example, copies: usize) -> anyhow::Result<()> {
+        writeln!(
+            self.out,
+            "$ for n in $(seq {copies}); do sed \"s/NUMBER/$n/\" {} | kubectl create -f -; done",
+            example.path
+        )?;
+        let mut created = 0;
+        for copy in 1..=copies {
+            let text = example.text.replace("NUMBER", &copy.to_string());
+            for object in parsed(&text, example.path)? {
+                let row = self.row_of(&object)?;
+                let path = object_path(row, object["metadata"]["namespace"].as_str(), None);
+                self.client.post(&path, &object).await?;
+                created += 1;
+            }
+        }
+        Ok(writeln!(self.out, "({created} created)")?)
+    }
+
+    /// `kubectl create --dry-run=server`: what one document would become.
+    pub async fn dry_run(&mut self, example: &Example) -> anyhow::Result<Value> {
+        writeln!(self.out, "$ kubectl create -f {} --dry-run=server -o yaml   # of its status:", example.path)?;
+        let object = documents(example)?.pop().context("the file holds one document")?;
+        let path = object_path(self.row_of(&object)?, object["metadata"]["namespace"].as_str(), None);
+        self.client.post(&format!("{path}?dryRun=All"), &object).await
+    }
+
     /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its
     /// status.
     pub async fn patch(&mut self, singular: &str, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {
@@ -136,6 +164,16 @@ impl<W: Write> Stage<'_, W> {
         });
         match tokio::time::timeout(STATE_WITHIN, watching).await {
             Ok(Ok(true)) => Ok(found),
+            Ok(Ok(false)) => bail!("the server ended the watch before {what}"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
+        }
+    }
+
+    /// Waits until `seen` has seen enough of the events of a collection, from the present state on.
+    pub async fn wait_until(&self, what: &str, path: &str, seen: impl FnMut(&Value) -> bool) -> anyhow::Result<()> {
+        match tokio::time::timeout(STATE_WITHIN, self.client.watch(path, seen)).await {
+            Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => bail!("the server ended the watch before {what}"),
             Ok(Err(error)) => Err(error),
             Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
@@ -249,6 +287,10 @@ pub fn replicas_of(binding: &Value) -> BTreeMap<String, i64> {
         .collect()
 }
 
-fn documents(example: &Example) -> anyhow::Result<Vec<Value>> {
-    serde_saphyr::from_multiple(example.text).with_context(|| format!("{} is not YAML", example.path))
+pub fn documents(example: &Example) -> anyhow::Result<Vec<Value>> {
+    parsed(example.text, example.path)
+}
+
+fn parsed(text: &str, path: &str) -> anyhow::Result<Vec<Value>> {
+    serde_saphyr::from_multiple(text).with_context(|| format!("{path} is not YAML"))
 }

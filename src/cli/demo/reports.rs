@@ -1,0 +1,130 @@
+//! Stand-ins for the agents of Karmada's member clusters. They report each binding as applied and
+//! healthy in its targets, with as many ready replicas as are assigned there, through the HTTPS API
+//! that real agents use. They apply nothing. A story can make new replicas fail.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::cli::client::Client;
+
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
+/// The pause before a watch begins again, or a refused report is sent again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The running agents. They end when this is dropped.
+pub struct Reports {
+    tasks: [JoinHandle<()>; 2],
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The bindings that changed since their last report, in their newest state: at most one entry
+    /// for each binding.
+    changed: Mutex<BTreeMap<String, Value>>,
+    /// The cluster and the namespace in which no new replica becomes ready.
+    broken: Mutex<Option<(&'static str, &'static str)>>,
+    wake: Notify,
+}
+
+impl Reports {
+    pub fn start(to_watch: Client, to_report: Client) -> Reports {
+        let shared = Arc::new(Shared::default());
+        let (watching, reporting) = (shared.clone(), shared.clone());
+        let tasks = [tokio::spawn(watch(to_watch, watching)), tokio::spawn(report(to_report, reporting))];
+        Reports { tasks, shared }
+    }
+
+    /// From now on, replicas of `namespace` that are new on `cluster` do not become ready.
+    pub fn break_new_replicas(&self, cluster: &'static str, namespace: &'static str) {
+        *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some((cluster, namespace));
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Shared {
+    fn note(&self, event: &Value) {
+        let object = &event["object"];
+        let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
+        let key = format!("{}/{}", namespace.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => drop(changed.insert(key, object.clone())),
+            Some("DELETED") => drop(changed.remove(&key)),
+            _ => return,
+        }
+        self.wake.notify_one();
+    }
+
+    fn next(&self) -> Option<Value> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).pop_first().map(|(_, binding)| binding)
+    }
+}
+
+async fn watch(client: Client, shared: Arc<Shared>) {
+    loop {
+        // A watch without a resourceVersion begins with the present state.
+        let _ended = client
+            .watch(BINDINGS, |event| {
+                shared.note(event);
+                false
+            })
+            .await;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn report(client: Client, shared: Arc<Shared>) {
+    loop {
+        let Some(binding) = shared.next() else {
+            shared.wake.notified().await;
+            continue;
+        };
+        let broken = *shared.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = told(&binding, broken);
+        let known = binding["status"]["aggregatedStatus"].as_array().map_or(&[][..], Vec::as_slice);
+        if told == known {
+            continue;
+        }
+        let metadata = &binding["metadata"];
+        let (namespace, name) = (metadata["namespace"].as_str(), metadata["name"].as_str());
+        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        let path = format!("/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings/{name}/status");
+        // If the binding has changed meanwhile, its event is here or on its way.
+        let patch = json!({"metadata": {"resourceVersion": metadata["resourceVersion"]},
+                           "status": {"aggregatedStatus": told}});
+        let _refused = client.merge_patch(&path, &patch).await;
+    }
+}
+
+/// What the agents of the binding's targets say.
+fn told(binding: &Value, broken: Option<(&str, &str)>) -> Vec<Value> {
+    let namespace = binding["metadata"]["namespace"].as_str().unwrap_or_default();
+    let of_target = |target: &Value| {
+        let cluster = target["name"].as_str().unwrap_or_default();
+        let assigned = target["replicas"].as_i64().unwrap_or_default();
+        let is_broken = broken == Some((cluster, namespace));
+        let ready = if is_broken { assigned.min(ready_on(binding, cluster)) } else { assigned };
+        json!({"clusterName": cluster, "applied": true,
+               "health": if ready < assigned { "Unhealthy" } else { "Healthy" },
+               "status": {"replicas": assigned, "readyReplicas": ready, "availableReplicas": ready}})
+    };
+    binding["spec"]["clusters"].as_array().into_iter().flatten().map(of_target).collect()
+}
+
+/// How many replicas were reported as ready on the cluster.
+pub fn ready_on(binding: &Value, cluster: &str) -> i64 {
+    let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
+    let ready = |item: &Value| item["status"]["readyReplicas"].as_i64().unwrap_or_default();
+    items.filter(|item| item["clusterName"] == cluster).map(ready).sum()
+}

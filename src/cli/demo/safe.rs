@@ -1,0 +1,304 @@
+//! The story of a safe rebalance: two of twelve clusters are lost and return, and what they lost is
+//! counted, previewed, and brought home in waves. One team's wave fails, is aborted, and is undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::reports::{Reports, ready_on};
+use super::stage::{Example, Part, Stage, replicas_of};
+use super::stories::CLUSTERS;
+use crate::cli::client::Client;
+
+macro_rules! example {
+    ($path:literal) => {
+        Example { path: concat!("examples/", $path), text: include_str!(concat!("../../../examples/", $path)) }
+    };
+}
+
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
+const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
+const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const MOVES: &str = "/apis/ballast.dev/v1alpha1/moves";
+
+const MEMBERS: usize = 12;
+const LOST: [&str; 2] = ["member1", "member4"];
+/// How often the twelve workloads of the template are created.
+const COPIES: usize = 25;
+/// How many workloads a team has in the zones of the clusters that are lost.
+const STRUCK: usize = 2 * COPIES;
+/// A tenth of the moves of two teams.
+const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
+
+/// A connection for the story's own watch, and the agents.
+pub struct Crew {
+    pub witness: Client,
+    pub agents: Reports,
+}
+
+pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Result<()> {
+    let Crew { witness, agents } = crew;
+    stage.say("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)")?;
+    stage.create(&example!("safe/clusters.yaml")).await?;
+    for member in 1..=MEMBERS {
+        let ready = example!("safe/cluster-is-ready.yaml");
+        stage.patch("cluster", &format!("member{member}"), Part::Status, &ready).await?;
+    }
+    stage.create_copies(&example!("safe/workloads.yaml"), COPIES).await?;
+    let at_home = settled(stage, |_| true).await?;
+    show_clusters(stage, &at_home)?;
+
+    stage.say("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")?;
+    for cluster in LOST {
+        stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-lost.yaml")).await?;
+    }
+    let fled = settled(stage, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
+    show_clusters(stage, &fled)?;
+
+    stage.say("3. Both are back. Nothing moves by itself.")?;
+    for cluster in LOST {
+        stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-back.yaml")).await?;
+        let is_free = |cluster: &Value| cluster["spec"].get("taints").is_none();
+        stage.wait_for("the end of the taints", CLUSTERS, cluster, is_free).await?;
+    }
+    stage.expect_nothing_to_move().await?;
+
+    stage.say(
+        "4. How many workloads are displaced, and what would a rebalance do? A review answers, and changes nothing.",
+    )?;
+    let before = placements(stage).await?;
+    let review = review(stage).await?;
+    ensure!(review["summary"]["selected"] == 3 * STRUCK, "not as many are displaced as have fled: {review}");
+    ensure!(review["summary"]["toMove"] == 3 * STRUCK, "not all that are displaced would move: {review}");
+    ensure!(placements(stage).await? == before, "the review moved something");
+
+    stage.say("5. Two teams go home: a tenth of the workloads at a time, and new replicas are ready before old ones go.\n   First as a dry run, which answers with the plan and stores nothing.")?;
+    let planned = stage.dry_run(&example!("safe/home.yaml")).await?;
+    show(stage, &json!({"summary": planned["status"]["summary"]}))?;
+    ensure!(planned["status"]["summary"]["toMove"] == 2 * STRUCK, "the dry run plans something else: {planned}");
+    let seen = Witness::start(witness, &["shop", "pay"]);
+    stage.create(&example!("safe/home.yaml")).await?;
+    let done = finished(stage, "home").await?;
+    show_phase(stage, "home", &done)?;
+    let (most_at_once, fewest_ready) = seen.end()?;
+    writeln!(
+        stage.out,
+        "At most {most_at_once} were on their way at once, and no workload had fewer than {fewest_ready} % ready."
+    )?;
+    ensure!(done["status"]["phase"] == "Completed", "the rebalance did not complete: {}", done["status"]);
+    ensure!(done["status"]["summary"]["settled"] == 2 * STRUCK, "not all settled: {}", done["status"]);
+    ensure!(most_at_once <= AT_ONCE, "{most_at_once} moved at once, of {AT_ONCE} that may");
+    ensure!(fewest_ready >= 100, "a workload had only {fewest_ready} % of its replicas ready");
+    let now = placements(stage).await?;
+    ensure!(of_team(&now, "shop/") == of_team(&at_home, "shop/"), "the shop's replicas are not home");
+    ensure!(of_team(&now, "pay/") == of_team(&at_home, "pay/"), "the replicas of pay are not home");
+    ensure!(of_team(&now, "search/") == of_team(&before, "search/"), "a workload that was not selected moved");
+    show_clusters(stage, &now)?;
+    show_moves(stage, "shop", "home").await?;
+
+    stage.say("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   After three failures the rebalance is aborted. Nothing is torn down: the old replicas still run.")?;
+    agents.break_new_replicas("member4", "search");
+    stage.create(&example!("safe/search-home.yaml")).await?;
+    let aborted = finished(stage, "search-home").await?;
+    show_phase(stage, "search-home", &aborted)?;
+    show_moves(stage, "search", "search-home").await?;
+    let failed = aborted["status"]["summary"]["failed"].as_i64().unwrap_or_default();
+    ensure!(aborted["status"]["phase"] == "Aborted", "the rebalance was not aborted: {}", aborted["status"]);
+    ensure!(failed >= 3, "it was aborted after {failed} failures, and three are the bound");
+    show_clusters(stage, &placements(stage).await?)?;
+
+    stage.say("7. Take it back: each workload that was moved returns to where it was.")?;
+    stage.create(&example!("safe/search-undo.yaml")).await?;
+    let undone = finished(stage, "search-undo").await?;
+    show_phase(stage, "search-undo", &undone)?;
+    ensure!(undone["status"]["phase"] == "Completed", "the undo did not complete: {}", undone["status"]);
+    let now = placements(stage).await?;
+    ensure!(of_team(&now, "search/") == of_team(&before, "search/"), "the undo left something where it had moved to");
+    ensure!(of_team(&now, "shop/") == of_team(&at_home, "shop/"), "the undo moved another team's workload");
+    show_clusters(stage, &now)?;
+
+    stage.say("8. What is displaced now is what the third team has: it can go home when member4 is mended.")?;
+    let review = self::review(stage).await?;
+    ensure!(review["summary"]["selected"] == STRUCK, "other workloads are displaced than expected: {review}");
+    Ok(())
+}
+
+type Targets = BTreeMap<String, i64>;
+type Placements = BTreeMap<String, Targets>;
+
+async fn placements<W: Write>(stage: &Stage<'_, W>) -> anyhow::Result<Placements> {
+    let list = stage.client.get(BINDINGS).await?;
+    let items = list["items"].as_array().into_iter().flatten();
+    Ok(items.map(|binding| (key_of(binding), replicas_of(binding))).collect())
+}
+
+/// Waits until every binding is placed as `wanted` says, has no eviction task, and is reported as
+/// healthy in all its targets. Returns the placements.
+async fn settled<W: Write>(stage: &Stage<'_, W>, wanted: impl Fn(&Targets) -> bool) -> anyhow::Result<Placements> {
+    let mut open: BTreeMap<String, bool> = BTreeMap::new();
+    let every = COPIES * MEMBERS;
+    let all_settled = |event: &Value| {
+        let binding = &event["object"];
+        let targets = replicas_of(binding);
+        let is_settled = !targets.is_empty()
+            && wanted(&targets)
+            && binding["spec"].get("gracefulEvictionTasks").is_none()
+            && targets.iter().all(|(cluster, assigned)| ready_on(binding, cluster) == *assigned);
+        open.insert(key_of(binding), !is_settled);
+        open.len() == every && open.values().all(|is_open| !is_open)
+    };
+    stage.wait_until("all workloads run", BINDINGS, all_settled).await?;
+    placements(stage).await
+}
+
+fn key_of(binding: &Value) -> String {
+    let text = |name: &str| binding["metadata"][name].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+fn of_team<'a>(placements: &'a Placements, prefix: &str) -> Vec<(&'a String, &'a Targets)> {
+    placements.iter().filter(|(key, _)| key.starts_with(prefix)).collect()
+}
+
+async fn review<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<Value> {
+    let example = example!("safe/review.yaml");
+    writeln!(stage.out, "$ kubectl create -f {} -o yaml   # its status:", example.path)?;
+    let question = super::stage::documents(&example)?.pop().context("the file holds one document")?;
+    let status = stage.client.post(REVIEWS, &question).await?["status"].take();
+    show(stage, &status)?;
+    Ok(status)
+}
+
+async fn finished<W: Write>(stage: &Stage<'_, W>, name: &str) -> anyhow::Result<Value> {
+    let is_over = |rebalance: &Value| rebalance["status"]["finishTime"].is_string();
+    stage.wait_for("the end of the rebalance", REBALANCES, name, is_over).await
+}
+
+fn show<W: Write>(stage: &mut Stage<'_, W>, value: &Value) -> anyhow::Result<()> {
+    Ok(write!(stage.out, "{}", serde_saphyr::to_string(value)?)?)
+}
+
+fn show_phase<W: Write>(stage: &mut Stage<'_, W>, name: &str, rebalance: &Value) -> anyhow::Result<()> {
+    writeln!(stage.out, "$ kubectl get clusterrebalance {name} -o yaml   # of its status:")?;
+    let status = &rebalance["status"];
+    show(stage, &json!({"phase": status["phase"], "summary": status["summary"]}))
+}
+
+/// The first moves of a team, as `kubectl get moves` shows them.
+async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalance: &str) -> anyhow::Result<()> {
+    const SHOWN: usize = 8;
+    writeln!(
+        stage.out,
+        "\n$ kubectl get moves -n {namespace} -l ballast.dev/rebalance={rebalance} | head -{}",
+        SHOWN + 1
+    )?;
+    let path = format!(
+        "{}?labelSelector=ballast.dev%2Frebalance%3D{rebalance}&limit={SHOWN}",
+        MOVES.replace("/moves", &format!("/namespaces/{namespace}/moves"))
+    );
+    let list = stage.client.get(&path).await?;
+    let items: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
+    ensure!(!items.is_empty(), "the rebalance {rebalance} has no Moves in {namespace}");
+    let shares = |value: &Value| -> String {
+        let shares = value.as_array().into_iter().flatten();
+        let texts: Vec<String> = shares
+            .map(|share| format!("{}:{}", share["name"].as_str().unwrap_or_default(), share["replicas"]))
+            .collect();
+        texts.join(",")
+    };
+    writeln!(stage.out, "{:<22}  {:<20}  {:<30}  {:<9}  REASON", "WORKLOAD", "FROM", "TO", "PHASE")?;
+    for item in items {
+        let (spec, status) = (&item["spec"], &item["status"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let workload = format!("{}/{}", text(&spec["workload"]["kind"]), text(&spec["workload"]["name"]));
+        writeln!(
+            stage.out,
+            "{workload:<22}  {:<20}  {:<30}  {:<9}  {}",
+            shares(&spec["from"]),
+            shares(&spec["to"]),
+            text(&status["phase"]),
+            text(&status["reason"])
+        )?;
+    }
+    Ok(())
+}
+
+/// How many replicas each cluster has.
+fn show_clusters<W: Write>(stage: &mut Stage<'_, W>, placements: &Placements) -> anyhow::Result<()> {
+    let mut sums: Vec<i64> = vec![0; MEMBERS];
+    for (cluster, replicas) in placements.values().flatten() {
+        let number: usize = cluster.trim_start_matches("member").parse().context("a cluster of the story")?;
+        sums[number - 1] += replicas;
+    }
+    write!(stage.out, "\n  CLUSTER ")?;
+    for member in 1..=MEMBERS {
+        write!(stage.out, "{:>9}", format!("member{member}"))?;
+    }
+    write!(stage.out, "\n  REPLICAS")?;
+    for sum in sums {
+        write!(stage.out, "{sum:>9}")?;
+    }
+    Ok(writeln!(stage.out)?)
+}
+
+/// Watches the bindings while a rebalance runs, and keeps what it has seen at worst.
+struct Witness {
+    watching: JoinHandle<()>,
+    worst: Arc<Mutex<Worst>>,
+}
+
+struct Worst {
+    on_their_way: BTreeSet<String>,
+    most_at_once: i64,
+    /// In percent of a workload's replicas.
+    fewest_ready: i64,
+    events: usize,
+}
+
+impl Witness {
+    fn start(client: Client, teams: &'static [&'static str]) -> Witness {
+        let worst = Worst { on_their_way: BTreeSet::new(), most_at_once: 0, fewest_ready: i64::MAX, events: 0 };
+        let worst = Arc::new(Mutex::new(worst));
+        let shared = worst.clone();
+        let watching = tokio::spawn(async move {
+            let note = |event: &Value| {
+                let binding = &event["object"];
+                if teams.iter().any(|team| binding["metadata"]["namespace"] == *team) {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).note(binding);
+                }
+                false
+            };
+            let _ended = client.watch(BINDINGS, note).await;
+        });
+        Witness { watching, worst }
+    }
+
+    fn end(self) -> anyhow::Result<(i64, i64)> {
+        ensure!(!self.watching.is_finished(), "the watch of the bindings ended too early");
+        self.watching.abort();
+        let worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(worst.events > 2 * STRUCK, "only {} events of bindings were seen", worst.events);
+        Ok((worst.most_at_once, worst.fewest_ready))
+    }
+}
+
+impl Worst {
+    fn note(&mut self, binding: &Value) {
+        self.events += 1;
+        let key = key_of(binding);
+        if binding["metadata"]["annotations"].get("ballast.dev/move").is_some() {
+            self.on_their_way.insert(key);
+        } else {
+            self.on_their_way.remove(&key);
+        }
+        self.most_at_once = self.most_at_once.max(self.on_their_way.len() as i64);
+        let replicas = binding["spec"]["replicas"].as_i64().unwrap_or(1).max(1);
+        let ready: i64 =
+            replicas_of(binding).iter().map(|(cluster, assigned)| ready_on(binding, cluster).min(*assigned)).sum();
+        self.fewest_ready = self.fewest_ready.min(ready * 100 / replicas);
+    }
+}

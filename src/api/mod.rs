@@ -12,6 +12,7 @@ pub mod core;
 pub mod fleet;
 mod free_form;
 pub mod karmada;
+mod label_rules;
 mod lean;
 pub mod meta;
 mod permanent_id;

@@ -21,7 +21,7 @@ use crate::watch::{Cache, Writer};
 use crate::worker::Work;
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
-/// access reviews among them.
+/// access reviews among them, and decides who may approve a rebalance.
 pub fn registry(
     kinds: Arc<Kinds>,
     cache: Cache,
@@ -35,6 +35,9 @@ pub fn registry(
     let mut registry = registry.with_action(task_kind, Arc::new(tasks));
     for (kind, action) in actions::reviews(authorizer) {
         registry = registry.with_action(kind, action);
+    }
+    for (kind, counsel) in actions::approvals(authorizer) {
+        registry = registry.with_counsel(kind, counsel);
     }
     registry
 }

@@ -53,9 +53,8 @@ impl Registry {
             let field_validation = options.field_validation;
             Admission { row, author: Author::Client, field_validation, now }
         };
-        let (core, wish) = (&*self.core, Wish::Write(options));
-        let creating = Passage { core, caller, target, operation: Operation::Create, wish };
-        let updating = Passage { operation: Operation::Update, ..creating };
+        let passage = |operation| Passage::new(self, caller, target, operation, Wish::Write(options));
+        let (creating, updating) = (passage(Operation::Create), passage(Operation::Update));
         let _turn = self.turns.take(&key).await;
         let is_there = self.core.cache.view().get(&key).is_some();
         let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), (&key, is_there), body)?;
@@ -94,8 +93,8 @@ impl Registry {
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
             updating.mutate(&mut applied, Some(&stored.tree)).await?;
-            let plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
-            updating.validate_plan(&plan, &stored).await?;
+            let mut plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
+            updating.validate_plan(&mut plan, &stored).await?;
             match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
@@ -126,6 +125,7 @@ impl Registry {
         create::prepare(&self.core, admission, &mut object, warnings)?;
         passage.validate(&object, None).await?;
         create::set_managed(&mut object, managed);
+        passage.counsel(&mut object, None).await?;
         self.insert(admission.row, object, false, Vec::new(), passage.dry_run()).await
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
+use super::counsel::{Counsel, Counsels};
 use super::gate::Gate;
 use super::turns::Turns;
 use crate::clock::Clock;
@@ -15,6 +16,7 @@ use crate::watch::{Cache, Fence, Writer};
 pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
+    pub(super) counsels: Counsels,
     pub(super) turns: Turns,
     pub(super) fence: Option<Fence>,
 }
@@ -48,6 +50,7 @@ impl Registry {
         Registry {
             core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new() }),
             actions: BTreeMap::new(),
+            counsels: Counsels::default(),
             turns: Turns::new(),
             fence: None,
         }
@@ -57,6 +60,13 @@ impl Registry {
     #[must_use]
     pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
         self.actions.insert(resource, action);
+        self
+    }
+
+    /// Has this counsel asked about clients' writes of a kind, after those that were added before.
+    #[must_use]
+    pub fn with_counsel(mut self, resource: GroupResource, counsel: Arc<dyn Counsel>) -> Registry {
+        self.counsels.add(resource, counsel);
         self
     }
 

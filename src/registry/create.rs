@@ -53,7 +53,7 @@ impl Registry {
         let Admission { row, now, .. } = *admission;
         locate(target, &mut object)?;
         let operation = Operation::Create;
-        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
+        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
         passage.mutate(&mut object, None).await?;
         if row.lifetime == Lifetime::Action {
             return self.act(&passage, admission, object, warnings).await;
@@ -64,6 +64,7 @@ impl Registry {
         let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
         writing.track(None, &object, &mut managed).map_err(Status::internal)?;
         set_managed(&mut object, managed);
+        passage.counsel(&mut object, None).await?;
         self.insert(row, object, generated, warnings, options.dry_run).await
     }
 
@@ -115,6 +116,7 @@ impl Registry {
         metadata::wipe(metadata::of_mut(&mut object));
         admission.finish(&mut object, None, FieldErrors::default())?;
         passage.validate(&object, None).await?;
+        passage.counsel(&mut object, None).await?;
         action.create(passage.caller.user, &mut object, passage.dry_run()).await?;
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })

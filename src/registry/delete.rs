@@ -43,8 +43,7 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         target.allow("delete")?;
         let key = target.key()?;
-        let (operation, wish) = (Operation::Delete, Wish::Delete(options));
-        let passage = Passage { core: &self.core, caller, target, operation, wish };
+        let passage = Passage::new(self, caller, target, Operation::Delete, Wish::Delete(options));
         delete(&passage, &key, options).await
     }
 
@@ -75,8 +74,7 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let now = self.core.clock.now();
-        let (operation, wish) = (Operation::Delete, Wish::Delete(options));
-        let passage = Passage { core: &self.core, caller, target, operation, wish };
+        let passage = Passage::new(self, caller, target, Operation::Delete, Wish::Delete(options));
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
         for object in chunk {
             check_preconditions(target.row.kind, object, options)?;
@@ -93,7 +91,8 @@ impl Registry {
             if let Err(Rejected::Changed(_)) = outcome {
                 let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
                 let one = Locator { namespace, name: Some(key.name.to_string()), ..target.clone() };
-                match self.delete(caller, &one, options).await {
+                let passage = Passage::new(self, caller, &one, Operation::Delete, Wish::Delete(options));
+                match delete(&passage, key, options).await {
                     Err(status) if status.code != 404 => return Err(status),
                     _ => {}
                 }

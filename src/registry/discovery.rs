@@ -15,10 +15,7 @@ use sha2::{Digest, Sha256};
 use super::published::Published;
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 
-/// The verbs in the order in which Kubernetes lists them for custom resources.
-const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
-const ACTION_VERBS: &[&str] = &["create"];
 
 /// The paths that `/` lists and that do not follow from the rows.
 const PATHS: &[&str] = &[
@@ -210,7 +207,7 @@ fn resources(row: &ResourceKind) -> Vec<Value> {
         "singularName": row.singular,
         "namespaced": row.is_namespaced(),
         "kind": row.kind,
-        "verbs": verbs(row),
+        "verbs": row.verbs(),
     });
     name_lists(row, &mut main);
     if row.lifetime == Lifetime::Stored {
@@ -235,20 +232,13 @@ fn aggregated_resource(row: &ResourceKind) -> Value {
         "responseKind": kind,
         "scope": if row.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": row.singular,
-        "verbs": verbs(row),
+        "verbs": row.verbs(),
     });
     name_lists(row, &mut resource);
     if row.status_subresource {
         resource["subresources"] = json!([{"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}]);
     }
     resource
-}
-
-fn verbs(row: &ResourceKind) -> &'static [&'static str] {
-    match row.lifetime {
-        Lifetime::Stored => VERBS,
-        Lifetime::Action => ACTION_VERBS,
-    }
 }
 
 fn name_lists(row: &ResourceKind, resource: &mut Value) {

@@ -40,7 +40,10 @@ impl Locator {
             return Err(Status::failure(405, "MethodNotAllowed", message).with(Details::default()));
         }
         if !self.status {
-            return Ok(());
+            return match self.row.verbs().contains(&verb) {
+                true => Ok(()),
+                false => Err(Status::method_not_allowed(resource, verb)),
+            };
         }
         if !self.row.status_subresource {
             return Err(Status::not_found(resource, self.name.as_deref().unwrap_or_default()));

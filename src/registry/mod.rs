@@ -21,6 +21,7 @@
 //! - `remarks`: warnings for the caller and annotations for the audit log
 //! - `action`: what a kind does that acts on create and is never stored
 //! - `gate`: who else has a say in what clients write
+//! - `counsel`: who else inside the server has a say in what clients write of one kind
 //! - `turns`: patches of one object take turns
 //! - `core`: `Registry`, which the verbs below are methods of
 //!
@@ -56,6 +57,7 @@ mod apply;
 mod client;
 mod commit;
 mod core;
+mod counsel;
 mod create;
 mod defaults;
 mod delete;
@@ -87,6 +89,7 @@ pub use crate::watch::Atomicity;
 pub use action::Action;
 pub use apply::MayCreate;
 pub use client::{Change, Client};
+pub use counsel::Counsel;
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use gate::{Asked, Caller, Gate, Operation};

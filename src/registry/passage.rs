@@ -1,10 +1,12 @@
-//! How a client's write passes the gate: when the gate is asked, and what it is shown.
+//! How a client's write passes the gate and the counsels: when they are asked, and what they are
+//! shown.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::core::Core;
+use super::core::{Core, Registry};
+use super::counsel::Counsel;
 use super::gate::{Asked, Caller, Gate, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
@@ -12,17 +14,33 @@ use super::plan::Plan;
 use super::stored::Stored;
 use crate::k8s::{Object, Status};
 
-/// A client's write on its way through the gate. Without a gate every method succeeds at once.
+/// A client's write on its way through the gate and the counsels. Without them every method succeeds
+/// at once.
 #[derive(Clone, Copy)]
 pub(super) struct Passage<'a> {
     pub core: &'a Core,
+    counsels: &'a [Arc<dyn Counsel>],
     pub caller: Caller<'a>,
     pub target: &'a Locator,
     pub operation: Operation,
     pub wish: Wish<'a>,
 }
 
-impl Passage<'_> {
+impl<'a> Passage<'a> {
+    pub fn new(
+        registry: &'a Registry,
+        caller: Caller<'a>,
+        target: &'a Locator,
+        operation: Operation,
+        wish: Wish<'a>,
+    ) -> Passage<'a> {
+        let counsels = match target.status || operation == Operation::Delete {
+            true => &[],
+            false => registry.counsels.of(target.row.resource),
+        };
+        Passage { core: &registry.core, counsels, caller, target, operation, wish }
+    }
+
     pub fn dry_run(&self) -> bool {
         self.wish.dry_run()
     }
@@ -75,12 +93,28 @@ impl Passage<'_> {
         }
     }
 
-    pub async fn validate_plan(&self, plan: &Plan, stored: &Stored) -> Result<(), Status> {
+    /// Asks the validating side, and then the counsels.
+    pub async fn validate_plan(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
         match plan {
             // As upstream does, the gate is asked about an update that changes nothing, too.
             Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
-            Plan::Put(tree) | Plan::Remove(tree) => self.validate(tree, Some(&stored.tree)).await,
+            Plan::Put(tree) | Plan::Remove(tree) => {
+                self.validate(tree, Some(&stored.tree)).await?;
+                self.counsel(tree, Some(&stored.tree)).await
+            }
         }
+    }
+
+    /// Asks the counsels about an object that everybody else has accepted.
+    pub async fn counsel(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        if self.counsels.is_empty() {
+            return Ok(());
+        }
+        let name = metadata::text(metadata::of(object), "name").to_owned();
+        for counsel in self.counsels {
+            counsel.hear(&self.asked(&name), object, old).await?;
+        }
+        Ok(())
     }
 
     /// Asks about a delete. There is nothing to change about the object, but mutating webhooks may

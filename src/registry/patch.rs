@@ -29,7 +29,7 @@ impl Registry {
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;
-        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
+        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = Stored::find(&self.core, &key)?;
@@ -42,8 +42,8 @@ impl Registry {
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
             passage.mutate(&mut object, Some(&stored.tree)).await?;
             let origin = Origin::Update { manager: options.manager(), record };
-            let plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
-            passage.validate_plan(&plan, &stored).await?;
+            let mut plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
+            passage.validate_plan(&mut plan, &stored).await?;
             match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.

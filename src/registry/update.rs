@@ -47,13 +47,13 @@ impl Registry {
         plan::check_version(&stored, metadata::of(&object))?;
         plan::check_uid(&stored, metadata::of(&object))?;
         let operation = Operation::Update;
-        let passage = Passage { core: &self.core, caller, target, operation, wish: Wish::Write(options) };
+        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
         passage.mutate(&mut object, Some(&stored.tree)).await?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
         let origin = Origin::Update { manager, record };
-        let plan = plan::plan(admission, part, &mut stored, object, origin, &mut warnings)?;
-        passage.validate_plan(&plan, &stored).await?;
+        let mut plan = plan::plan(admission, part, &mut stored, object, origin, &mut warnings)?;
+        passage.validate_plan(&mut plan, &stored).await?;
         match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),

@@ -71,6 +71,11 @@ pub enum Lifetime {
     Action,
 }
 
+/// The verbs in the order in which Kubernetes lists them for custom resources.
+const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const READ_VERBS: &[&str] = &["deletecollection", "get", "list", "watch"];
+const ACTION_VERBS: &[&str] = &["create"];
+
 /// A kind of the API. Its typed form implements this.
 pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Sync + 'static {
     const GROUP: &'static str;
@@ -82,6 +87,9 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
+    /// Whether clients write objects of the kind. If not, workers alone do. Clients may still delete
+    /// a collection of them, to clean up.
+    const WRITTEN_BY_CLIENTS: bool = true;
     /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
     const COLUMNS: &'static [Column] = &[];
@@ -152,6 +160,7 @@ pub struct ResourceKind {
     pub categories: &'static [&'static str],
     pub scope: Scope,
     pub lifetime: Lifetime,
+    pub written_by_clients: bool,
     pub status_subresource: bool,
     pub columns: &'static [Column],
     pub sql_columns: &'static [SqlColumn],
@@ -183,6 +192,7 @@ impl ResourceKind {
             categories: T::CATEGORIES,
             scope: T::SCOPE,
             lifetime: T::LIFETIME,
+            written_by_clients: T::WRITTEN_BY_CLIENTS,
             status_subresource: T::STATUS_SUBRESOURCE,
             columns: T::COLUMNS,
             sql_columns: T::SQL_COLUMNS,
@@ -229,6 +239,15 @@ impl ResourceKind {
     pub fn wording(&self) -> Wording {
         let wanted = self.api_version();
         Wording { stored: (!self.is_stored_version()).then(|| self.stored_api_version()), wanted }
+    }
+
+    /// What clients can do with the kind.
+    pub fn verbs(&self) -> &'static [&'static str] {
+        match self.lifetime {
+            Lifetime::Action => ACTION_VERBS,
+            Lifetime::Stored if self.written_by_clients => VERBS,
+            Lifetime::Stored => READ_VERBS,
+        }
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -186,17 +186,15 @@ fn of_row(row: &ResourceKind) -> Vec<Endpoint<'_>> {
     if row.lifetime == Lifetime::Action {
         return vec![Endpoint { path: within, parameters: shared(&[]), operations: vec![create(row)] }];
     }
+    let (mut collection, mut named) = (vec![list(row, "list", scope(row), "")], vec![read(row, "")]);
+    if row.written_by_clients {
+        collection.push(create(row));
+        named.extend([replace(row, ""), patch(row, ""), delete(row)]);
+    }
+    collection.push(delete_collection(row));
     let mut endpoints = vec![
-        Endpoint {
-            path: within.clone(),
-            parameters: shared(&[]),
-            operations: vec![list(row, "list", scope(row), ""), create(row), delete_collection(row)],
-        },
-        Endpoint {
-            path: format!("{within}/{{name}}"),
-            parameters: shared(&[&NAME]),
-            operations: vec![read(row, ""), replace(row, ""), patch(row, ""), delete(row)],
-        },
+        Endpoint { path: within.clone(), parameters: shared(&[]), operations: collection },
+        Endpoint { path: format!("{within}/{{name}}"), parameters: shared(&[&NAME]), operations: named },
     ];
     if row.status_subresource {
         endpoints.push(Endpoint {

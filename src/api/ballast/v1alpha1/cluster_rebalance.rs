@@ -1,13 +1,17 @@
 //! ClusterRebalance: moves bindings of all namespaces, and cluster-scoped ones.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::rebalance::RebalanceSpec;
+use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
+use super::select_rules::Reach;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope, SqlColumn};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// Moves workloads of all namespaces, and cluster-scoped ones: planned as a whole, within bounds,
 /// and so that it can be undone.
@@ -45,4 +49,16 @@ impl Resource for ClusterRebalance {
     const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        rebalance_rules::prepare(object);
+    }
+
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        rebalance_rules::advise(object.get("spec"), "spec")
+    }
+
+    fn validate(object: &ClusterRebalance, old: Option<&ClusterRebalance>) -> FieldErrors {
+        rebalance_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec), Reach::All)
+    }
 }

@@ -12,11 +12,15 @@ mod amounts;
 mod cluster_rebalance;
 mod moves;
 mod rebalance;
+mod rebalance_rules;
 mod rebalance_schedule;
 mod rebalance_status;
 mod review;
+mod review_rules;
 mod rollout;
+mod schedule_rules;
 mod select;
+mod select_rules;
 mod suppose;
 
 pub use amounts::{IntOrPercent, Limits, Mode, Rounding};
@@ -47,3 +51,6 @@ const OPENAPI_PACKAGE: &str = "dev.ballast.v1alpha1";
 
 /// The label of a Move or ClusterMove with the name of its rebalance.
 pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
+
+/// The annotation of a rebalance that says who approved it. Only the server sets it.
+pub const APPROVED_BY: &str = "ballast.dev/approved-by";

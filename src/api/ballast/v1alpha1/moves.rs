@@ -84,6 +84,7 @@ impl Resource for Move {
     const SINGULAR: &'static str = "move";
     const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
     const SCOPE: Scope = Scope::Namespaced;
+    const WRITTEN_BY_CLIENTS: bool = false;
     const STATUS_SUBRESOURCE: bool = false;
     const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
@@ -98,6 +99,7 @@ impl Resource for ClusterMove {
     const SINGULAR: &'static str = "clustermove";
     const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
     const SCOPE: Scope = Scope::Cluster;
+    const WRITTEN_BY_CLIENTS: bool = false;
     const STATUS_SUBRESOURCE: bool = false;
     const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;

@@ -2,15 +2,19 @@
 //! made to wait for an approval (BD8). It has the same spec and status as ClusterRebalance.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amounts::{Limits, Mode};
+use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
 use super::rollout::Rollout;
 use super::select::SelectEntry;
+use super::select_rules::Reach;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::resource::{Column, Resource, Scope, SqlColumn};
+use crate::k8s::FieldErrors;
+use crate::resource::{Column, Given, Resource, Scope, SqlColumn};
 
 /// Moves workloads of its own namespace: planned as a whole, within bounds, and so that it can be
 /// undone.
@@ -48,6 +52,18 @@ impl Resource for Rebalance {
     const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        rebalance_rules::prepare(object);
+    }
+
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        rebalance_rules::advise(object.get("spec"), "spec")
+    }
+
+    fn validate(object: &Rebalance, old: Option<&Rebalance>) -> FieldErrors {
+        rebalance_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec), Reach::OwnNamespace)
+    }
 }
 
 /// What is to be moved, and within which bounds. Exactly one of `select` and `undo` is given. After

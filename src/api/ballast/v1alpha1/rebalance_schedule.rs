@@ -1,13 +1,16 @@
 //! RebalanceSchedule: makes ClusterRebalances by clock or by event.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::rebalance::RebalanceSpec;
+use super::rebalance_rules;
+use super::schedule_rules;
 use crate::api::lean::Pairs;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::k8s::Time;
+use crate::k8s::{FieldErrors, Time};
 use crate::resource::schema::mark::{Atomic, MapList};
 use crate::resource::{Column, Resource, Scope, SqlColumn};
 
@@ -62,6 +65,15 @@ impl Resource for RebalanceSchedule {
         SqlColumn::field("next_schedule_at", &["status", "nextScheduleTime"]),
     ];
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        let template = object.get("spec").and_then(|spec| spec.get("template"));
+        rebalance_rules::advise(template.and_then(|template| template.get("spec")), "spec.template.spec")
+    }
+
+    fn validate(object: &RebalanceSchedule, _old: Option<&RebalanceSchedule>) -> FieldErrors {
+        schedule_rules::check(object)
+    }
 }
 
 /// When ClusterRebalances are made, and from which template. Exactly one of `schedule` and `on` is

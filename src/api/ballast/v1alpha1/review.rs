@@ -7,12 +7,14 @@ use utoipa::ToSchema;
 use super::amounts::Limits;
 use super::moves::{BindingRef, MoveReason, Share, WorkloadRef};
 use super::rebalance_status::{ClusterCount, Summary};
+use super::review_rules;
 use super::select::SelectEntry;
+use super::select_rules::Reach;
 use super::suppose::Suppose;
 use crate::api::FreeForm;
 use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::k8s::Time;
+use crate::k8s::{FieldErrors, Time};
 use crate::resource::{Lifetime, Resource, Scope};
 
 /// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is never
@@ -71,6 +73,10 @@ impl Resource for PlacementReview {
     const LIFETIME: Lifetime = Lifetime::Action;
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn validate(object: &PlacementReview, _old: Option<&PlacementReview>) -> FieldErrors {
+        review_rules::check(&object.spec, Reach::All)
+    }
 }
 
 impl Resource for LocalPlacementReview {
@@ -83,6 +89,10 @@ impl Resource for LocalPlacementReview {
     const LIFETIME: Lifetime = Lifetime::Action;
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn validate(object: &LocalPlacementReview, _old: Option<&LocalPlacementReview>) -> FieldErrors {
+        review_rules::check(&object.spec, Reach::OwnNamespace)
+    }
 }
 
 /// The question.

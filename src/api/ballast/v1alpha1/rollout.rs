@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use super::amounts::{IntOrPercent, Rounding};
 
-const MIN_AVAILABLE: IntOrPercent = IntOrPercent::Percent(90);
-const MAX_SURGE: IntOrPercent = IntOrPercent::Percent(100);
+pub(super) const MIN_AVAILABLE: IntOrPercent = IntOrPercent::Percent(90);
+pub(super) const MAX_SURGE: IntOrPercent = IntOrPercent::Percent(100);
 
 /// How a plan is carried out: the bounds while it runs, and when a move is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::karmada::policy::v1alpha1::ResourceSelector;
-use crate::api::meta::{LabelSelector, ObjectMeta};
+use crate::api::label_rules;
+use crate::api::meta::ObjectMeta;
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::k8s::{FieldErrors, FieldPath, names};
+use crate::k8s::{FieldErrors, FieldPath};
 use crate::resource::{Lifetime, Resource, Scope};
 
 /// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
@@ -59,7 +60,8 @@ impl Resource for RescheduleTask {
                 }
             }
             if let Some(labels) = &selector.label_selector {
-                check_labels(labels, &path.child("labelSelector"), &mut errors);
+                // A task acts at once, so a selector that can never match is an error.
+                label_rules::check_expressions(labels, &path.child("labelSelector"), &mut errors);
             }
         }
         errors
@@ -87,26 +89,4 @@ pub struct PolicySelector {
     /// Name of the policy. Empty: all policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-}
-
-/// A task acts at once, so a selector that can never match is an error.
-fn check_labels(selector: &LabelSelector, path: &FieldPath, errors: &mut FieldErrors) {
-    for (index, requirement) in selector.match_expressions.iter().enumerate() {
-        let path = path.child("matchExpressions").index(index);
-        for fault in names::qualified_name_faults(&requirement.key) {
-            errors.invalid(&path.child("key"), &requirement.key, fault);
-        }
-        match (requirement.operator.as_str(), requirement.values.is_empty()) {
-            ("In" | "NotIn", true) => {
-                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.required(&path.child("values"), detail);
-            }
-            ("Exists" | "DoesNotExist", false) => {
-                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.forbidden(&path.child("values"), detail);
-            }
-            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
-            (other, _) => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
-        }
-    }
 }

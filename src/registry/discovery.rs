@@ -335,6 +335,8 @@ mod tests {
     use super::*;
     use crate::registry::test_kinds::kinds;
 
+    const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
     fn read(published: &Published) -> Value {
         serde_json::from_slice(&published.body).unwrap()
     }

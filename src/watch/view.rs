@@ -92,6 +92,14 @@ impl View {
         found.into_iter().flatten().map(|(_, object)| object)
     }
 
+    /// A view of these objects alone, for tests of who reads views.
+    #[cfg(test)]
+    pub fn of(objects: impl IntoIterator<Item = Arc<Object>>) -> View {
+        let mut view = View::empty_at(Revision(1));
+        objects.into_iter().for_each(|object| view.insert(object));
+        view
+    }
+
     pub(super) fn empty_at(revision: Revision) -> View {
         View { revision, kinds: BTreeMap::new() }
     }

@@ -95,6 +95,7 @@ const PURE: &[&str] = &[
     "src/scheduler/fleet/dirty.rs",
     "src/scheduler/explain.rs",
     "src/scheduler/lower/",
+    "src/scheduler/planning/",
 ];
 
 const IMPURE_WORDS: &[&str] =

@@ -62,8 +62,9 @@ impl Pass {
         &mut self.workloads
     }
 
-    /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster that
-    /// copies arrive at has to pass the filters and, if the division looks at room, to have it.
+    /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster
+    /// that copies arrive at has to pass the filters and, if the division looks at room, to have
+    /// it.
     /// Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
@@ -267,5 +268,122 @@ fn bound(grades: &mut Vec<Grade>) {
     while grades.len() > GRADES_MAX {
         let smallest = (0..grades.len()).min_by_key(|index| grades[*index].nodes.saturating_mul(grades[*index].pods));
         grades.remove(smallest.expect("there are more than the bound"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::cluster::Cluster;
+    use super::*;
+
+    fn amounts(cpu: i64, memory: i64) -> Box<[(Box<str>, Quantity)]> {
+        let amounts = [("cpu", Quantity::from_millis(cpu)), ("memory", Quantity::from_units(memory))];
+        amounts.into_iter().filter(|(_, amount)| *amount > Quantity::ZERO).map(|(name, a)| (name.into(), a)).collect()
+    }
+
+    fn requirements() -> impl Strategy<Value = Requirements> {
+        (1_i64..9, 0_i64..9).prop_map(|(cpu, memory)| Requirements { amounts: amounts(cpu, memory) })
+    }
+
+    fn cluster() -> impl Strategy<Value = Cluster> {
+        let grades = prop::collection::vec((1_u64..4, 0_i64..30, 0_i64..30), 0..4);
+        let grades = prop::option::of(grades.prop_map(|grades| {
+            grades.into_iter().map(|(nodes, cpu, memory)| Grade::new(nodes, amounts(cpu, memory))).collect()
+        }));
+        (0_i64..40, 0_i64..200, 0_i64..200, grades).prop_map(|(pods, cpu, memory, grades)| Cluster {
+            name: "m1".into(),
+            deleting: false,
+            labels: [].into(),
+            provider: "".into(),
+            region: "".into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: [].into(),
+            room: Some(Room { pods, free: amounts(cpu, memory), grades }),
+        })
+    }
+
+    fn fitting(clusters: &ClusterSet, requirements: &Requirements) -> i64 {
+        i64::from(Estimator::new(clusters, Some(requirements)).replicas(0))
+    }
+
+    proptest! {
+        #[test]
+        fn what_arrives_leaves_room_for_just_as_many_fewer_and_comes_back_whole(
+            cluster in cluster(),
+            first in requirements(),
+            other in requirements(),
+            share in 0_i64..=100,
+        ) {
+            let mut clusters = ClusterSet::new([cluster]);
+            let (room, others) = (fitting(&clusters, &first), fitting(&clusters, &other));
+            let count = room * share / 100;
+            let footprint = Footprint::Replica(Some(&first));
+            clusters.change_room("m1", |room| footprint.change(room, count));
+            prop_assert_eq!(fitting(&clusters, &first), room - count);
+            prop_assert!(fitting(&clusters, &other) <= others);
+            clusters.change_room("m1", |room| footprint.change(room, -count));
+            prop_assert_eq!(fitting(&clusters, &first), room);
+            prop_assert!(fitting(&clusters, &other) <= others, "holes are not joined, so nothing is won");
+        }
+
+        #[test]
+        fn what_leaves_makes_room_for_as_many_of_its_kind(
+            cluster in cluster(),
+            first in requirements(),
+            count in 1_i64..20,
+        ) {
+            let mut clusters = ClusterSet::new([cluster]);
+            let before = clusters.find("m1").unwrap().room.clone().unwrap();
+            let room = fitting(&clusters, &first);
+            clusters.change_room("m1", |room| Footprint::Replica(Some(&first)).change(room, -count));
+            let has = |name: &str| amount(&before.free, name).is_some();
+            // What the cluster does not report stays unknown, and on nodes the pods still count.
+            if before.grades.is_none() && first.amounts.iter().all(|(name, _)| has(name)) {
+                prop_assert_eq!(fitting(&clusters, &first), (room + count).min(before.pods + count).max(room));
+            }
+            prop_assert!(fitting(&clusters, &first) >= room);
+        }
+    }
+
+    #[test]
+    fn a_set_takes_its_pods_node_by_node() {
+        let component = |name: &str, replicas, cpu| Component {
+            name: name.into(),
+            replicas,
+            requirements: Some(Requirements { amounts: amounts(cpu, 0) }),
+        };
+        let set = [component("head", 1, 4), component("worker", 2, 3)];
+        let grades = Some([Grade::new(3, amounts(6, 0))].into());
+        let mut room = Room { pods: 10, free: amounts(18, 0), grades };
+        Footprint::Set(&set).change(&mut room, 1);
+        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (7, 8));
+        let left: Vec<(u64, i64)> = room
+            .grades
+            .unwrap()
+            .iter()
+            .map(|grade| (grade.nodes, amount(&grade.capacity, "cpu").unwrap().millis()))
+            .collect();
+        assert_eq!(left, [(1, 2), (1, 0), (1, 6)]);
+    }
+
+    #[test]
+    fn many_shapes_are_bounded_and_lose_room() {
+        let mut room = Room { pods: 1_000, free: amounts(100_000, 0), grades: Some([].into()) };
+        for cpu in 1..200 {
+            Footprint::Replica(Some(&Requirements { amounts: amounts(cpu, 0) })).change(&mut room, -cpu);
+        }
+        let grades = room.grades.unwrap();
+        assert_eq!(grades.len(), GRADES_MAX);
+        assert!(grades.iter().all(|grade| grade.nodes > 100), "the smallest are forgotten first");
+    }
+
+    #[test]
+    fn whoever_does_not_look_at_room_takes_it_all_the_same() {
+        let mut room = Room { pods: 2, free: amounts(10, 0), grades: None };
+        Footprint::Replica(Some(&Requirements { amounts: amounts(4, 0) })).change(&mut room, 5);
+        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (-3, -10));
     }
 }

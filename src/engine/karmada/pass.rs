@@ -1,8 +1,8 @@
 //! One pass: decides many bindings against the same clusters, and shares the work they have in
 //! common.
 //!
-//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan moves room
-//! in it, from binding to binding, so that all of it fits together.
+//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan moves
+//! room in it, from binding to binding, so that all of it fits together.
 
 use std::collections::HashMap;
 
@@ -119,8 +119,8 @@ impl Pass {
         decision
     }
 
-    /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one. Nothing
-    /// is noted: see `shift`.
+    /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one.
+    /// Nothing is noted: see `shift`.
     pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {
         match self.placeable(request) {
             Ok(placement) => self.decided(request, placement, mode),

@@ -8,12 +8,11 @@ use crate::api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use crate::api::core::Toleration;
 use crate::api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
 use crate::api::karmada::work::v1alpha2::{
-    AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, ClusterResourceBinding, GracefulEvictionTask, ResourceBinding,
+    AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, ResourceHealth, kind_of,
 };
-use crate::engine::karmada::{Request, Target};
+use crate::engine::karmada::{Request, Target, WorkloadGroups};
 use crate::k8s::{Key, Object};
 use crate::placements;
-use crate::resource::Resource;
 use crate::scheduler::lower;
 use crate::watch::View;
 
@@ -56,12 +55,8 @@ impl Case {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
         let resource = &binding.spec.resource;
-        let kind = match object.key.resource {
-            CLUSTER_RESOURCE_BINDINGS => ClusterResourceBinding::KIND,
-            _ => ResourceBinding::KIND,
-        };
         Some(Case {
-            binding: reference(kind, object),
+            binding: reference(kind_of(object.key.resource), object),
             workload: WorkloadRef {
                 api_version: resource.api_version.clone(),
                 kind: resource.kind.clone(),
@@ -110,6 +105,11 @@ impl Case {
         PlacementKinds::of(self.object.key.resource).is_some()
     }
 
+    /// Whether other workloads decide where this one may go.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.request.groups != WorkloadGroups::default()
+    }
+
     /// Where the workload is, by name.
     pub fn from(&self) -> Vec<Share> {
         shares(&self.request.targets)
@@ -152,8 +152,7 @@ impl Case {
 /// The available replicas by cluster. None: no number, and not unhealthy.
 pub(super) struct Reports(Vec<(Box<str>, Option<i64>)>);
 
-fn available(item: &crate::api::karmada::work::v1alpha2::AggregatedStatusItem) -> Option<i64> {
-    use crate::api::karmada::work::v1alpha2::ResourceHealth;
+fn available(item: &AggregatedStatusItem) -> Option<i64> {
     let status = item.status.as_ref().map(|status| status.value()).unwrap_or_default();
     let number = ["availableReplicas", "readyReplicas"].iter().find_map(|field| status[*field].as_i64());
     number.or((item.health == Some(ResourceHealth::Unhealthy)).then_some(0))

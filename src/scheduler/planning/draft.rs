@@ -53,8 +53,8 @@ pub enum Proposal {
     Unplaceable { reason: MoveReason, message: String },
 }
 
-/// A ledger of room over one [`Present`]. Bindings are proposed in the order of the caller, and what
-/// is accepted counts for those that follow.
+/// A ledger of room over one [`Present`]. Bindings are proposed in the order of the caller, and
+/// what is accepted counts for those that follow.
 pub struct Draft {
     pass: Pass,
     /// The same without what was accepted. It is made when something fits nowhere, to tell whether
@@ -73,8 +73,8 @@ pub struct Draft {
 /// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
 /// nowhere is not displaced: there is no other place for it.
 ///
-/// It costs one decision, some 10 µs. Reading the binding (`Case::of`) costs about as much again, so
-/// a sweep over a fleet should use one draft for many bindings, and read each binding once.
+/// It costs one decision, some 10 µs. Reading the binding (`Case::of`) costs about as much again,
+/// so a sweep over a fleet should use one draft for many bindings, and read each binding once.
 pub fn is_displaced(draft: &mut Draft, case: &Case) -> bool {
     match draft.decide(case, Mode::Fresh).outcome {
         Outcome::Placed(placed) => !case.is_at(&placed.targets),
@@ -179,8 +179,8 @@ impl Draft {
         Cow::Owned(request)
     }
 
-    /// Reads where the workloads of the request's groups are. Most fleets have no groups, so nothing
-    /// is read before somebody asks. A group belongs to one namespace.
+    /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
+    /// nothing is read before somebody asks. A group belongs to one namespace.
     fn know_groups(&mut self, request: &Request) {
         if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
             return;

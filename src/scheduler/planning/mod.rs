@@ -14,6 +14,8 @@ mod draft;
 mod limits;
 mod plan;
 mod selection;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -50,9 +50,13 @@ pub struct Stayed {
     pub message: String,
 }
 
+/// How often a plan tries again to place what found no room. It bounds plans in which each move
+/// makes room for one more.
+const AGAIN_MAX: usize = 200_000;
+
 /// Plans as `how` says. The plan of one binding without limits is the engine's decision.
 pub fn plan(present: &Present, cases: Vec<Case>, how: &How, order: Order) -> Plan {
-    decided(present, cases, order, |draft, case| draft.propose(case, how))
+    decided(present, cases, order, |draft, case| draft.propose(case, how)).0
 }
 
 /// Plans to bring each binding back to where it was.
@@ -64,45 +68,71 @@ pub fn plan_return(present: &Present, cases: Vec<(Case, Vec<Share>)>, order: Ord
         let from = from.get(&case.object.key).map_or(&[][..], Vec::as_slice);
         draft.propose_return(case, from)
     })
+    .0
 }
 
-fn decided(
+pub(super) fn decided(
     present: &Present,
     mut cases: Vec<Case>,
     order: Order,
     mut propose: impl FnMut(&mut Draft, &Case) -> Proposal,
-) -> Plan {
+) -> (Plan, Draft) {
     in_order(&mut cases, order);
     let mut draft = Draft::new(present);
     let mut plan = Plan::default();
     let mut clusters = Counts::default();
     plan.summary.selected = cases.len() as i64;
     for case in cases {
-        let proposal = propose(&mut draft, &case);
-        match &proposal {
-            Proposal::Move { to, .. } if !case.is_placement() => clusters.count(&case, to),
-            _ => clusters.count(&case, &case.request.targets),
-        }
-        match proposal {
+        clusters.count(&case);
+        match propose(&mut draft, &case) {
             Proposal::Move { to, term, arrivals, limited } => {
-                draft.accept(&case, &to);
-                plan.summary.replicas_to_move += arrivals;
-                plan.moves.push(Planned { case, to, term, arrivals, limited });
+                plan.take_in(&mut draft, &mut clusters, Planned { case, to, term, arrivals, limited });
             }
             Proposal::Stay { reason, message } => {
                 plan.summary.unchanged += 1;
                 plan.stays.extend(reason.map(|reason| Stayed { case, reason, message }));
             }
-            Proposal::Unplaceable { reason, message } => {
-                plan.summary.failed += 1;
-                plan.unplaceable.push(Refused { case, reason, message });
+            Proposal::Unplaceable { reason, message } => plan.unplaceable.push(Refused { case, reason, message }),
+        }
+    }
+    // Those that came later may have left room. Whoever fits now is planned after them.
+    let mut attempts = AGAIN_MAX;
+    let mut moved = usize::MAX;
+    while moved != plan.moves.len() {
+        moved = plan.moves.len();
+        for refused in std::mem::take(&mut plan.unplaceable) {
+            let may_fit = refused.reason == MoveReason::NoRoom || refused.case.is_grouped();
+            if !may_fit || attempts == 0 {
+                plan.unplaceable.push(refused);
+                continue;
+            }
+            attempts -= 1;
+            match propose(&mut draft, &refused.case) {
+                Proposal::Move { to, term, arrivals, limited } => {
+                    let planned = Planned { case: refused.case, to, term, arrivals, limited };
+                    plan.take_in(&mut draft, &mut clusters, planned);
+                }
+                _ => plan.unplaceable.push(refused),
             }
         }
     }
+    plan.summary.failed = plan.unplaceable.len() as i64;
     plan.summary.to_move = plan.moves.len() as i64;
     plan.summary.pending = plan.summary.to_move;
     plan.clusters = clusters.listed();
-    plan
+    (plan, draft)
+}
+
+impl Plan {
+    fn take_in(&mut self, draft: &mut Draft, clusters: &mut Counts, planned: Planned) {
+        draft.accept(&planned.case, &planned.to);
+        // A Fleet placement does not say where it is going.
+        if !planned.case.is_placement() {
+            clusters.shift(&planned.case, &planned.to);
+        }
+        self.summary.replicas_to_move += planned.arrivals;
+        self.moves.push(planned);
+    }
 }
 
 /// Sorts bindings into the order in which they are decided, and moved. Keys decide among equals.
@@ -124,9 +154,17 @@ pub fn in_order(cases: &mut [Case], order: Order) {
 struct Counts(BTreeMap<Arc<str>, (i64, i64)>);
 
 impl Counts {
-    fn count(&mut self, case: &Case, to: &[Target]) {
+    fn count(&mut self, case: &Case) {
         for target in &case.request.targets {
-            self.of(target).0 += i64::from(target.replicas);
+            let (before, planned) = self.of(target);
+            *before += i64::from(target.replicas);
+            *planned += i64::from(target.replicas);
+        }
+    }
+
+    fn shift(&mut self, case: &Case, to: &[Target]) {
+        for target in &case.request.targets {
+            self.of(target).1 -= i64::from(target.replicas);
         }
         for target in to {
             self.of(target).1 += i64::from(target.replicas);

@@ -182,7 +182,7 @@ impl Selection {
                 continue;
             }
             for object in view.list(kinds.placements, self.scope.as_deref()) {
-                // A namespaced object means its own namespace, which cluster-scoped kinds are not in.
+                // A namespaced object means its own namespace. Cluster-scoped kinds are not in it.
                 if self.scope.is_some() && object.key.namespace.is_empty() {
                     continue;
                 }

@@ -28,10 +28,7 @@ impl AnyBinding {
     /// The objects that events about a binding refer to: the binding, and the workload (R73).
     pub fn subjects(self, key: &Key) -> [core::ObjectReference; 2] {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let kind = match key.resource {
-            CLUSTER_RESOURCE_BINDINGS => ClusterResourceBinding::KIND,
-            _ => ResourceBinding::KIND,
-        };
+        let kind = kind_of(key.resource);
         let binding = core::ObjectReference {
             api_version: Some(format!("{}/{}", ResourceBinding::GROUP, ResourceBinding::VERSION)),
             kind: Some(kind.to_owned()),
@@ -50,6 +47,14 @@ impl AnyBinding {
             ..core::ObjectReference::default()
         };
         [binding, template]
+    }
+}
+
+/// The kind of a binding, by its resource.
+pub fn kind_of(bindings: GroupResource) -> &'static str {
+    match bindings {
+        CLUSTER_RESOURCE_BINDINGS => ClusterResourceBinding::KIND,
+        _ => ResourceBinding::KIND,
     }
 }
 

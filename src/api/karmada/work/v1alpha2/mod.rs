@@ -9,7 +9,7 @@ mod resource_binding;
 mod sketch;
 mod trigger;
 
-pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload};
+pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
 pub use binding_rules::conditions_with_fully_applied;
 pub use binding_spec::{
     BindingSnapshot, BindingSuspension, Component, ComponentReplicaRequirements, GracefulEvictionTask, NodeClaim,

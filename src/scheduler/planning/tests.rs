@@ -53,7 +53,7 @@ const DYNAMIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divide
 const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Aggregated"}}"#;
 
-/// A Deployment in the namespace shop whose replicas want 100m of CPU each. `targets` as `m1:2 m2:1`.
+/// A Deployment in the namespace shop whose replicas want 100m of CPU each. `targets` is `m1:2 m2:1`.
 fn binding(name: &str, replicas: i32, placement: &str, targets: &str) -> Arc<Object> {
     binding_with(name, replicas, placement, targets, |_| {})
 }

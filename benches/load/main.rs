@@ -1,5 +1,5 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | fleet | memory | unread`.
+//! rebalance | preview | moves | fleet | memory | unread`.
 //!
 //! Without a name, all of them run. The figures go to standard output, and no time is asserted.
 
@@ -10,6 +10,7 @@ mod fleet;
 mod list;
 mod memory;
 mod objects;
+mod preview;
 #[path = "../../tests/support/process.rs"]
 #[allow(dead_code)]
 mod process;
@@ -43,6 +44,12 @@ async fn main() {
     }
     if wanted("rebalance") {
         rebalance::run().await;
+    }
+    if wanted("preview") {
+        preview::preview().await;
+    }
+    if wanted("moves") {
+        preview::moves().await;
     }
     if wanted("fleet") {
         fleet::run().await;

@@ -2,13 +2,17 @@
 //!
 //! The time runs from the POST until the last binding is rescheduled and durable. Beside it stands
 //! the time that SQLite alone needs for the same rows in the same batches.
+//!
+//! Then the same bindings are moved by a ClusterRebalance without bounds, and back by its undo: from
+//! the POST until its status says that it has finished, with a watch on it.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::preview::rebalanced;
 use super::process::ServerProcess;
-use super::setup::{REBALANCERS, await_scheduled, make_bindings, make_fleet};
+use super::setup::{REBALANCERS, await_scheduled, make_bindings, make_fleet, more_clusters};
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
@@ -56,6 +60,39 @@ pub async fn run() {
             whole.as_secs_f64() / alone.as_secs_f64(),
         );
     }
+    more_clusters(&client, CLUSTERS..2 * CLUSTERS).await;
+    for round in 0..ROUNDS {
+        let there = format!("there-{round}");
+        move_all(&server, &there, json!({"select": [{}], "mode": "Fresh"})).await;
+        move_all(&server, &format!("back-{round}"), json!({"undo": {"name": there}})).await;
+    }
+}
+
+/// Runs one ClusterRebalance over all bindings.
+async fn move_all(server: &ServerProcess, name: &str, spec: Value) {
+    let client = server.client().await;
+    let (since, cpu, begun) = (newest(&server.database()).await, server.cpu(), Instant::now());
+    let done = rebalanced(&client, name, spec).await;
+    let (whole, cpu) = (begun.elapsed(), server.cpu() - cpu);
+    let batches = rows_since(&server.database(), since).await;
+    let rows: usize = batches.iter().map(Vec::len).sum();
+    let summary = &done["status"]["summary"];
+    println!(
+        "ClusterRebalance {name}: {} after {whole:.2?} (server CPU {cpu:.2?}), {} to move, {} settled, {} unchanged, {} failed; \
+         {rows} rows in {} batches: {:.2} for a Move",
+        done["status"]["phase"],
+        summary["toMove"],
+        summary["settled"],
+        summary["unchanged"],
+        summary["failed"],
+        batches.len(),
+        rows as f64 / summary["toMove"].as_f64().unwrap_or(1.0).max(1.0),
+    );
+}
+
+async fn newest(database: &Path) -> i64 {
+    let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
+    sqlx::query("SELECT max(revision) FROM changes").fetch_one(&mut reader).await.unwrap().get(0)
 }
 
 pub struct LogRow {

@@ -1,6 +1,7 @@
 //! Shared by the load benches: many requests at a time, and clusters with bindings to place.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +58,11 @@ pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 /// `count` clusters with room for everything.
 pub async fn make_fleet(client: &Client, count: usize) {
-    for i in 0..count {
+    more_clusters(client, 0..count).await;
+}
+
+pub async fn more_clusters(client: &Client, numbers: Range<usize>) {
+    for i in numbers {
         let name = format!("member{i}");
         let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
             "metadata": {"name": name}, "spec": {"syncMode": "Push"}});

@@ -56,7 +56,7 @@ const AGAIN_MAX: usize = 200_000;
 
 /// Plans as `how` says. The plan of one binding without limits is the engine's decision.
 pub fn plan(present: &Present, cases: Vec<Case>, how: &How, order: Order) -> Plan {
-    decided(present, cases, order, |draft, case| draft.propose(case, how)).0
+    plan_by(present, cases, order, |draft, case| draft.propose(case, how), |_, _, _| {})
 }
 
 /// Plans to bring each binding back to where it was.
@@ -64,11 +64,24 @@ pub fn plan_return(present: &Present, cases: Vec<(Case, Vec<Share>)>, order: Ord
     let (cases, from): (Vec<Case>, Vec<_>) =
         cases.into_iter().map(|(case, from)| (case.clone(), (case.object.key.clone(), from))).unzip();
     let from: BTreeMap<_, _> = from.into_iter().collect();
-    decided(present, cases, order, |draft, case| {
+    let propose = |draft: &mut Draft, case: &Case| {
         let from = from.get(&case.object.key).map_or(&[][..], Vec::as_slice);
         draft.propose_return(case, from)
-    })
-    .0
+    };
+    plan_by(present, cases, order, propose, |_, _, _| {})
+}
+
+/// Plans as `propose` says. It may be asked about a binding several times, because moves that are
+/// planned later can leave room for it. `tell` hears of each binding once: what became of it, and
+/// the ledger as it was decided on, before the move is accepted.
+pub fn plan_by(
+    present: &Present,
+    cases: Vec<Case>,
+    order: Order,
+    propose: impl FnMut(&mut Draft, &Case) -> Proposal,
+    tell: impl FnMut(&mut Draft, &Case, &Proposal),
+) -> Plan {
+    decided(present, cases, order, propose, tell).0
 }
 
 pub(super) fn decided(
@@ -76,45 +89,48 @@ pub(super) fn decided(
     mut cases: Vec<Case>,
     order: Order,
     mut propose: impl FnMut(&mut Draft, &Case) -> Proposal,
+    mut tell: impl FnMut(&mut Draft, &Case, &Proposal),
 ) -> (Plan, Draft) {
     in_order(&mut cases, order);
     let mut draft = Draft::new(present);
     let mut plan = Plan::default();
     let mut clusters = Counts::default();
     plan.summary.selected = cases.len() as i64;
-    for case in cases {
-        clusters.count(&case);
-        match propose(&mut draft, &case) {
-            Proposal::Move { to, term, arrivals, limited } => {
-                plan.take_in(&mut draft, &mut clusters, Planned { case, to, term, arrivals, limited });
+    cases.iter().for_each(|case| clusters.count(case));
+    let mut again = AGAIN_MAX;
+    loop {
+        let moved = plan.moves.len();
+        let mut waiting = Vec::new();
+        for case in cases {
+            let proposal = propose(&mut draft, &case);
+            if !matches!(proposal, Proposal::Unplaceable { .. }) {
+                tell(&mut draft, &case, &proposal);
             }
-            Proposal::Stay { reason, message } => {
-                plan.summary.unchanged += 1;
-                plan.stays.extend(reason.map(|reason| Stayed { case, reason, message }));
-            }
-            Proposal::Unplaceable { reason, message } => plan.unplaceable.push(Refused { case, reason, message }),
-        }
-    }
-    // Those that came later may have left room. Whoever fits now is planned after them.
-    let mut attempts = AGAIN_MAX;
-    let mut moved = usize::MAX;
-    while moved != plan.moves.len() {
-        moved = plan.moves.len();
-        for refused in std::mem::take(&mut plan.unplaceable) {
-            let may_fit = refused.reason == MoveReason::NoRoom || refused.case.is_grouped();
-            if !may_fit || attempts == 0 {
-                plan.unplaceable.push(refused);
-                continue;
-            }
-            attempts -= 1;
-            match propose(&mut draft, &refused.case) {
+            match proposal {
                 Proposal::Move { to, term, arrivals, limited } => {
-                    let planned = Planned { case: refused.case, to, term, arrivals, limited };
-                    plan.take_in(&mut draft, &mut clusters, planned);
+                    plan.take_in(&mut draft, &mut clusters, Planned { case, to, term, arrivals, limited });
                 }
-                _ => plan.unplaceable.push(refused),
+                Proposal::Stay { reason, message } => {
+                    plan.summary.unchanged += 1;
+                    plan.stays.extend(reason.map(|reason| Stayed { case, reason, message }));
+                }
+                Proposal::Unplaceable { reason, message } => {
+                    let may_fit = reason == MoveReason::NoRoom || case.is_grouped();
+                    let refused = if may_fit { &mut waiting } else { &mut plan.unplaceable };
+                    refused.push(Refused { case, reason, message });
+                }
             }
         }
+        // Moves that came later may have left room. Whoever fits now is planned after them.
+        if plan.moves.len() == moved || waiting.len() > again {
+            plan.unplaceable.append(&mut waiting);
+            break;
+        }
+        again -= waiting.len();
+        cases = waiting.into_iter().map(|refused| refused.case).collect();
+    }
+    for Refused { case, reason, message } in &plan.unplaceable {
+        tell(&mut draft, case, &Proposal::Unplaceable { reason: *reason, message: message.clone() });
     }
     plan.summary.failed = plan.unplaceable.len() as i64;
     plan.summary.to_move = plan.moves.len() as i64;

@@ -53,7 +53,8 @@ const DYNAMIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divide
 const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Aggregated"}}"#;
 
-/// A Deployment in the namespace shop whose replicas want 100m of CPU each. `targets` is `m1:2 m2:1`.
+/// A Deployment in the namespace shop whose replicas want 100m of CPU each. The targets are written
+/// as `m1:2 m2:1`.
 fn binding(name: &str, replicas: i32, placement: &str, targets: &str) -> Arc<Object> {
     binding_with(name, replicas, placement, targets, |_| {})
 }
@@ -399,7 +400,7 @@ proptest! {
         let present = present(clusters.clone(), &objects);
         let limits = Limits { max_moved_replicas: most.map(api::IntOrPercent::Int), ..NO_LIMITS };
         let how = How { mode: if steady { api::Mode::Steady } else { api::Mode::Fresh }, limits };
-        let (plan, mut draft) = plan::decided(&present, only(&objects), Order::Name, |draft, case| draft.propose(case, &how));
+        let (plan, mut draft) = plan::decided(&present, only(&objects), Order::Name, |draft, case| draft.propose(case, &how), |_, _, _| {});
         let before: BTreeMap<&str, (i64, i64)> = clusters
             .iter()
             .map(|cluster| {

@@ -14,6 +14,7 @@ use crate::controllers::{self, FailoverOptions};
 use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder, Sink};
 use crate::k8s::{GroupResource, User};
+use crate::rebalance::schedule::Schedules;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Resource};
 use crate::scheduler::{FleetScheduler, Scheduler};
@@ -58,6 +59,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
     workers.extend(controllers::fleet(registry, clock));
+    workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));
     workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock))));
     let events = client("events");
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];

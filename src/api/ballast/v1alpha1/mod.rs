@@ -32,7 +32,7 @@ pub use moves::{
 pub use rebalance::{Approval, Rebalance, RebalanceSpec, Undo};
 pub use rebalance_schedule::{
     ClusterRecovered, ConcurrencyPolicy, RebalanceSchedule, RebalanceScheduleSpec, RebalanceScheduleStatus,
-    RebalanceTemplate, ScheduleOn, TemplateMetadata,
+    RebalanceTemplate, Recovery, ScheduleOn, TemplateMetadata,
 };
 pub use rebalance_status::{ClusterCount, Phase, RebalanceStatus, Summary};
 pub use review::{
@@ -54,3 +54,6 @@ pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
 
 /// The annotation of a rebalance that says who approved it. Only the server sets it.
 pub const APPROVED_BY: &str = "ballast.dev/approved-by";
+
+/// The label of a ClusterRebalance with the name of the schedule that made it.
+pub const SCHEDULE_LABEL: &str = "ballast.dev/schedule";

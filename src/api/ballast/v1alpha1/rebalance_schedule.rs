@@ -10,7 +10,7 @@ use super::schedule_rules;
 use crate::api::lean::Pairs;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
 use crate::api::type_meta::{ApiVersion, Kind};
-use crate::k8s::{FieldErrors, Time};
+use crate::k8s::{FieldErrors, Selector, Time, selector};
 use crate::resource::schema::mark::{Atomic, MapList};
 use crate::resource::{Column, Resource, Scope, SqlColumn};
 
@@ -117,6 +117,17 @@ pub struct RebalanceScheduleSpec {
     pub template: RebalanceTemplate,
 }
 
+impl ClusterRecovered {
+    /// The clusters that count.
+    pub fn selector(&self) -> Result<Selector, selector::Malformed> {
+        let LabelSelector { match_labels, match_expressions } = &self.cluster_selector;
+        let labels = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let expressions =
+            match_expressions.iter().map(|it| (it.key.as_str(), it.operator.as_str(), it.values.as_slice()));
+        Selector::from_parts(labels, expressions)
+    }
+}
+
 fn successful_history_limit() -> i32 {
     3
 }
@@ -205,8 +216,22 @@ pub struct RebalanceScheduleStatus {
     /// Names of those that are not finished.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<String>,
-    /// Conditions of the schedule.
+    /// Clusters of `on.clusterRecovered` that are not Ready, or not for long enough yet.
+    #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub recoveries: Vec<Recovery>,
+    /// Conditions of the schedule: `Ready`.
     #[serde(default, deserialize_with = "crate::api::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
+}
+
+/// A cluster that was lost, and may be back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Since when it is Ready again. Absent: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_since: Option<Time>,
 }

@@ -4,7 +4,7 @@ use super::rebalance_rules;
 use super::rebalance_schedule::{RebalanceSchedule, RebalanceScheduleSpec, RebalanceTemplate};
 use super::select_rules::Reach;
 use crate::api::label_rules;
-use crate::k8s::cron::Zone;
+use crate::k8s::cron::{Cron, Zone};
 use crate::k8s::{FieldErrors, FieldPath, names};
 
 /// As CronJob: 11 characters are put after the name, and the result is a label's value.
@@ -34,6 +34,16 @@ fn check_times(spec: &RebalanceScheduleSpec, path: &FieldPath, errors: &mut Fiel
         (None, None) => errors.required(&path.child("schedule"), "give a schedule, or an event in on"),
         (Some(_), Some(_)) => errors.forbidden(&path.child("on"), "exactly one of schedule and on can be given"),
         _ => {}
+    }
+    if let Some(line) = &spec.schedule {
+        let path = path.child("schedule");
+        match Cron::parse(line) {
+            Err(error) => errors.invalid(&path, line, error),
+            Ok(cron) if cron.is_never_due() => {
+                errors.invalid(&path, line, "never comes: no month that it names has such a day");
+            }
+            Ok(_) => {}
+        }
     }
     if let Some(zone) = &spec.time_zone {
         let path = path.child("timeZone");

@@ -12,6 +12,9 @@
 //! placement gets a stamp too, and its decision is carried out by its rollout strategy. It must be
 //! named by its kind: a task that selects everything selects bindings only.
 //!
+//! The task leaves an event and a log line with the number of bindings that it marked, and one more
+//! event when all of them have been placed afresh.
+//!
 //! The server does not have the templates, so label selectors look at the labels of the bindings.
 
 use std::sync::Arc;
@@ -26,8 +29,10 @@ use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds
 use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, RescheduleTaskSpec};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference, Trigger};
 use crate::clock::Clock;
+use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 use crate::k8s::{Edit, Key, Object, Status, Time, User};
 use crate::registry::{Action, Atomicity, Change, Client};
+use crate::resource::Resource;
 use crate::watch::View;
 
 /// Bindings marked in one transaction.
@@ -38,11 +43,12 @@ const ATTEMPTS_MAX: usize = 10;
 pub struct RescheduleTasks {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
 }
 
 impl RescheduleTasks {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> RescheduleTasks {
-        RescheduleTasks { client, clock }
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> RescheduleTasks {
+        RescheduleTasks { client, clock, recorder: recorder.clone() }
     }
 }
 
@@ -50,6 +56,7 @@ impl RescheduleTasks {
 impl Action for RescheduleTasks {
     async fn create(&self, _caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status> {
         let task = RescheduleTask::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
+        let about = reference(&task);
         let view = self.client.view();
         // This reads every binding. It takes milliseconds for thousands of them, which is too long
         // on a thread that serves requests.
@@ -58,12 +65,34 @@ impl Action for RescheduleTasks {
         if dry_run {
             return Ok(());
         }
-        self.mark(selected).await
+        let count = selected.len();
+        let marked = self.mark(selected, &about).await;
+        let (severity, message) = match &marked {
+            Ok(()) => (Severity::Normal, format!("{count} bindings are marked to be placed afresh.")),
+            Err(_) => (Severity::Warning, format!("Not all of {count} bindings could be marked to be placed afresh.")),
+        };
+        tracing::info!(name = about.name, selected = count, is_marked = marked.is_ok(), "RescheduleTask");
+        self.recorder.record(Note::new(&self.recorder, about.clone(), severity, "RescheduleAsked", message));
+        self.recorder.summed_up(self.recorder.asks().close(&about));
+        marked
+    }
+}
+
+/// The task, for events about it. It is not stored, so its name is all that there is.
+fn reference(task: &RescheduleTask) -> EventReference {
+    let api_version = format!("{}/{}", RescheduleTask::GROUP, RescheduleTask::VERSION);
+    EventReference {
+        api_version: Some(api_version),
+        kind: Some(RescheduleTask::KIND.to_owned()),
+        namespace: task.metadata.namespace.clone(),
+        name: task.metadata.name.clone(),
+        uid: task.metadata.uid.clone(),
+        ..EventReference::default()
     }
 }
 
 impl RescheduleTasks {
-    async fn mark(&self, mut keys: Vec<Key>) -> Result<(), Status> {
+    async fn mark(&self, mut keys: Vec<Key>, about: &EventReference) -> Result<(), Status> {
         let mut refusal = None;
         for _ in 0..ATTEMPTS_MAX {
             let mut changed = Vec::new();
@@ -72,16 +101,24 @@ impl RescheduleTasks {
                 let now = self.clock.now();
                 // A binding that is gone by now needs no mark.
                 let mark = |base: &Arc<Object>| {
-                    let edits = mark(base, now)?;
-                    Some((base.key.clone(), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
+                    let (stamp, edits) = mark(base, now)?;
+                    let change = Change::Edit { base: Arc::clone(base), edits };
+                    Some(((base.key.clone(), stamp), (base.key.resource, change)))
                 };
-                let (keys, changes): (Vec<Key>, Vec<_>) = chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
+                let (marks, changes): (Vec<(Key, Time)>, Vec<_>) =
+                    chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
+                // The scheduler may answer before this hears that the marks are written.
+                let of_bindings = marks.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
+                for overtaken in self.recorder.asks().note(about, of_bindings.map(|(key, stamp)| (key, *stamp))) {
+                    self.recorder.summed_up(Some(overtaken));
+                }
                 let outcomes = self.client.batch(changes, Atomicity::Each).await?;
-                for (key, outcome) in keys.into_iter().zip(outcomes) {
-                    match outcome {
-                        Ok(_) => {}
-                        Err(status) if matches!(status.code, 404 | 409) => changed.push(key),
-                        Err(status) => refusal = Some(status),
+                for ((key, _), outcome) in marks.into_iter().zip(outcomes) {
+                    let Err(status) = outcome else { continue };
+                    self.recorder.asks().withdraw(about, [&key]);
+                    match status.code {
+                        404 | 409 => changed.push(key),
+                        _ => refusal = Some(status),
                     }
                 }
             }
@@ -94,17 +131,19 @@ impl RescheduleTasks {
     }
 }
 
-/// The edits that mark the binding or placement. `None` if it cannot be read.
-fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
+/// The stamp, and the edits that mark the binding or placement. `None` if it cannot be read.
+fn mark(object: &Object, now: Time) -> Option<(Time, Vec<Edit>)> {
     if PlacementKinds::of(object.key.resource).is_some() {
         let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
-        return Some(vec![trigger::stamp(known.stamp(now))]);
+        let stamp = known.stamp(now);
+        return Some((stamp, vec![trigger::stamp(stamp)]));
     }
-    let trigger = BindingSketch::of(object).ok()?.trigger();
-    Some(vec![
+    let stamp = BindingSketch::of(object).ok()?.trigger().stamp(now);
+    let edits = vec![
         Edit::set(&["spec", "forceRescheduling"], true),
-        Edit::set(&["spec", "rescheduleTriggeredAt"], trigger.stamp(now).to_string()),
-    ])
+        Edit::set(&["spec", "rescheduleTriggeredAt"], stamp.to_string()),
+    ];
+    Some((stamp, edits))
 }
 
 /// What a task selects, prepared for a look at each binding.

@@ -17,7 +17,7 @@ use crate::k8s::{GroupResource, User};
 use crate::rebalance::schedule::Schedules;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Resource};
-use crate::scheduler::{FleetScheduler, Scheduler};
+use crate::scheduler::{Census, FleetScheduler, Scheduler};
 use crate::watch::{Cache, Writer};
 use crate::worker::Work;
 
@@ -29,9 +29,10 @@ pub fn registry(
     writer: Writer,
     authorizer: &Arc<Authorizer>,
     clock: &Arc<dyn Clock>,
+    recorder: &Recorder,
 ) -> Registry {
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
-    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock));
+    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock), recorder);
     let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
     let mut registry = registry.with_action(task_kind, Arc::new(tasks));
     for (kind, action) in actions::reviews(authorizer) {
@@ -45,6 +46,9 @@ pub fn registry(
 
 /// What the workers need besides the registry.
 pub struct WorkerOptions {
+    /// The one that the registry was made with: its actions and the workers share a memory of who
+    /// asked for what.
+    pub recorder: Recorder,
     pub profile: Profile,
     pub failover: FailoverOptions,
     /// Where events go besides the store.
@@ -53,10 +57,10 @@ pub struct WorkerOptions {
 
 /// Every background worker, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { profile, failover, host_events } = options;
+    let WorkerOptions { recorder, profile, failover, host_events } = options;
     let client = |name: &str| registry.client(User::component(name));
-    let recorder = Recorder::new(Arc::clone(clock));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
+    workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
     workers.extend(controllers::fleet(registry, clock));
     workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));

@@ -25,6 +25,7 @@ use super::leadership::{Crew, Leadership, Turn};
 use super::{UsageError, certs, memory, tables};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
+use crate::events::Recorder;
 use crate::host::Lease;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Lifetime};
@@ -130,7 +131,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
     let documents = Documents::of(&kinds);
     log_start(&args, address, &kinds, &cache.view());
-    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock);
+    let recorder = Recorder::new(Arc::clone(&clock));
+    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder);
     let lease = identity.lease(&args.host, clock.as_ref())?;
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     fill_defaults(&registry).await;
@@ -138,6 +140,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
     let options = WorkerOptions {
+        recorder,
         profile: profile(&args),
         failover: args.failover.options(),
         host_events: identity.events(&args.host),

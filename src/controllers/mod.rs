@@ -93,7 +93,7 @@ pub fn karmada(
     let clock = || Arc::clone(clock);
     let FailoverOptions { unready, taints, finalizer, grace_seconds } = failover;
     let mut work: Vec<Box<dyn Work>> = vec![
-        Box::new(Rebalancer::new(client("rebalancer"), clock())),
+        Box::new(Rebalancer::new(client("rebalancer"), clock(), recorder)),
         Box::new(Ttl::new(client("ttl"), clock())),
         Box::new(ClusterTaints::new(client("cluster-taints"), clock(), recorder, unready)),
         Box::new(Failover::new(client("failover"), clock(), scheduler_name, taints)),

@@ -7,10 +7,14 @@
 //! (`Kept`), as ordinary objects of the kind Event. An event that happens again is counted, and is
 //! deleted an hour after the last time.
 //!
+//! The recorder also carries the memory of who asked for which fresh placement (`Asks`), so that
+//! the scheduler can say because of what it moves replicas.
+//!
 //! *Invariant:* events never slow down what records them.
 //!
 //! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
 
+mod asks;
 mod kept;
 mod plan;
 mod posting;
@@ -19,6 +23,7 @@ mod recorder;
 use async_trait::async_trait;
 
 pub use crate::api::core::ObjectReference;
+pub use asks::{Answer, Asks, Summary};
 pub use kept::Kept;
 pub use plan::{Note, Severity, counted, event};
 pub use posting::Events;

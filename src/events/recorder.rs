@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::asks::{Asks, Summary};
 use super::plan::{Note, Severity};
 use crate::clock::Clock;
 use crate::k8s::Time;
@@ -18,17 +19,31 @@ pub struct Recorder {
     waiting: Arc<Mutex<VecDeque<Note>>>,
     clock: Arc<dyn Clock>,
     source: Arc<str>,
+    asks: Asks,
 }
 
 impl Recorder {
     pub fn new(clock: Arc<dyn Clock>) -> Recorder {
-        Recorder { waiting: Arc::default(), clock, source: "ballast".into() }
+        Recorder { waiting: Arc::default(), clock, source: "ballast".into(), asks: Asks::default() }
     }
 
     /// The same queue, under the name of this component: `default-scheduler`.
     #[must_use]
     pub fn named(&self, source: &str) -> Recorder {
         Recorder { source: source.into(), ..self.clone() }
+    }
+
+    /// Who asked for which fresh placement.
+    pub fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    /// Records what the passes that an object asked for came to.
+    pub fn summed_up(&self, summary: Option<Summary>) {
+        let Some(Summary { about, fits_everywhere, message }) = summary else { return };
+        let severity = if fits_everywhere { Severity::Normal } else { Severity::Warning };
+        tracing::info!(kind = about.kind, namespace = about.namespace, name = about.name, "{message}");
+        self.record(Note::new(self, (*about).clone(), severity, "RescheduleAnswered", message));
     }
 
     pub fn source(&self) -> &Arc<str> {

@@ -66,6 +66,7 @@ pub struct Families {
     pub work_seconds: HistogramVec,
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
+    pub fleet: Fleet,
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub process: Process,
@@ -232,6 +233,7 @@ impl Families {
                 "From a trigger to the pass that answered it, in whole seconds as on the wire.",
                 TRIGGER_SECONDS,
             ),
+            fleet: Fleet::new(&make),
             span_deliveries: make.outcomes(
                 "ballast_trace_exports_total",
                 "Batches of spans sent to the OpenTelemetry collector.",
@@ -242,6 +244,50 @@ impl Families {
             process: Process::new(&make.registry),
             names: make.names.into_inner(),
             registry: make.registry,
+        }
+    }
+}
+
+/// What is counted of the fleet: workloads, clusters, evictions and moves.
+pub struct Fleet {
+    pub workloads: IntGaugeVec,
+    pub displaced: IntGauge,
+    pub displaced_age: IntGauge,
+    pub cluster_replicas: IntGaugeVec,
+    pub clusters: IntGaugeVec,
+    pub evictions_waiting: IntGauge,
+    pub moves: IntCounterVec,
+}
+
+impl Fleet {
+    fn new(make: &Make) -> Fleet {
+        Fleet {
+            workloads: make.gauges(
+                "ballast_workloads",
+                "Workloads by state: scheduled, unschedulable, or waiting for their first decision.",
+                &["state"],
+            ),
+            displaced: make.gauge(
+                "ballast_workloads_displaced",
+                "Workloads that a fresh decision would place otherwise than they are.",
+            ),
+            displaced_age: make.gauge(
+                "ballast_displaced_age_seconds",
+                "How long the last look at all workloads took, which is how old ballast_workloads_displaced may be.",
+            ),
+            cluster_replicas: make.gauges(
+                "ballast_cluster_replicas",
+                "Replicas assigned to a cluster. Clusters beyond the first 1000 are summed up as \"other\".",
+                &["cluster"],
+            ),
+            clusters: make.gauges("ballast_clusters", "Clusters by whether they are ready.", &["ready"]),
+            evictions_waiting: make.gauge("ballast_evictions_waiting", "Evictions whose replacement is not well yet."),
+            moves: make.outcomes(
+                "ballast_moves_total",
+                "Moves of rebalances that have ended, by outcome.",
+                "outcome",
+                &["settled", "unchanged", "failed", "superseded"],
+            ),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! The process has one registry of metrics, so any room may count. Counting never waits.
 //!
 //! *Invariant:* the number of series is bounded (ME5). The values of labels come from closed sets:
-//! rows, verbs, codes, names of workers. Nothing that a client writes becomes a label.
+//! rows, verbs, codes, names of workers. Nothing that a client writes becomes a label, but for the
+//! names of clusters, which are bounded (`cluster_replicas`).
 
 mod families;
 mod process;
@@ -278,6 +279,53 @@ pub fn scheduled(result: &'static str) {
 /// seconds.
 pub fn trigger_answered(seconds: i64) {
     FAMILIES.trigger_seconds.observe(seconds as f64);
+}
+
+/// Sets how many workloads are in a state: `scheduled`, `unschedulable` or `waiting`.
+pub fn workloads(state: &'static str, count: i64) {
+    FAMILIES.fleet.workloads.with_label_values(&[state]).set(count);
+}
+
+/// Sets how many workloads a fresh decision would place otherwise.
+pub fn displaced(count: usize) {
+    FAMILIES.fleet.displaced.set(i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+/// Sets how long the last look at all workloads took.
+pub fn displaced_age(seconds: i64) {
+    FAMILIES.fleet.displaced_age.set(seconds);
+}
+
+/// The label of the clusters that have no series of their own.
+pub const OTHER_CLUSTERS: &str = "other";
+
+/// Sets the replicas on a cluster. `None`: the series goes. The caller bounds the clusters that
+/// have a series of their own.
+pub fn cluster_replicas(cluster: &str, replicas: Option<i64>) {
+    match replicas {
+        Some(replicas) => FAMILIES.fleet.cluster_replicas.with_label_values(&[cluster]).set(replicas),
+        // The error says that there is no such series.
+        None => drop(FAMILIES.fleet.cluster_replicas.remove_label_values(&[cluster])),
+    }
+}
+
+/// Removes the series of all clusters.
+pub fn forget_clusters() {
+    FAMILIES.fleet.cluster_replicas.reset();
+}
+
+/// Sets how many clusters are ready, or are not. `ready` is `true` or `false`.
+pub fn clusters(ready: &'static str, count: i64) {
+    FAMILIES.fleet.clusters.with_label_values(&[ready]).set(count);
+}
+
+pub fn evictions_waiting(count: i64) {
+    FAMILIES.fleet.evictions_waiting.set(count);
+}
+
+/// Counts a move of a rebalance that has ended: `settled`, `unchanged`, `failed` or `superseded`.
+pub fn move_finished(outcome: &'static str) {
+    FAMILIES.fleet.moves.with_label_values(&[outcome]).inc();
 }
 
 /// Counts a batch of spans sent to the collector. `result` is `success` or `failure`.

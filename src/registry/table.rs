@@ -324,8 +324,8 @@ pub fn metadata_bookmark(api_version: &str, revision: Revision, annotations: &Va
 /// The members of an object, unparsed.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// The members of a stored object, or of one of its parts. It was decoded when it was stored; a text
-/// that cannot be decoded is shown without members.
+/// The members of a stored object, or of one of its parts. It was decoded when it was stored; a
+/// text that cannot be decoded is shown without members.
 fn parts(text: &[u8]) -> Parts<'_> {
     serde_json::from_slice(text).unwrap_or_default()
 }

@@ -14,6 +14,8 @@
 //! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
 //! newest view when a pass begins, which may be ahead of the events.
 
+pub mod cause;
+pub mod census;
 mod commit;
 mod dirty;
 mod fleet;
@@ -24,6 +26,7 @@ mod news;
 mod pass;
 pub mod planning;
 
+pub use self::census::Census;
 pub use self::fleet::FleetScheduler;
 
 use std::collections::HashMap;
@@ -38,8 +41,8 @@ use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
-use crate::events::Recorder;
-use crate::k8s::{GroupResource, Key, Object};
+use crate::events::{Answer, Recorder};
+use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::metrics;
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
@@ -199,6 +202,7 @@ impl Work for Scheduler {
             profile: Arc::clone(&self.profile),
             now: self.clock.now(),
             tells: self.recorder.has_room(),
+            asks: self.recorder.asks().clone(),
         };
         work(self.client.clone(), self.recorder.clone(), pass, keys).boxed()
     }
@@ -237,15 +241,16 @@ async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send +
 async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
-    for Judged { key, revision, change, next, news, waited_seconds } in judged {
+    for Judged { key, revision, change, next, news, waited_seconds, answer } in judged {
         match change {
             None => {
+                tell_asker(recorder, &key, answer);
                 worked.outcomes.push(Handled { key, next, seen: revision });
                 news.into_iter().for_each(|news| news.tell(recorder));
             }
             Some((base, edits)) => {
                 changes.push((key.resource, Change::Edit { base, edits }));
-                writing.push((key, next, news, waited_seconds));
+                writing.push((key, next, news, waited_seconds, answer));
             }
         }
     }
@@ -261,9 +266,10 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, w
             return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Handled::new(key, next)));
         }
     };
-    for ((key, next, news, waited_seconds), outcome) in writing.into_iter().zip(outcomes) {
+    for ((key, next, news, waited_seconds, answer), outcome) in writing.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
+                tell_asker(recorder, &key, answer);
                 news.into_iter().for_each(|news| news.tell(recorder));
                 if let Some(seconds) = waited_seconds {
                     metrics::trigger_answered(seconds);
@@ -275,5 +281,12 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, w
                 Handled::new(key, Failure::of(&status).into())
             }
         });
+    }
+}
+
+/// Whoever asked for this pass hears what came of it, once all that it asked for is answered.
+fn tell_asker(recorder: &Recorder, key: &Key, answer: Option<(Option<Time>, Answer)>) {
+    if let Some((stamp, answer)) = answer {
+        recorder.summed_up(recorder.asks().answered(key, stamp, &answer));
     }
 }

@@ -1,7 +1,8 @@
 //! The events of a pass: one about the binding, and one about the object that it binds, in
 //! upstream's words (R73). Where two entries specify replicas for one cluster, a warning says which
-//! of them counts (C22).
+//! of them counts (C22). Where replicas move, one more about the binding says why (`cause`).
 
+use super::cause::REPLICAS_MOVED;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
 use crate::engine::karmada::{Decision, Outcome, Overlap, SUCCESS_MESSAGE, Target};
 use crate::events::{Note, ObjectReference, Recorder, Severity};
@@ -15,6 +16,8 @@ pub struct News {
     message: String,
     is_repeated: bool,
     warning: Option<String>,
+    /// Which replicas move, and why. For the binding alone.
+    moved: Option<String>,
 }
 
 const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
@@ -35,7 +38,15 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
         }
         Outcome::Failed(failed) => (Severity::Warning, "ScheduleBindingFailed", failed.message.clone()),
     };
-    Some(News { subjects: binding.subjects(key), severity, reason, message, is_repeated: !changed, warning: None })
+    Some(News {
+        subjects: binding.subjects(key),
+        severity,
+        reason,
+        message,
+        is_repeated: !changed,
+        warning: None,
+        moved: None,
+    })
 }
 
 impl News {
@@ -53,8 +64,16 @@ impl News {
         News { warning: (!overlaps.is_empty()).then_some(message), ..self }
     }
 
+    /// Adds which replicas move and why (BD11).
+    pub fn of_move(self, moved: Option<String>) -> News {
+        News { moved, ..self }
+    }
+
     pub fn tell(self, recorder: &Recorder) {
-        let News { subjects, severity, reason, message, is_repeated, warning } = self;
+        let News { subjects, severity, reason, message, is_repeated, warning, moved } = self;
+        if let Some(moved) = moved {
+            recorder.record(Note::new(recorder, subjects[0].clone(), Severity::Normal, REPLICAS_MOVED, moved));
+        }
         for about in subjects {
             if let Some(warning) = warning.clone() {
                 recorder.record(Note::new(recorder, about.clone(), Severity::Warning, OVERLAP_REASON, warning));

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::cause::{self, Cause, Shift};
 use super::news::News;
 use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
 use crate::engine::karmada::{self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Workloads};
+use crate::events::{Answer, Asks};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::watch::View;
@@ -29,6 +31,7 @@ pub struct Pass {
     pub now: Time,
     /// Whether there is room for events about successes.
     pub tells: bool,
+    pub asks: Asks,
 }
 
 /// The result of a pass for one binding.
@@ -44,6 +47,16 @@ pub struct Judged {
     pub news: Option<News>,
     /// How long the trigger that this pass answers has waited.
     pub waited_seconds: Option<i64>,
+    /// What it came to, for whoever wrote the trigger with this stamp.
+    pub answer: Option<(Option<Time>, Answer)>,
+}
+
+impl Judged {
+    /// The binding is gone or cannot be read, so no trigger of it will have another answer.
+    fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> Judged {
+        let answer = Some((Some(Time::from_seconds(i64::MAX)), Answer::LeftAlone));
+        Judged { key, revision, change: None, next, news: None, waited_seconds: None, answer }
+    }
 }
 
 impl Pass {
@@ -55,14 +68,14 @@ impl Pass {
 
     fn judge(&self, pass: &mut engine::Pass, key: Key) -> Judged {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-            return Judged { key, revision: None, change: None, next: Next::Done, news: None, waited_seconds: None };
+            return Judged::left_alone(key, None, Next::Done);
         };
         let revision = Some(object.revision);
         let (binding, mut request) = match read(object) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, %fault, "cannot be scheduled");
-                return Judged { key, revision, change: None, next: Next::Park, news: None, waited_seconds: None };
+                return Judged::left_alone(key, revision, Next::Park);
             }
         };
         let trigger = Trigger::of(&binding.spec, &binding.status);
@@ -74,14 +87,38 @@ impl Pass {
         let placement = decision.applies_placement().then(|| placement(object)).flatten();
         let edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
+        let shift = change.is_some().then(|| decision.targets()).flatten();
+        let shift = shift.and_then(|targets| Shift::between(&request.targets, targets));
+        let moved = shift.as_ref().and_then(|shift| self.moved(&key, shift, &request, &binding, decision.mode));
         let (outcome, mode) = named(&decision);
-        tracing::debug!(%key, outcome, mode, "decided");
+        let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), shift.as_ref().map(|shift| shift.arriving));
+        tracing::debug!(%key, outcome, mode, cause, replicas, "decided");
+        let stamp = binding.spec.reschedule_triggered_at;
+        let answer = (!self.asks.is_empty()).then(|| (stamp, answer(&decision, shift.as_ref())));
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
         let is_answer = decision.mode == Mode::Fresh && decision.is_success();
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
-        let news = news.map(|news| news.warning_of(&pass.overlaps(&request)));
-        Judged { key, revision, change, next: next(&decision), news, waited_seconds }
+        let news = news.map(|news| news.warning_of(&pass.overlaps(&request)).of_move(moved.map(|(_, told)| told)));
+        Judged { key, revision, change, next: next(&decision), news, waited_seconds, answer }
+    }
+
+    /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.
+    fn moved(
+        &self,
+        key: &Key,
+        shift: &Shift,
+        request: &engine::Request,
+        binding: &AnyBinding,
+        mode: Mode,
+    ) -> Option<(&'static str, String)> {
+        let spec = &binding.spec;
+        if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() {
+            return None;
+        }
+        let asker = self.asks.asker(key, spec.reschedule_triggered_at).map(|asker| (*asker).clone());
+        let cause = Cause::of(request, binding, &self.fleet, mode, asker);
+        Some((cause.word(), cause::sentence(shift, &cause)))
     }
 
     /// Clusters on which the binding's tolerations have run out. The binding must not return to
@@ -103,6 +140,16 @@ impl Pass {
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
         !self.hostile.contains_key(cluster) && tasks.all(GracefulEvictionTask::is_by_taint)
+    }
+}
+
+/// What a decision came to, for whoever asked for it.
+fn answer(decision: &Decision, shift: Option<&Shift>) -> Answer {
+    match (&decision.outcome, shift) {
+        (Outcome::Skipped(_), _) => Answer::LeftAlone,
+        (Outcome::Failed(_), _) => Answer::Nowhere,
+        (Outcome::Placed(_), None) => Answer::Stayed,
+        (Outcome::Placed(_), Some(shift)) => Answer::Moved(shift.arriving),
     }
 }
 

@@ -65,7 +65,7 @@ impl World {
                             "metadata": {"name": "again"}, "spec": spec});
         let Value::Object(mut object) = object else { unreachable!() };
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let action = RescheduleTasks::new(self.client.clone(), clock);
+        let action = RescheduleTasks::new(self.client.clone(), clock.clone(), &Recorder::new(clock));
         action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 

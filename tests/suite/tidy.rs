@@ -24,7 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("registry", &["k8s", "resource", "store", "watch", "clock", "telemetry"]),
     ("auth", &["k8s", "clock", "metrics"]),
     // An access review is answered by the authorizer that also decides about requests.
-    ("actions", &["k8s", "api", "auth", "registry", "resource", "watch", "clock"]),
+    ("actions", &["k8s", "api", "auth", "events", "registry", "resource", "watch", "clock"]),
     ("worker", &["k8s", "watch", "clock", "metrics"]),
     ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
     ("placements", &["k8s", "api", "registry", "watch", "worker"]),
@@ -60,7 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metrics",
         ],
     ),
-    ("controllers", &["placements", "k8s", "api", "registry", "watch", "worker", "events", "clock"]),
+    ("controllers", &["placements", "k8s", "api", "registry", "resource", "watch", "worker", "events", "clock"]),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
 ];

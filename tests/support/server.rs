@@ -11,6 +11,7 @@ use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
 use ballast::cli::assembly;
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
+use ballast::events::Recorder;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
 use ballast::server::{self, App, Check, ConnectionLimits, Documents, InFlight, Shutdown, Terms, Tls};
@@ -83,7 +84,8 @@ impl TestServer {
         });
         let shutdown = Shutdown::default();
         let documents = Documents::of(&kinds);
-        let registry = Arc::new(assembly::registry(kinds, cache, writer, &authorizer, &clock));
+        let registry =
+            Arc::new(assembly::registry(kinds, cache, writer, &authorizer, &clock, &Recorder::new(clock.clone())));
         let app = App {
             documents,
             registry: Arc::clone(&registry),

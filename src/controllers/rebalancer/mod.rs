@@ -14,6 +14,9 @@
 //! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
 //! further attempt takes half as many, down to one, which waits only for the writer.
 //!
+//! Two events say how far it is: one when all stamps are written, and one when passes have answered
+//! all of them, with how many moved, stayed and fit nowhere (`events::Asks`).
+//!
 //! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
 //! to the end of the queue after each chunk, and a failed one waits for its backoff.
 
@@ -28,11 +31,15 @@ use self::plan::{Found, Plan, Request, Then};
 use super::WORKLOAD_REBALANCERS;
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::fleet::placement::v1beta1::trigger;
-use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
-use crate::api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
+use crate::api::karmada::apps::v1alpha1::{
+    ObjectReference, RebalanceResult, WorkloadRebalancer, WorkloadRebalancerStatus,
+};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, Trigger, key_of_workload};
 use crate::clock::Clock;
+use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time};
 use crate::registry::{Atomicity, Change, Client};
+use crate::resource::Resource;
 use crate::watch::{Event, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
@@ -42,15 +49,18 @@ const STAMPS_PER_COMMIT_MAX: usize = 2_000;
 const CONCURRENCY: usize = 4;
 /// Attempts before a rebalancer yields to others: enough to halve a chunk down to one stamp.
 const ATTEMPTS_MAX: usize = 14;
+/// The workloads without a binding that an event names.
+const NAMES_TOLD_MAX: usize = 3;
 
 pub struct Rebalancer {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
 }
 
 impl Rebalancer {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Rebalancer {
-        Rebalancer { client, clock }
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> Rebalancer {
+        Rebalancer { client, clock, recorder: recorder.named("rebalancer") }
     }
 }
 
@@ -74,11 +84,11 @@ impl Work for Rebalancer {
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
-        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                worked.outcomes.push(rebalance(&client, &*clock, key).await);
+                worked.outcomes.push(rebalance(&client, &*clock, &recorder, key).await);
             }
             worked
         }
@@ -100,7 +110,7 @@ enum Committed {
     Unavailable,
 }
 
-async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Handled {
+async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key: Key) -> Handled {
     let mut stamps_max = STAMPS_PER_COMMIT_MAX;
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
@@ -127,8 +137,23 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Handled {
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
         let plan = plan::plan(request, find, now, stamps_max);
-        match commit(client, &view, object, &plan).await {
+        let about = reference(&key, &rebalancer);
+        // The scheduler may answer before this hears that the stamps are written.
+        let of_bindings = plan.stamps.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
+        for overtaken in recorder.asks().note(&about, of_bindings.map(|(key, stamp)| (key, *stamp))) {
+            recorder.summed_up(Some(overtaken));
+        }
+        let committed = commit(client, &view, object, &plan).await;
+        if !matches!(committed, Committed::Done(_)) {
+            recorder.asks().withdraw(&about, plan.stamps.iter().map(|(key, _)| key));
+        }
+        match committed {
             Committed::Done(written) => {
+                if plan.then == Then::Finished {
+                    let (severity, message) = told(&plan.status);
+                    recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
+                    recorder.summed_up(recorder.asks().close(&about));
+                }
                 tracing::info!(%key, stamped = plan.stamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
                 let next = match plan.then {
                     Then::Finished => Next::Done,
@@ -143,6 +168,39 @@ async fn rebalance(client: &Client, clock: &dyn Clock, key: Key) -> Handled {
         }
     }
     Handled::new(key, Next::Retry)
+}
+
+/// The rebalancer, for events about it.
+fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
+    EventReference {
+        api_version: Some(format!("{}/{}", WorkloadRebalancer::GROUP, WorkloadRebalancer::VERSION)),
+        kind: Some(WorkloadRebalancer::KIND.to_owned()),
+        name: Some(key.name.to_string()),
+        uid: rebalancer.metadata.uid.clone(),
+        ..EventReference::default()
+    }
+}
+
+/// What the event of a finished rebalancer says: `2 workloads are to be placed afresh. 1 has no
+/// binding: shop/db.`
+fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
+    let failed = status.observed_workloads.iter().filter(|it| it.result == Some(RebalanceResult::Failed));
+    let failed: Vec<&ObjectReference> = failed.map(|it| &it.workload).collect();
+    let mut message = format!("Asked for fresh placements of {}.", status.observed_workloads.len() - failed.len());
+    if failed.is_empty() {
+        return (Severity::Normal, message);
+    }
+    let name = |it: &&ObjectReference| match it.namespace.as_deref().unwrap_or_default() {
+        "" => it.name.clone(),
+        namespace => format!("{namespace}/{}", it.name),
+    };
+    let names: Vec<String> = failed.iter().take(NAMES_TOLD_MAX).map(name).collect();
+    let more = match failed.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    message.push_str(&format!(" {} without a binding: {}{more}.", failed.len(), names.join(", ")));
+    (Severity::Warning, message)
 }
 
 fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {

@@ -132,3 +132,62 @@ async fn a_store_that_fails_keeps_events_waiting_and_the_work_going() {
     world.pass_seconds(11).await;
     assert_eq!(events_about(&world, "Deployment").len(), 1);
 }
+
+/// The messages of the events with this reason about objects of this kind.
+fn told(world: &World, kind: &str, reason: &str) -> Vec<String> {
+    let marked = format!(" {reason} ");
+    let of_reason = events_about(world, kind).into_iter().filter(|event| event.contains(&marked));
+    of_reason.filter_map(|event| Some(event.split_once(": ")?.1.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn bd11_a_rebalancer_says_what_it_asked_for_and_what_came_of_it() {
+    let (mut world, _) = nginx_on_member2().await;
+    world.given(rebalancer("demo", vec![deployment("nginx"), deployment("nobody")])).await;
+    world.pass_seconds(2).await;
+    assert_eq!(
+        told(&world, "WorkloadRebalancer", "RescheduleAsked"),
+        ["Asked for fresh placements of 1. 1 without a binding: default/nobody."]
+    );
+    assert_eq!(
+        told(&world, "WorkloadRebalancer", "RescheduleAnswered"),
+        ["1 placed afresh: 1 moved with 2 replicas (default/nginx-deployment), 0 stayed, 0 fit nowhere."]
+    );
+    let moves = told(&world, "ResourceBinding", "ReplicasMoved");
+    let expected = "2 replicas moved: member1 0 to 2, member2 4 to 2, because of WorkloadRebalancer demo.";
+    assert!(moves.iter().any(|it| it == expected), "{moves:#?}");
+}
+
+#[tokio::test]
+async fn bd11_a_task_says_how_many_it_marked_and_its_bindings_say_that_it_was_the_task() {
+    let (mut world, _) = nginx_on_member2().await;
+    world.task(json!({"targetRefResource": [{"apiVersion": "apps/v1", "kind": "Deployment"}]})).await.unwrap();
+    world.pass_seconds(2).await;
+    assert_eq!(told(&world, "RescheduleTask", "RescheduleAsked"), ["1 bindings are marked to be placed afresh."]);
+    assert_eq!(
+        told(&world, "RescheduleTask", "RescheduleAnswered"),
+        ["1 placed afresh: 1 moved with 2 replicas (default/nginx-deployment), 0 stayed, 0 fit nowhere."]
+    );
+    let moves = told(&world, "ResourceBinding", "ReplicasMoved");
+    assert!(moves.iter().any(|it| it.ends_with("because of RescheduleTask demo-task.")), "{moves:#?}");
+}
+
+#[tokio::test]
+async fn bd11_every_move_of_replicas_has_its_cause() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    let key = world.given(binding("nginx", 2, by_room())).await;
+    world.pass_seconds(2).await;
+    assert_eq!(told(&world, "ResourceBinding", "ReplicasMoved"), [""; 0], "a first placement moves nothing");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(3)).await;
+    world.pass_seconds(2).await;
+    let scaled = "1 replica added: member1 2 to 3, because 3 replicas are wanted, not 2.";
+    assert_eq!(told(&world, "ResourceBinding", "ReplicasMoved"), [scaled]);
+    world.given(cluster("member2")).await;
+    let stamp = world.now().plus_seconds(5).to_string();
+    world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!(stamp)).await;
+    world.pass_seconds(2).await;
+    let moves = told(&world, "ResourceBinding", "ReplicasMoved");
+    let by_client = format!("because of the trigger of {stamp}.");
+    assert!(moves.iter().any(|it| it.ends_with(&by_client)), "{moves:#?}");
+}

@@ -15,6 +15,7 @@ use ballast::cli::assembly::{self, WorkerOptions};
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
 use ballast::engine::karmada::Profile;
+use ballast::events::Recorder;
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
 use ballast::store::{self, MemoryStore, Store};
@@ -54,6 +55,7 @@ pub struct World {
 struct Live {
     client: Client,
     registry: Arc<Registry>,
+    recorder: Recorder,
     runners: Vec<Runner>,
     writer: watch::Task,
 }
@@ -84,13 +86,19 @@ impl World {
         let store: Arc<dyn Store> = self.store.clone();
         let (cache, writer, task) = watch::open(store, Arc::clone(&clock), Limits::default()).await.unwrap();
         let kinds = Arc::new(ballast::api::kinds());
-        let registry = assembly::registry(kinds, cache.clone(), writer, &Arc::default(), &clock);
+        let recorder = Recorder::new(Arc::clone(&clock));
+        let registry = assembly::registry(kinds, cache.clone(), writer, &Arc::default(), &clock, &recorder);
         let registry = Arc::new(registry);
         let client = registry.client(User::component("story"));
-        let options = WorkerOptions { profile: self.profile.clone(), failover: self.failover, host_events: None };
+        let options = WorkerOptions {
+            recorder: recorder.clone(),
+            profile: self.profile.clone(),
+            failover: self.failover,
+            host_events: None,
+        };
         let work = assembly::workers(&registry, &clock, options);
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
-        self.live = Some(Live { client, registry, runners, writer: task });
+        self.live = Some(Live { client, registry, recorder, runners, writer: task });
     }
 
     /// Kills everything but the store, and starts again.
@@ -279,9 +287,9 @@ impl World {
             "metadata": {"name": "demo-task"}, "spec": spec,
         });
         let Value::Object(mut object) = object else { unreachable!() };
-        let registry = &self.live.as_ref().expect("a world is alive between calls").registry;
+        let Live { registry, recorder, .. } = self.live.as_ref().expect("a world is alive between calls");
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let action = RescheduleTasks::new(registry.client(User::component("story")), clock);
+        let action = RescheduleTasks::new(registry.client(User::component("story")), clock, recorder);
         action.create(&User::component("story"), &mut object, dry_run).await
     }
 

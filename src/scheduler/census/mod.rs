@@ -220,3 +220,98 @@ fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
 fn lock(sweep: &Mutex<Sweep>) -> MutexGuard<'_, Sweep> {
     sweep.lock().expect("no holder of this lock can panic")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
+    use crate::engine::karmada::{Cluster, ClusterSet, Room};
+    use crate::k8s::{Object, Revision};
+
+    /// It takes Deployments if it has their API.
+    fn cluster(name: &str, has_api: bool) -> Cluster {
+        let apis = has_api.then(|| ("apps/v1".into(), "Deployment".into()));
+        Cluster {
+            name: name.into(),
+            deleting: false,
+            labels: [].into(),
+            provider: "".into(),
+            region: "".into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: apis.into_iter().collect(),
+            room: Some(Room { pods: 10_000, free: [].into(), grades: None }),
+        }
+    }
+
+    fn binding(key: Key, on: &str) -> Arc<Object> {
+        let tree = json!({
+            "metadata": {"uid": &*key.name, "generation": 1, "name": &*key.name, "namespace": &*key.namespace},
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                "replicas": 2,
+                "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided",
+                    "replicaDivisionPreference": "Aggregated"}},
+                "clusters": [{"name": on, "replicas": 2}],
+            },
+            "status": {"lastScheduledTime": "2024-04-17T15:00:00Z"},
+        });
+        Arc::new(Object::decode(key, Revision(1), tree.to_string().into_bytes().into()).unwrap())
+    }
+
+    fn key(number: usize) -> Key {
+        match number % 2 {
+            0 => Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{number}").as_str()),
+            _ => Key::cluster(CLUSTER_RESOURCE_BINDINGS, format!("b{number}").as_str()),
+        }
+    }
+
+    fn present(objects: Vec<Arc<Object>>) -> Present {
+        Present {
+            view: Arc::new(View::of(objects)),
+            clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
+            hostile: Arc::default(),
+            unready: Arc::default(),
+            profile: Arc::new(Profile::ours()),
+            now: "2024-04-17T15:00:05Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn displaced_is_who_would_be_placed_otherwise_today() {
+        let on = |number: usize| if number < 3 { "bad" } else { "good" };
+        let objects = (0..7).map(|number| binding(key(number), on(number))).collect();
+        let sweep = Mutex::default();
+        step(&present(objects), &sweep, 0);
+        let displaced: BTreeSet<Key> = lock(&sweep).displaced.iter().cloned().collect();
+        assert_eq!(displaced, (0..3).map(key).collect());
+        // One came home, and one is gone.
+        let objects = [(0, "good"), (1, "bad")].map(|(number, on)| binding(key(number), on));
+        step(&present(objects.into()), &sweep, 0);
+        assert_eq!(lock(&sweep).displaced.iter().collect::<Vec<_>>(), [&key(1)]);
+    }
+
+    #[test]
+    fn a_round_looks_at_each_binding_once_and_what_changed_goes_first() {
+        let count = 2 * STEP_BINDINGS_MAX + 7;
+        let view = View::of((0..count).map(|number| binding(key(number), "good")));
+        let mut sweep = Sweep::default();
+        let mut seen: Vec<Key> = Vec::new();
+        let mut steps = 0;
+        while steps == 0 || sweep.last.is_some() {
+            seen.extend(sweep.next_keys(&view, 0));
+            steps += 1;
+        }
+        assert_eq!(steps, 3);
+        seen.sort_unstable();
+        let mut all: Vec<Key> = (0..count).map(key).collect();
+        all.sort_unstable();
+        assert!(seen == all, "{} of {count}", seen.len());
+        sweep.changed.insert(key(count - 1));
+        let keys = sweep.next_keys(&view, 0);
+        assert_eq!((keys.len(), &keys[0]), (STEP_BINDINGS_MAX, &key(count - 1)));
+        assert!(sweep.changed.is_empty());
+    }
+}

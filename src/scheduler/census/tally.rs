@@ -140,10 +140,10 @@ pub fn is_ready(cluster: &Object) -> bool {
 impl Tally {
     /// A binding has changed. `None`: it was not there, or is there no more.
     pub fn binding(&mut self, before: Option<&Facts>, after: Option<&Facts>) -> Vec<News> {
-        let mut touched = Vec::new();
         if before == after {
-            return touched;
+            return Vec::new();
         }
+        let mut touched = Vec::new();
         for (facts, sign) in [(before, -1), (after, 1)] {
             let Some(facts) = facts else { continue };
             let counts = &mut self.counts;

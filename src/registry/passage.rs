@@ -14,8 +14,8 @@ use super::plan::Plan;
 use super::stored::Stored;
 use crate::k8s::{Object, Status};
 
-/// A client's write on its way through the gate and the counsels. Without them every method succeeds
-/// at once.
+/// A client's write on its way through the gate and the counsels. Without them every method
+/// succeeds at once.
 #[derive(Clone, Copy)]
 pub(super) struct Passage<'a> {
     pub core: &'a Core,

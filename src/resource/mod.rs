@@ -87,8 +87,8 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
-    /// Whether clients write objects of the kind. If not, workers alone do. Clients may still delete
-    /// a collection of them, to clean up.
+    /// Whether clients write objects of the kind. If not, workers alone do. Clients may still
+    /// delete a collection of them, to clean up.
     const WRITTEN_BY_CLIENTS: bool = true;
     /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;

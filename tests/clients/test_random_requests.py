@@ -35,6 +35,11 @@ RESOURCES = (
     ("apis/policy.karmada.io/v1alpha1", "propagationpolicies", True, "PropagationPolicy"),
     ("apis/policy.karmada.io/v1alpha1", "clusterpropagationpolicies", False, "ClusterPropagationPolicy"),
     ("apis/task.karmada.io/v1alpha1", "rescheduletasks", False, "RescheduleTask"),
+    ("apis/ballast.dev/v1alpha1", "rebalances", True, "Rebalance"),
+    ("apis/ballast.dev/v1alpha1", "clusterrebalances", False, "ClusterRebalance"),
+    ("apis/ballast.dev/v1alpha1", "rebalanceschedules", False, "RebalanceSchedule"),
+    ("apis/ballast.dev/v1alpha1", "moves", True, "Move"),
+    ("apis/ballast.dev/v1alpha1", "placementreviews", False, "PlacementReview"),
     ("apis/placement.kubernetes-fleet.io/v1beta1", "clusterresourceplacements", False, "ClusterResourcePlacement"),
     ("apis/cluster.kubernetes-fleet.io/v1beta1", "memberclusters", False, "MemberCluster"),
 )
@@ -43,6 +48,10 @@ SPECS = {
     "Cluster": {"syncMode": "Push", "taints": [{"key": "a", "effect": "NoSchedule"}]},
     "PropagationPolicy": POLICY,
     "ClusterPropagationPolicy": POLICY,
+    "Rebalance": {"select": [{"placedOn": ["a"]}]},
+    "ClusterRebalance": {"select": [{}]},
+    "RebalanceSchedule": {"schedule": "0 3 * * 6", "template": {"spec": {"select": [{}]}}},
+    "PlacementReview": {"select": [{}]},
     "MemberCluster": {"identity": {"kind": "ServiceAccount", "name": "a", "namespace": "n"}},
     "ClusterResourcePlacement": {
         "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "n"}],

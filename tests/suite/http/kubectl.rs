@@ -13,14 +13,14 @@ use crate::support::objects::{binding, rebalancer, task};
 use crate::support::server::{Options, TestServer};
 
 /// Runs kubectl against one server.
-struct Kubectl {
+pub struct Kubectl {
     kubeconfig: PathBuf,
     home: tempfile::TempDir,
 }
 
 impl Kubectl {
     /// `None` where kubectl is not installed; a line says so.
-    async fn find(server: &TestServer) -> Option<Kubectl> {
+    pub async fn find(server: &TestServer) -> Option<Kubectl> {
         let asked = Command::new("kubectl").args(["version", "--client"]).output().await;
         if !asked.is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: kubectl is not on the PATH");
@@ -44,7 +44,7 @@ impl Kubectl {
 
     /// The output of kubectl, which must succeed.
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> impl Future<Output = String> {
+    pub fn run(&self, arguments: &[&str]) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
         async move {
             let output = self.output(arguments).await;
@@ -63,7 +63,7 @@ impl Kubectl {
     }
 
     /// A file with this object. JSON will do, because YAML is a superset of it.
-    fn file(&self, name: &str, object: &Value) -> String {
+    pub fn file(&self, name: &str, object: &Value) -> String {
         let path = self.home.path().join(name);
         std::fs::write(&path, object.to_string()).unwrap();
         path.display().to_string()

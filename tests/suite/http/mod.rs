@@ -10,6 +10,7 @@ mod kube_client;
 mod kubectl;
 mod limits;
 mod policy_rules;
+mod rebalances;
 mod verbs;
 mod rows;
 mod unread;

@@ -65,9 +65,9 @@ fn whatever_the_values_are_the_chart_makes_sense() {
         "apiServices": [{"group": "task.karmada.io", "version": "v1alpha1", "versionPriority": 10}],
     });
     for (values, documents, shown) in [
-        (json!({}), 29, "leader-elect-resource-namespace: placement"),
-        (all, 24, "otlp-endpoint: http://collector.observe:4318"),
-        (little, 18, "leader-elect: false"),
+        (json!({}), 33, "leader-elect-resource-namespace: placement"),
+        (all, 28, "otlp-endpoint: http://collector.observe:4318"),
+        (little, 21, "leader-elect: false"),
     ] {
         let rendered = render("placement", values);
         rendered.iter().for_each(check_kind);

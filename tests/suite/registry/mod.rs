@@ -3,6 +3,7 @@
 
 mod act;
 mod batch;
+mod counsel;
 mod create;
 mod delete;
 mod list;

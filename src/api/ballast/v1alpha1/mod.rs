@@ -22,6 +22,8 @@ mod schedule_rules;
 mod select;
 mod select_rules;
 mod suppose;
+#[cfg(test)]
+mod tests;
 
 pub use amounts::{IntOrPercent, Limits, Mode, Rounding};
 pub use cluster_rebalance::ClusterRebalance;

@@ -59,8 +59,8 @@ const fn column(name: &'static str, kind: &'static str, path: &'static str, desc
 
 const COLUMNS: &[Column] = &[
     column("WORKLOAD", "string", ".spec.workload.kind/.spec.workload.name", "The workload."),
-    column("FROM", "string", ".spec.from[*].name", "Where it was."),
-    column("TO", "string", ".spec.to[*].name", "Where it goes."),
+    column("FROM", "string", ".spec.from[*].name:.replicas", "Where it was."),
+    column("TO", "string", ".spec.to[*].name:.replicas", "Where it goes."),
     column("REPLICAS", "integer", ".spec.replicas", "Replicas that move."),
     column("PHASE", "string", ".status.phase", "How far the move is."),
     column("REASON", "string", ".status.reason", "Why the move did not come out as planned."),

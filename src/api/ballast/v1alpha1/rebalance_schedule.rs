@@ -44,7 +44,7 @@ const COLUMNS: &[Column] = &[
     column("SCHEDULE", "string", ".spec.schedule", "When ClusterRebalances are made."),
     column("TIMEZONE", "string", ".spec.timeZone", "The time zone of the schedule."),
     column("SUSPEND", "boolean", ".spec.suspend", "Whether nothing is made at present."),
-    column("ACTIVE", "string", ".status.active[*]", "ClusterRebalances that are not finished."),
+    column("ACTIVE", "integer", "#.status.active[*]", "ClusterRebalances that are not finished."),
     column("LAST-SCHEDULE", "date", ".status.lastScheduleTime", "When one was made last."),
     column("AGE", "date", ".metadata.creationTimestamp", ""),
 ];

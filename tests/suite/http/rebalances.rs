@@ -1,0 +1,239 @@
+//! The kinds of `ballast.dev` as clients meet them: verbs, refusals with field paths, who may
+//! approve, columns and `kubectl explain`.
+
+use ballast::api::ballast::v1alpha1::{APPROVED_BY, BindingRef, Move, MovePhase, MoveSpec, MoveStatus};
+use ballast::api::ballast::v1alpha1::{Share, WorkloadRef, move_name};
+use ballast::auth::Policy;
+use ballast::k8s::{GroupResource, User};
+use ballast::registry::{Atomicity, Change};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::kubectl::Kubectl;
+use crate::support::raw::{Connection, Raw, Reply};
+use crate::support::server::{Options, TestServer};
+
+const GROUP: &str = "/apis/ballast.dev/v1alpha1";
+const OF_CLUSTER: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const OF_SHOP: &str = "/apis/ballast.dev/v1alpha1/namespaces/shop/rebalances";
+const SCHEDULES: &str = "/apis/ballast.dev/v1alpha1/rebalanceschedules";
+const MOVES: &str = "/apis/ballast.dev/v1alpha1/namespaces/shop/moves";
+const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
+
+fn rebalance(kind: &str, spec: Value) -> Value {
+    json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": {"name": "r"}, "spec": spec})
+}
+
+async fn post(client: &Raw, path: &str, object: &Value) -> Reply {
+    client.send(Method::POST, path, &[], object.to_string()).await
+}
+
+/// A move as the executor would write it.
+fn a_move() -> Map<String, Value> {
+    let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+    let one = Move {
+        spec: MoveSpec {
+            rebalance: "r".to_owned(),
+            binding: BindingRef {
+                kind: "ResourceBinding".to_owned(),
+                namespace: Some("shop".to_owned()),
+                name: "web-deployment".to_owned(),
+                uid: "u-1".to_owned(),
+            },
+            workload: WorkloadRef {
+                api_version: "apps/v1".to_owned(),
+                kind: "Deployment".to_owned(),
+                namespace: Some("shop".to_owned()),
+                name: "web".to_owned(),
+            },
+            from: vec![share("member2", 4)],
+            to: vec![share("member1", 2), share("member2", 2)],
+            replicas: 2,
+        },
+        status: MoveStatus { phase: Some(MovePhase::Moving), ..MoveStatus::default() },
+        ..Move::default()
+    };
+    let Ok(Value::Object(mut object)) = serde_json::to_value(one) else { panic!("a move is an object") };
+    let name = move_name("r", "web-deployment");
+    object.insert("metadata".to_owned(), json!({"name": name, "namespace": "shop"}));
+    object
+}
+
+async fn write_a_move(server: &TestServer) {
+    let client = server.registry.client(User::component("rebalance"));
+    let change = (GroupResource::new("moves.ballast.dev"), Change::Create(a_move()));
+    let outcome = client.batch(vec![change], Atomicity::All).await.unwrap().remove(0);
+    outcome.unwrap();
+}
+
+#[tokio::test]
+async fn moves_are_written_by_workers_alone() {
+    let server = TestServer::start().await;
+    let admin: Connection = server.admin().connect().await;
+    let send = async |method: Method, path: &str, body: &str| admin.send(method, path, &[], body.to_owned()).await;
+    write_a_move(&server).await;
+    let name = format!("{MOVES}/r.web-deployment");
+    assert_eq!(send(Method::GET, &name, "").await.json()["spec"]["replicas"], 2);
+    let object = Value::Object(a_move()).to_string();
+    let merge = admin.send(Method::PATCH, &name, &[MERGE], "{}").await;
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let apply = admin.send(Method::PATCH, &format!("{name}?fieldManager=me"), &apply, object.clone()).await;
+    for refused in [
+        send(Method::POST, MOVES, &object).await,
+        send(Method::PUT, &name, &object).await,
+        send(Method::DELETE, &name, "").await,
+        merge,
+        apply,
+    ] {
+        assert_eq!((refused.code.as_u16(), &refused.json()["reason"]), (405, &json!("MethodNotAllowed")));
+        assert!(refused.text().contains("is not supported on resources of kind \\\"moves.ballast.dev\\\""));
+    }
+    let listed = send(Method::GET, GROUP, "").await.json();
+    let resources = listed["resources"].as_array().unwrap();
+    let verbs = |name: &str| &resources.iter().find(|resource| resource["name"] == name).unwrap()["verbs"];
+    for name in ["moves", "clustermoves"] {
+        assert_eq!(*verbs(name), json!(["deletecollection", "get", "list", "watch"]));
+    }
+    for name in ["placementreviews", "localplacementreviews"] {
+        assert_eq!(*verbs(name), json!(["create"]));
+    }
+    assert_eq!(send(Method::DELETE, MOVES, "").await.code, 200);
+    assert_eq!(send(Method::GET, MOVES, "").await.json()["items"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bad_rebalances_are_refused_by_the_fields_that_are_bad() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    for (spec, field) in [
+        (json!({}), "spec.select"),
+        (json!({"select": []}), "spec.select"),
+        (json!({"select": [{"placedOn": ["m"], "notPlacedOn": ["m"]}]}), "spec.select[0].notPlacedOn[0]"),
+        (json!({"select": [{}], "exclude": [{}]}), "spec.exclude[0]"),
+        (json!({"select": [{}], "undo": {"name": "x"}}), "spec.undo"),
+        (json!({"undo": {"name": "r"}}), "spec.undo.name"),
+        (json!({"select": [{}], "limits": {"maxMovedReplicas": "-5%"}}), "spec.limits.maxMovedReplicas"),
+        (json!({"select": [{}], "limits": {"maxMovedReplicas": "1000000%"}}), "spec.limits.maxMovedReplicas"),
+        (json!({"select": [{}], "limits": {"maxMovedReplicas": -5}}), "spec.limits.maxMovedReplicas"),
+        (json!({"select": [{}], "rollout": {"maxConcurrent": 0}}), "spec.rollout.maxConcurrent"),
+        (json!({"select": [{}], "mode": "Wild"}), "spec.mode"),
+    ] {
+        let refused = post(&admin, OF_CLUSTER, &rebalance("ClusterRebalance", spec.clone())).await;
+        assert_eq!(refused.code, 422, "{spec}: {}", refused.text());
+        assert_eq!(refused.json()["details"]["causes"][0]["field"], field, "{}", refused.text());
+    }
+    let elsewhere = rebalance("Rebalance", json!({"select": [{"namespace": "bank"}]}));
+    let refused = post(&admin, OF_SHOP, &elsewhere).await;
+    assert_eq!(refused.json()["details"]["causes"][0]["field"], "spec.select[0].namespace", "{}", refused.text());
+    server.stop().await;
+}
+
+/// ops may write and not approve; chief may also approve one by its name.
+async fn with_policy() -> TestServer {
+    let policy = "rules:\n\
+        - {users: [ops, chief], verbs: [create, update, patch, get], apiGroups: [ballast.dev], resources: ['*']}\n\
+        - {users: [chief], verbs: [approve], apiGroups: [ballast.dev], resources: [clusterrebalances], resourceNames: [r]}\n\
+        - {users: [chief], verbs: [approve], apiGroups: [ballast.dev], resources: [rebalances], namespaces: [shop]}\n\
+        - {users: [head], verbs: ['*'], apiGroups: [ballast.dev], resources: ['*']}\n";
+    let policy = Some(Policy::parse(policy).unwrap());
+    TestServer::with(Options { policy, ..Options::default() }).await
+}
+
+#[tokio::test]
+async fn bd8_who_may_not_approve_neither_creates_nor_changes_an_approved_rebalance() {
+    let server = with_policy().await;
+    let client = |name: &str| server.client(name, &[], |_| {});
+    let (ops, chief) = (client("ops"), client("chief"));
+    let waiting = json!({"select": [{}], "approval": "Required"});
+    let mut approved = waiting.clone();
+    approved["approved"] = json!(true);
+    let refused = post(&ops, OF_CLUSTER, &rebalance("ClusterRebalance", approved.clone())).await;
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    assert_eq!(
+        refused.json()["message"],
+        "clusterrebalances.ballast.dev \"r\" is forbidden: User \"ops\" cannot approve resource \
+         \"clusterrebalances\" in API group \"ballast.dev\" at the cluster scope: who sets spec.approved to true \
+         needs the verb approve"
+    );
+    assert_eq!(post(&ops, OF_CLUSTER, &rebalance("ClusterRebalance", waiting)).await.code, 201);
+    let approve = async |client: &Raw| {
+        let patch = json!({"spec": {"approved": true}}).to_string();
+        client.send(Method::PATCH, &format!("{OF_CLUSTER}/r"), &[MERGE], patch).await
+    };
+    assert_eq!(approve(&ops).await.code, 403);
+    let done = approve(&chief).await;
+    assert_eq!(done.code, 200, "{}", done.text());
+    assert_eq!(done.json()["metadata"]["annotations"][APPROVED_BY], "chief");
+    // Whoever may write may go on doing so, and cannot sign for somebody else.
+    let pause = json!({"spec": {"paused": true}, "metadata": {"annotations": {APPROVED_BY: "ops"}}}).to_string();
+    let paused = ops.send(Method::PATCH, &format!("{OF_CLUSTER}/r"), &[MERGE], pause).await;
+    assert_eq!(paused.code, 200, "{}", paused.text());
+    assert_eq!(paused.json()["metadata"]["annotations"][APPROVED_BY], "chief");
+    let back = ops.send(Method::PATCH, &format!("{OF_CLUSTER}/r"), &[MERGE], r#"{"spec":{"approved":false}}"#).await;
+    assert_eq!(back.json()["details"]["causes"][0]["field"], "spec.approved", "{}", back.text());
+    // A permission for the kind of one namespace.
+    assert_eq!(post(&ops, OF_SHOP, &rebalance("Rebalance", approved.clone())).await.code, 403);
+    assert_eq!(post(&chief, OF_SHOP, &rebalance("Rebalance", approved.clone())).await.code, 201);
+    let bank = OF_SHOP.replace("shop", "bank");
+    assert_eq!(post(&chief, &bank, &rebalance("Rebalance", approved)).await.code, 403);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bd8_a_schedule_approves_only_by_who_may_approve_all() {
+    let server = with_policy().await;
+    let client = |name: &str| server.client(name, &[], |_| {});
+    let schedule = |approved: bool| {
+        let template = json!({"spec": {"select": [{"name": "a"}], "approval": "Required", "approved": approved}});
+        rebalance("RebalanceSchedule", json!({"schedule": "0 3 * * 6", "template": template}))
+    };
+    for name in ["ops", "chief"] {
+        let refused = post(&client(name), SCHEDULES, &schedule(true)).await;
+        assert_eq!(refused.code, 403, "{}", refused.text());
+        assert!(refused.text().contains("cannot approve resource \\\"clusterrebalances\\\""), "{}", refused.text());
+    }
+    assert_eq!(post(&client("head"), SCHEDULES, &schedule(true)).await.code, 201);
+    let patch = async |spec: Value| {
+        let body = json!({"spec": spec}).to_string();
+        client("ops").send(Method::PATCH, &format!("{SCHEDULES}/r"), &[MERGE], body).await.code
+    };
+    assert_eq!(patch(json!({"suspend": true})).await, 200);
+    assert_eq!(patch(json!({"template": {"spec": {"select": [{}]}}})).await, 403, "the approval is for what it was");
+    server.stop().await;
+}
+
+fn columns(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn kubectl_explains_and_shows_the_kinds() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let listed = kubectl.run(&["api-resources", "--categories=ballast", "--no-headers"]).await;
+    let named: Vec<Vec<&str>> = listed.lines().map(columns).collect();
+    let names: Vec<&str> = named.iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["clustermoves", "clusterrebalances", "moves", "rebalances", "rebalanceschedules"], "{listed}");
+    for (row, short) in [(1, "creb"), (3, "reb"), (4, "rebs")] {
+        assert_eq!(named[row][1], short);
+    }
+    let settle = kubectl.run(&["explain", "creb.spec.rollout.settle"]).await;
+    assert!(settle.contains("timeoutSeconds\t<integer>") && settle.contains("Healthy"), "{settle}");
+    for kind in ["placementreviews", "localplacementreviews", "rebs", "clustermoves"] {
+        let all = kubectl.run(&["explain", kind, "--recursive"]).await;
+        assert!(all.contains("spec\t<"), "{all}");
+    }
+    let file = kubectl.file("r.yaml", &rebalance("Rebalance", json!({"select": [{}]})));
+    kubectl.run(&["-n", "shop", "create", "-f", &file]).await;
+    let table = kubectl.run(&["-n", "shop", "get", "reb"]).await;
+    let heads = ["NAME", "PHASE", "SELECTED", "TO-MOVE", "SETTLED", "FAILED", "REPLICAS-MOVED", "AGE"];
+    assert_eq!(columns(table.lines().next().unwrap()), heads, "{table}");
+    write_a_move(&server).await;
+    let table = kubectl.run(&["-n", "shop", "get", "moves"]).await;
+    let lines: Vec<Vec<&str>> = table.lines().map(columns).collect();
+    assert_eq!(lines[0], ["NAME", "WORKLOAD", "FROM", "TO", "REPLICAS", "PHASE", "REASON", "AGE"], "{table}");
+    let shown = ["r.web-deployment", "deployment/web", "member2:4", "member1:2,member2:2", "2", "Moving"];
+    assert_eq!(lines[1][..6], shown, "{table}");
+    server.stop().await;
+}

@@ -16,7 +16,10 @@ use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
 /// Fields of a shared type that one of its users refuses.
-const NEVER_SET: [&str; 2] = [
+const NEVER_SET: [&str; 4] = [
+    // A Rebalance selects in its own namespace.
+    ".select[].namespace",
+    ".exclude[].namespace",
     ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms[].propertySorter.",
     ".preferredDuringSchedulingIgnoredDuringExecution[].preference.propertySelector.",
 ];
@@ -25,7 +28,7 @@ const NEVER_SET: [&str; 2] = [
 async fn an_object_with_every_field_set_survives_the_api() {
     let kinds = api::kinds();
     for kind in kinds.rows().iter().filter(|kind| kind.lifetime == Lifetime::Stored) {
-        if kind.group.is_empty() {
+        if kind.group.is_empty() || !kind.written_by_clients {
             continue;
         }
         let full = Value::Object(full_object(kind));
@@ -72,6 +75,12 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     object["metadata"] = json!({"name": "full"});
     if object["spec"].get("resourceSelectors").is_some() && object["spec"].get("policy").is_some() {
         return placement_variants(&object);
+    }
+    if kind == "RebalanceSchedule" {
+        return schedule_variants(&object);
+    }
+    if kind.ends_with("Rebalance") {
+        return rebalance_specs(&object["spec"], kind == "Rebalance").map(|spec| with_spec(&object, spec)).into();
     }
     if object["spec"].get("placement").is_none() {
         amend_cluster(&mut object);
@@ -136,6 +145,52 @@ fn placement_variants(full: &Value) -> Vec<Value> {
     set(&mut named, "/spec/policy", json!({"placementType": "PickFixed", "clusterNames": ["a"]}));
     remove(&mut named, "/spec/resourceSelectors/0", "labelSelector");
     vec![of_number, named]
+}
+
+/// One that selects, and one that undoes another.
+fn rebalance_specs(full: &Value, is_namespaced: bool) -> [Value; 2] {
+    let mut selecting = full.clone();
+    set(&mut selecting, "/rollout/strategy", json!("SurgeFirst"));
+    let mut undoing = selecting.clone();
+    remove(&mut undoing, "", "select");
+    remove(&mut undoing, "", "exclude");
+    remove(&mut selecting, "", "undo");
+    set(&mut selecting, "/exclude/0/name", json!("other"));
+    for entry in ["/select/0", "/exclude/0"] {
+        set(&mut selecting, &format!("{entry}/namespace"), json!("shop"));
+        set(&mut selecting, &format!("{entry}/placedOn"), json!(["m1"]));
+        set(&mut selecting, &format!("{entry}/notPlacedOn"), json!(["m2"]));
+        set(&mut selecting, &format!("{entry}/labelSelector/matchExpressions/0/operator"), json!("In"));
+        set(&mut selecting, &format!("{entry}/policyRef/kind"), json!("PropagationPolicy"));
+        set(&mut selecting, &format!("{entry}/policyRef/namespace"), json!("shop"));
+        if is_namespaced {
+            remove(&mut selecting, entry, "namespace");
+        }
+    }
+    [selecting, undoing]
+}
+
+/// One by the clock, and one by an event.
+fn schedule_variants(full: &Value) -> Vec<Value> {
+    let mut full = full.clone();
+    set(&mut full, "/spec/schedule", json!("0 3 * * 6"));
+    set(&mut full, "/spec/timeZone", json!("Europe/Berlin"));
+    set(&mut full, "/spec/on/clusterRecovered/clusterSelector/matchExpressions/0/operator", json!("In"));
+    set(&mut full, "/spec/template/spec/abort", json!(false));
+    let [selecting, undoing] = rebalance_specs(&full["spec"]["template"]["spec"], false);
+    let (mut by_clock, mut by_event) = (full.clone(), full);
+    set(&mut by_clock, "/spec/template/spec", selecting);
+    set(&mut by_event, "/spec/template/spec", undoing);
+    remove(&mut by_clock, "/spec", "on");
+    remove(&mut by_event, "/spec", "schedule");
+    remove(&mut by_event, "/spec", "timeZone");
+    vec![by_clock, by_event]
+}
+
+fn with_spec(object: &Value, spec: Value) -> Value {
+    let mut object = object.clone();
+    object["spec"] = spec;
+    object
 }
 
 fn amend_cluster(object: &mut Value) {

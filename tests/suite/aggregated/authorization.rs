@@ -166,3 +166,27 @@ async fn im1_acting_as_somebody_else_takes_a_permission_for_each_part() {
     assert_eq!(proxy.send(Method::GET, BINDING, &nobody, "").await.code, 400, "IM2");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn bd8_the_host_cluster_decides_who_approves_and_the_audit_log_says_who_did() {
+    const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+    let server = Aggregated::with(|args, folder| args.audit.audit_log_path = Some(folder.join("audit.log"))).await;
+    server.host.allow(|spec| spec["resourceAttributes"]["verb"] != "approve" || spec["user"] == "chief");
+    let object = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "r"},
+        "spec": {"select": [{}], "approval": "Required", "approved": true}});
+    let create =
+        async |user: &str| server.proxy().send(Method::POST, REBALANCES, &as_user(user), object.to_string()).await;
+    assert_eq!(create("jane").await.code, 403);
+    let asked = server.host.asked(ACCESS_REVIEWS).last().unwrap()["spec"]["resourceAttributes"].clone();
+    let expected = json!({"verb": "approve", "group": "ballast.dev", "version": "v1alpha1",
+        "resource": "clusterrebalances", "name": "r"});
+    assert_eq!(asked, expected);
+    let created = create("chief").await;
+    assert_eq!(created.code, 201, "{}", created.text());
+    assert_eq!(created.json()["metadata"]["annotations"]["ballast.dev/approved-by"], "chief");
+    let (_host, folder) = server.stop().await;
+    let log = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    let events: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let signed = |event: &&serde_json::Value| event["annotations"]["ballast.dev/approved-by"] == "chief";
+    assert_eq!(events.iter().filter(signed).count(), 1, "{log}");
+}

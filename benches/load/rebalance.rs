@@ -3,8 +3,8 @@
 //! The time runs from the POST until the last binding is rescheduled and durable. Beside it stands
 //! the time that SQLite alone needs for the same rows in the same batches.
 //!
-//! Then the same bindings are moved by a ClusterRebalance without bounds, and back by its undo: from
-//! the POST until its status says that it has finished, with a watch on it.
+//! Then the same bindings are moved by a ClusterRebalance without bounds, and back by its undo:
+//! from the POST until its status says that it has finished, with a watch on it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Makes the ClusterRebalances of RebalanceSchedules: by the clock, or when clusters have recovered.
+//! Makes the ClusterRebalances of RebalanceSchedules: by the clock, or when clusters have
+//! recovered.
 //!
 //! What is made and the status that says so are one transaction, based on the schedule's revision.
 //! So a time is served once, also over a kill in between. Recoveries are followed in the status,

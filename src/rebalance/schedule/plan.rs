@@ -5,7 +5,7 @@
 //! that was served last is in the status, and what is made is named by its time. So neither a
 //! restart nor a clock that steps back makes anything twice.
 //!
-//! Differs from CronJob: Replace aborts what runs instead of deleting it. Moves that have begun
+//! Unlike a CronJob's, Replace aborts what runs instead of deleting it. Moves that have begun
 //! settle, and what was done can be seen and undone.
 
 use std::collections::BTreeMap;

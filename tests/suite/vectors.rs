@@ -4,9 +4,17 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
+use ballast::api::ballast::v1alpha1 as api;
+use ballast::api::karmada::work::v1alpha2::key_of_workload;
 use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read};
-use ballast::engine::karmada::{Outcome, Rules, check, decide};
+use ballast::clock::{Clock, ManualClock};
+use ballast::engine::karmada::{Outcome, Request, Rules, check, decide};
+use ballast::k8s::{Object, Revision};
+use ballast::scheduler::planning::{self, How, Present};
+use ballast::store::MemoryStore;
+use ballast::watch;
 use serde_json::Value;
 
 /// Cases that are decided differently on purpose, and why.
@@ -174,6 +182,49 @@ fn decisions_fed_back_change_nothing_and_are_free_of_faults() {
         }
         faults
     });
+}
+
+/// Plans are made through another door than passes, and come to the same.
+#[tokio::test]
+async fn a_plan_of_one_is_the_fresh_decision() {
+    let clock: Arc<dyn Clock> = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
+    let (now, store) = (clock.now(), Arc::new(MemoryStore::default()));
+    let (cache, ..) = watch::open(store, clock, watch::Limits::default()).await.unwrap();
+    let how = How { mode: api::Mode::Fresh, limits: api::Limits::default() };
+    let mut decided = 0;
+    every_case(|_, case| {
+        // The groups of other bindings come from the view, which holds none here.
+        if !case.others.is_empty() {
+            return Vec::new();
+        }
+        let profile = options().profile(&case.gates);
+        let (fleet, workloads, binding) = read(case).unwrap();
+        let request = Request { force: true, ..binding.request() };
+        let decision = decide(&fleet, &workloads, &request, &profile);
+        let key = key_of_workload("Deployment", "shop", &case.id);
+        let text = serde_json::to_vec(&case.binding).unwrap();
+        let object = Arc::new(Object::decode(key, Revision(1), text.into()).unwrap());
+        let present = Present {
+            view: cache.view(),
+            clusters: fleet,
+            hostile: Arc::default(),
+            unready: Arc::default(),
+            profile: Arc::new(profile),
+            now,
+        };
+        let Some(planned) = planning::Case::of(&object) else { return Vec::new() };
+        let plan = planning::plan(&present, vec![planned.clone()], &how, api::Order::Name);
+        let moved = plan.moves.first().map(|planned| &planned.to);
+        let agree = match &decision.outcome {
+            Outcome::Placed(placed) if planned.is_at(&placed.targets) => plan.summary.unchanged == 1,
+            Outcome::Placed(placed) => moved == Some(&placed.targets),
+            Outcome::Failed(_) => plan.unplaceable.len() == 1,
+            Outcome::Skipped(_) => plan.summary.unchanged == 1 && plan.stays.is_empty(),
+        };
+        decided += usize::from(decision.is_success());
+        if agree { vec![] } else { vec![format!("{:?} became {moved:?} {:?}", decision.outcome, plan.unplaceable)] }
+    });
+    assert!(decided > 1000, "only {decided} fitted");
 }
 
 /// A Fisher-Yates shuffle with a fixed random sequence.

@@ -1,6 +1,7 @@
 //! One binding as a plan reads it: parsed once, and kept small, because plans hold 100,000 of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::Present;
@@ -10,7 +11,7 @@ use crate::api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
 use crate::api::karmada::work::v1alpha2::{
     AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, ResourceHealth, kind_of,
 };
-use crate::engine::karmada::{Request, Target, WorkloadGroups};
+use crate::engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
 use crate::k8s::{Key, Object};
 use crate::placements;
 use crate::scheduler::lower;
@@ -68,6 +69,13 @@ impl Case {
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
         })
+    }
+
+    /// Shares what many cases have alike, which saves memory and later comparisons.
+    pub(super) fn shared(mut self, common: &mut Common) -> Case {
+        share(&mut common.placements, &mut self.request.placement);
+        share(&mut common.requirements, &mut self.request.requirements);
+        self
     }
 
     /// A placement of the Fleet family moves by being triggered, so it is only known where it is.
@@ -146,6 +154,21 @@ impl Case {
         let binding = serde_json::from_slice::<AnyBinding>(self.object.text.content());
         let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
         Reports(items.into_iter().map(|item| (item.cluster_name.as_str().into(), available(&item))).collect())
+    }
+}
+
+/// What cases have alike: few placements, and few sizes of replicas.
+#[derive(Default)]
+pub(super) struct Common {
+    placements: HashSet<Shared<Placement>>,
+    requirements: HashSet<Shared<Requirements>>,
+}
+
+fn share<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, own: &mut Option<Shared<T>>) {
+    let Some(value) = own else { return };
+    match known.get(value) {
+        Some(same) => *value = same.clone(),
+        None => drop(known.insert(value.clone())),
     }
 }
 

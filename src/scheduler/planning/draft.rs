@@ -210,7 +210,7 @@ impl Draft {
         if case.is_at(&placed.targets) {
             return Proposal::Stay { reason: None, message: "it is where it belongs".to_owned() };
         }
-        let total = copies_in_all(case);
+        let total = in_all(case, &placed.targets);
         let fewest = how.limits.fewest(total);
         let decided = weight(case, &placed.targets);
         if decided < fewest {
@@ -234,7 +234,7 @@ impl Draft {
     /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
     /// no cluster gets more.
     fn limited(&self, case: &Case, limits: &Limits, wanted: &[Target]) -> Vec<Target> {
-        let most = limits.most(copies_in_all(case));
+        let most = limits.most(in_all(case, wanted));
         let preserves = limits.preserves_available();
         if most.is_none_or(|most| weight(case, wanted) <= most) && !preserves {
             return wanted.to_vec();
@@ -267,9 +267,11 @@ impl Draft {
             self.untouched.get_or_insert_with(|| Pass::new(&self.clusters, &Workloads::default(), &self.profile));
         // Groups are matters of fit. Here only room is asked about.
         let would_fit = untouched.decide_as(&request, mode).is_success();
-        let replicas = copies_in_all(case);
         let message = match would_fit {
-            true => format!("moves planned before it take the room for its {replicas} replicas: {message}"),
+            true => {
+                let replicas = request.replicas;
+                format!("moves planned before it take the room for its {replicas} replicas: {message}")
+            }
             false => message,
         };
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
@@ -345,10 +347,11 @@ fn is_divided(case: &Case, targets: &[Target]) -> bool {
     !duplicated && targets.iter().chain(&case.request.targets).any(|target| target.replicas > 0)
 }
 
-/// How many copies there are of the workload, for percentages: its replicas. An object without
-/// replicas counts as one.
-fn copies_in_all(case: &Case) -> i64 {
-    i64::from(case.request.replicas.max(1))
+/// What percentages are taken of: the replicas of the workload. Where each cluster has all of them,
+/// those of all clusters. A copy of an object without replicas counts as one.
+fn in_all(case: &Case, wanted: &[Target]) -> i64 {
+    let replicas = i64::from(case.request.replicas.max(1));
+    if is_divided(case, wanted) { replicas } else { replicas.saturating_mul(wanted.len() as i64) }
 }
 
 /// What limits count of these targets: replicas that arrive. A copy of an object without replicas

@@ -158,11 +158,11 @@ pub fn in_order(cases: &mut [Case], order: Order) {
         Order::FewestReplicas => i64::from(case.request.replicas),
         Order::Name => 0,
     };
-    cases.sort_by(|a, b| {
-        let place =
-            |case: &Case| (rank(case), Arc::clone(&case.object.key.namespace), Arc::clone(&case.object.key.name));
-        place(a).cmp(&place(b)).then_with(|| a.object.key.cmp(&b.object.key))
-    });
+    let place = |a: &Case, b: &Case| {
+        let (a, b) = (&a.object.key, &b.object.key);
+        a.namespace.cmp(&b.namespace).then_with(|| a.name.cmp(&b.name)).then_with(|| a.resource.cmp(&b.resource))
+    };
+    cases.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| place(a, b)));
 }
 
 /// The replicas of the selected workloads on each cluster, before and after.

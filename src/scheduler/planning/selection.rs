@@ -9,6 +9,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::case::Common;
 use super::{Case, Draft, Present, is_displaced};
 use crate::api::ballast::v1alpha1::SelectEntry;
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
@@ -140,6 +141,7 @@ impl Selection {
 
     fn find_among(&self, objects: &[&Arc<Object>], present: &Present, count: &AtomicUsize) -> Vec<Case> {
         let mut draft = None;
+        let mut common = Common::default();
         let mut cases = Vec::new();
         for object in objects {
             let Ok(sketch) = BindingSketch::of(object) else { continue };
@@ -154,7 +156,8 @@ impl Selection {
             }
             // Beyond the bound they are only counted, for the message.
             if count.fetch_add(1, Ordering::Relaxed) < SELECTED_MAX {
-                cases.extend(case.unwrap_or_else(|| Case::of(object)));
+                let case = case.unwrap_or_else(|| Case::of(object));
+                cases.extend(case.map(|case| case.shared(&mut common)));
             }
         }
         cases

@@ -210,17 +210,20 @@ fn what_is_not_divided_goes_cluster_by_cluster() {
     let object = binding("web", 4, names, "x:4 y:4 c:4");
     let clusters = ["a", "b", "c", "x", "y"].map(|name| cluster(name, 50, 10_000));
     let present = present(clusters, &[object.clone()]);
-    let proposed = |most: i64| {
-        let limits = Limits { max_moved_replicas: Some(api::IntOrPercent::Int(most)), ..NO_LIMITS };
+    let proposed = |most| {
+        let limits = Limits { max_moved_replicas: Some(most), ..NO_LIMITS };
         match Draft::new(&present).propose(&Case::of(&object).unwrap(), &How { limits, ..FRESH }) {
             Proposal::Move { to, arrivals, .. } => format!("{} {arrivals}", placed(&to)),
             Proposal::Stay { reason, .. } => format!("{reason:?}"),
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(proposed(8), "a:4 b:4 c:4 8");
-    assert_eq!(proposed(7), "a:4 c:4 y:4 4");
-    assert_eq!(proposed(3), "Some(LimitReached)");
+    use api::IntOrPercent::{Int, Percent};
+    assert_eq!(proposed(Int(8)), "a:4 b:4 c:4 8");
+    assert_eq!(proposed(Int(7)), "a:4 c:4 y:4 4");
+    assert_eq!(proposed(Int(3)), "Some(LimitReached)");
+    assert_eq!(proposed(Percent(34)), "a:4 c:4 y:4 4", "of the twelve replicas in all");
+    assert_eq!(proposed(Percent(33)), "Some(LimitReached)");
 }
 
 #[test]

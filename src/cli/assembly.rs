@@ -14,6 +14,7 @@ use crate::controllers::{self, FailoverOptions};
 use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder, Sink};
 use crate::k8s::{GroupResource, User};
+use crate::rebalance::Rebalances;
 use crate::rebalance::schedule::Schedules;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Resource};
@@ -61,7 +62,9 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
     workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
+    let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
+    workers.push(Box::new(rebalances));
     workers.extend(controllers::fleet(registry, clock));
     workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));
     workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock))));

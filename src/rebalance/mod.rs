@@ -1,14 +1,35 @@
 //! Rebalances: carries out what a Rebalance or a ClusterRebalance asks for, move by move.
 //!
-//! The stored objects are the truth: the rebalance, its Moves, and the bindings' annotation that
-//! says they are under way. What is kept in memory is made from them again at any time.
+//! The stored objects are the truth: the rebalance, its Moves, and the bindings' mark that says
+//! they are under way (`scheduler::underway`). What is kept in memory (`Run`) is made from them
+//! again at any time.
 //!
 //! - `step` Where a binding's targets go next, where new replicas come before old ones go.
 //! - `settle` Whether the member clusters report that a move has arrived.
 //! - `waves` Which moves begin now, under the bounds of the rollout.
 //! - `schedule` Makes ClusterRebalances by clock or when clusters have recovered.
+//! - `surge` Between targets and `step`.
+//! - `status` Phase and conditions.
+//! - `record` The objects as they are read and written.
+//! - `run` What is remembered of a rebalance between its steps.
+//! - `plans` The plan, as the writes that store it.
+//! - `placement_moves` Placements of the Fleet family.
+//! - `decide` Decisions at a move's turn.
+//! - `advance` One step: what is seen, what begins, what is written.
+//! - `worker` The loop that plans, steps and cleans up.
 
+mod advance;
+mod decide;
+mod placement_moves;
+mod plans;
+pub mod record;
+mod run;
 pub mod schedule;
 pub mod settle;
+mod status;
 pub mod step;
+mod surge;
 pub mod waves;
+mod worker;
+
+pub use self::worker::Rebalances;

@@ -1,6 +1,6 @@
 //! Whether the member clusters report that a move has arrived. Pure.
 //!
-//! Settled is seen, not assumed. Only where nobody reports anything of a binding, its targets
+//! Settled is seen, not assumed (BD4). Only where nobody reports anything of a binding, its targets
 //! are all there is to see.
 
 /// How much has to be seen.

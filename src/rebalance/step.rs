@@ -1,4 +1,4 @@
-//! One step of a move that surges: new replicas are ready before old ones go. Pure.
+//! One step of a move that surges: new replicas are ready before old ones go (BD5). Pure.
 //!
 //! A step raises the targets that want more, as far as surge and room allow, and lowers those that
 //! want fewer by as many replicas as are ready at the new places.

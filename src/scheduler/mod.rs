@@ -25,6 +25,7 @@ mod members;
 mod news;
 mod pass;
 pub mod planning;
+pub mod underway;
 
 pub use self::census::Census;
 pub use self::fleet::FleetScheduler;

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use super::cause::{self, Cause, Shift};
 use super::news::News;
+use super::underway::{MOVE, UnderWay};
 use super::{commit, lower, news};
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
-use crate::engine::karmada::{self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Workloads};
+use crate::engine::karmada::{
+    self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
+};
 use crate::events::{Answer, Asks};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::metrics;
@@ -83,9 +86,20 @@ impl Pass {
             request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
         }
         request.evicting.extend(self.outstayed(&binding));
-        let decision = pass.decide(&request);
+        let mark = UnderWay::of(&binding.metadata.annotations);
+        let is_left_alone =
+            mark.as_ref().is_some_and(|mark| mark.disturbance(&request, &self.fleet, &self.profile).is_none());
+        let decision = match is_left_alone {
+            true => Decision::skipped(Skip::Unchanged, Mode::Steady),
+            false => pass.decide(&request),
+        };
         let placement = decision.applies_placement().then(|| placement(object)).flatten();
-        let edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
+        let mut edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
+        // Who is decided by a pass is in no move any more (BD6).
+        let is_looked_at = decision.is_scheduled() || decision.observes_generation();
+        if mark.is_some() && !is_left_alone && is_looked_at {
+            edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+        }
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         let shift = change.is_some().then(|| decision.targets()).flatten();
         let shift = shift.and_then(|targets| Shift::between(&request.targets, targets));

@@ -88,7 +88,10 @@ const PURE: &[&str] = &[
     "src/controllers/eviction_task.rs",
     "src/controllers/failover/pace.rs",
     "src/controllers/placement/status.rs",
+    "src/rebalance/advance/seen.rs",
+    "src/rebalance/placement_moves.rs",
     "src/rebalance/settle.rs",
+    "src/rebalance/surge.rs",
     "src/rebalance/step.rs",
     "src/rebalance/waves.rs",
     "src/scheduler/dirty.rs",
@@ -96,6 +99,7 @@ const PURE: &[&str] = &[
     "src/scheduler/explain.rs",
     "src/scheduler/lower/",
     "src/scheduler/planning/",
+    "src/scheduler/underway.rs",
 ];
 
 const IMPURE_WORDS: &[&str] =

@@ -141,7 +141,7 @@ impl Failed {
 }
 
 impl Decision {
-    pub(super) fn skipped(why: Skip, mode: Mode) -> Decision {
+    pub fn skipped(why: Skip, mode: Mode) -> Decision {
         Decision { outcome: Outcome::Skipped(why), mode }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::cluster::{Grade, Room, amount};
 use super::cluster_set::{ClusterSet, counted};
 use super::components;
-use super::estimate::{Estimator, is_node_resource, pods_on_a_node};
+use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
 use super::pass::Pass;
 use super::placement::{Division, Placement};
 use super::request::{Component, Mode, Request, Requirements, Target};
@@ -42,6 +42,11 @@ impl Pass {
     /// know where it is. Clusters that report no resources stay as they are.
     pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.workloads.note(request, to);
+        self.move_room(request, from, to);
+    }
+
+    /// The part of `shift` that concerns room.
+    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
         let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
         for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
@@ -49,6 +54,18 @@ impl Pass {
             if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
                 self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
             }
+        }
+    }
+
+    /// How many more copies of the workload the cluster can take. No bound is known where the
+    /// division does not look at room, or the cluster reports none.
+    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
+        let Some(found) = self.fleet.find(cluster) else { return 0 };
+        match &request.placement {
+            Some(placement) if looks_at_room(placement) && found.room.is_some() => {
+                self.room_for(request, placement, cluster)
+            }
+            _ => i64::from(UNLIMITED),
         }
     }
 
@@ -77,7 +94,7 @@ impl Pass {
         };
         let arriving: Vec<(Arc<str>, i64)> = to.iter().filter_map(arriving).collect();
         let term = self.term_for(request, placement, &arriving)?;
-        let looks = matches!(placement.division, Division::Dynamic | Division::Aggregated);
+        let looks = looks_at_room(placement);
         for (cluster, arriving) in arriving.into_iter().filter(|_| looks) {
             let room = self.room_for(request, placement, &cluster);
             if room < arriving {
@@ -124,6 +141,10 @@ impl Pass {
         }
         i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(slot))
     }
+}
+
+fn looks_at_room(placement: &Placement) -> bool {
+    matches!(placement.division, Division::Dynamic | Division::Aggregated)
 }
 
 /// The copies of an object without pods are counted like sets that need nothing.

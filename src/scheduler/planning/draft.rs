@@ -154,6 +154,16 @@ impl Draft {
         }
     }
 
+    /// Takes or gives back room for replicas of a workload that nobody asks about here.
+    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.pass.move_room(request, from, to);
+    }
+
+    /// How many more copies of the workload a cluster can take.
+    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
+        self.pass.room(request, cluster)
+    }
+
     pub(super) fn decide(&mut self, case: &Case, mode: Mode) -> Decision {
         self.know_groups(&case.request);
         let request = self.request(case, mode);

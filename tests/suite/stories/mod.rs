@@ -10,6 +10,8 @@ mod groups;
 mod policy;
 mod promise;
 mod rebalancer;
+mod safe;
+mod safe_surge;
 mod scheduling;
 mod seeds;
 mod simulation;

@@ -30,6 +30,9 @@ pub const CRB: GroupResource = GroupResource::new("clusterresourcebindings.work.
 pub const WR: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 pub const CLUSTER: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 pub const PP: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
+pub const REB: GroupResource = GroupResource::new("rebalances.ballast.dev");
+pub const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
+pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
 /// A world that is still busy after this many turns will never settle.
@@ -350,6 +353,8 @@ fn resource_of(object: &Value) -> GroupResource {
         "Cluster" => CLUSTER,
         "PropagationPolicy" => PP,
         "ClusterPropagationPolicy" => CPP,
+        "Rebalance" => REB,
+        "ClusterRebalance" => CREB,
         other => panic!("no such kind: {other}"),
     }
 }

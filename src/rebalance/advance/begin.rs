@@ -1,0 +1,265 @@
+//! Which moves begin in a step, and what is written of them.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::seen::{depth, now, pairs, reports};
+use super::{End, Found, Step, Told, placed, read};
+use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
+use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::engine::karmada::Target;
+use crate::k8s::{Edit, Object};
+use crate::rebalance::record::{self, AnyRebalance};
+use crate::rebalance::run::{self, Moving, Needs, Rank, Waiting};
+use crate::rebalance::settle::{self, Sight};
+use crate::rebalance::waves::{self, Arrivals, Turn, Waves};
+use crate::rebalance::{placement_moves, surge};
+use crate::scheduler::planning::{Case, Proposal};
+use crate::scheduler::underway::{MOVE, UnderWay};
+
+/// Moves that one step asks in vain whether they may begin.
+const ASKED_IN_VAIN_MAX: usize = 1_000;
+
+impl Step<'_> {
+    /// Ends the moves that have not begun, as Aborted.
+    pub fn abort(&mut self) {
+        while let Some((rank, _)) = self.run.pending.first_key_value() {
+            if self.is_full() {
+                self.has_more = true;
+                return;
+            }
+            let rank = rank.clone();
+            self.looked_at += 1;
+            self.end_pending(&rank, End::of(MovePhase::Unchanged, MoveReason::Aborted, "the rebalance was aborted"));
+        }
+    }
+
+    /// Begins the moves whose turn it is.
+    pub fn begin(&mut self) {
+        let spec = &self.scene.rebalance.spec;
+        self.run.held_up.clear();
+        if self.run.pending.is_empty() {
+            return;
+        }
+        let interval = spec.rollout.interval_seconds;
+        if interval > 0 && !self.run.is_wave_open {
+            if !self.run.moving.is_empty() {
+                return;
+            }
+            self.wakes_at = waves::pause_until(interval, self.run.wave_ended, self.scene.now);
+            if self.wakes_at.is_some() {
+                return;
+            }
+        }
+        let mut waves = Waves::new(waves::Bounds {
+            concurrent: spec.rollout.concurrency(self.status.summary.unwrap_or_default().to_move),
+            replicas: spec.rollout.max_moving_replicas,
+            incoming_per_cluster: spec.rollout.max_incoming_per_cluster,
+        });
+        self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
+        self.run.is_wave_open = false;
+        let mut after: Option<Rank> = None;
+        let mut in_vain = 0;
+        while waves.is_open() && in_vain < ASKED_IN_VAIN_MAX {
+            let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let Some((rank, waiting)) = self.run.pending.range((from, Bound::Unbounded)).next() else { break };
+            if self.is_full() {
+                (self.has_more, self.run.is_wave_open) = (true, true);
+                break;
+            }
+            let (rank, waiting) = (rank.clone(), waiting.clone());
+            self.looked_at += 1;
+            match self.ask(&rank, &waiting, &mut waves) {
+                Turn::Begins => {}
+                Turn::Waits => in_vain += 1,
+                Turn::AllWait => break,
+            }
+            after = Some(rank);
+        }
+    }
+
+    fn ask(&mut self, rank: &Rank, waiting: &Waiting, waves: &mut Waves) -> Turn {
+        let object = self.scene.view.get(&waiting.binding);
+        let Some((object, case)) = object
+            .filter(|object| !object.deleting)
+            .and_then(|object| Some((object, Case::find(self.scene.view, &object.key)?)))
+        else {
+            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
+            return Turn::Begins;
+        };
+        if let Some(kinds) = PlacementKinds::of(waiting.binding.resource) {
+            let turn = waves.ask(&Arrivals::default());
+            if turn == Turn::Begins {
+                self.start_placement(rank, waiting, object, kinds);
+            }
+            return turn;
+        }
+        let Some(binding) = read(object) else { return Turn::Waits };
+        if self.is_held_up(&binding) {
+            self.run.held_up.insert(waiting.binding.clone());
+            return Turn::Waits;
+        }
+        if case.request.is_triggered(self.scene.profile) {
+            let message = "a trigger is pending, and comes first";
+            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
+            return Turn::Begins;
+        }
+        match self.table.propose(self.scene, &waiting.key, &case) {
+            Proposal::Move { to, term, .. } => {
+                let (from, shares) = (record::shares(&case.request.targets), record::shares(&to));
+                let turn = waves.ask(&run::arrivals(&from, &shares));
+                if turn == Turn::Begins {
+                    let found = Found { object, binding: &binding, request: &case.request };
+                    self.start(rank, waiting, found, &to, term.as_deref());
+                    self.table.accept(&case, &to);
+                }
+                turn
+            }
+            Proposal::Stay { reason, message } => {
+                let end = End { phase: MovePhase::Unchanged, reason, message, observed: None };
+                self.end_pending(rank, end);
+                Turn::Begins
+            }
+            Proposal::Unplaceable { reason, message } => {
+                self.end_pending(rank, End::of(MovePhase::Failed, reason, message));
+                Turn::Begins
+            }
+        }
+    }
+
+    /// Whether another rebalance moves the binding. A mark of one that is gone or over says
+    /// nothing.
+    fn is_held_up(&self, binding: &AnyBinding) -> bool {
+        let Some(mark) = UnderWay::of(&binding.metadata.annotations) else { return false };
+        if mark.by == self.scene.owner.by() {
+            return false;
+        }
+        let other = record::named_by(&mark.by).and_then(|key| self.scene.view.get(&key));
+        let other = other.and_then(|object| AnyRebalance::read(object).ok());
+        other.is_some_and(|other| !other.status.is_finished())
+    }
+
+    fn end_pending(&mut self, rank: &Rank, end: End) {
+        let Some(waiting) = self.run.pending.remove(rank) else { return };
+        let status = MoveStatus {
+            phase: Some(end.phase),
+            reason: end.reason,
+            message: end.message,
+            finished_at: Some(self.scene.now),
+            ..MoveStatus::default()
+        };
+        self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.summary().pending -= 1;
+        self.count_end(end.phase, 0);
+    }
+
+    fn start(&mut self, rank: &Rank, waiting: &Waiting, found: Found<'_>, to: &[Target], term: Option<&str>) {
+        let Found { object, binding, request } = found;
+        let reports = reports(&binding.status.aggregated_status);
+        let (from, wanted) = (record::shares(&request.targets), record::shares(to));
+        let rollout = &self.scene.rebalance.spec.rollout;
+        let mut first = to.to_vec();
+        if rollout.strategy == Strategy::SurgeFirst && !reports.is_empty() {
+            let table = &mut *self.table;
+            let room = |cluster: &str, _: i64| table.room_beside(request, cluster, 0);
+            match surge::next(rollout, &from, &wanted, request, &reports, room) {
+                surge::Next::To(targets) => first = targets,
+                surge::Next::Wait => first.clone_from(&request.targets),
+                surge::Next::NoRoom(why) => {
+                    return self.end_pending(rank, End::of(MovePhase::Unchanged, MoveReason::NoRoom, why));
+                }
+            }
+        }
+        self.run.pending.remove(rank);
+        let is_at_end = record::shares(&first) == wanted;
+        let targets = first.iter().map(|target| (&*target.name, i64::from(target.replicas)));
+        let sight = settle::look(depth(self.settle()), targets, &reports);
+        let observed = match sight {
+            Sight::Settled { observed } if is_at_end => Some(observed),
+            _ => None,
+        };
+        let replicas = run::arrivals(&from, &wanted).total();
+        let mark = UnderWay {
+            by: self.scene.owner.by(),
+            name: waiting.key.name.to_string(),
+            replicas: UnderWay::replicas_of(request),
+            at: UnderWay::listed(&first),
+        };
+        let mut edits = placed(object, &first, term, self.scene.now);
+        match observed {
+            None => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
+            Some(_) if binding.metadata.annotations.contains_key(MOVE) => {
+                edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+            }
+            Some(_) => {}
+        }
+        self.change(object, edits);
+        self.change_spec(waiting, &from, &wanted, replicas);
+        let status = MoveStatus {
+            phase: Some(if observed.is_some() { MovePhase::Settled } else { MovePhase::Moving }),
+            started_at: Some(self.scene.now),
+            finished_at: observed.map(|_| self.scene.now),
+            observed,
+            now: now(&first, &reports),
+            ..MoveStatus::default()
+        };
+        self.add_to_move(&waiting.key, Edit::set(&["status"], record::written(&status)));
+        self.recount(&from, &record::shares(&first));
+        let message = format!(
+            "{replicas} replicas move, {} -> {}, because of {}",
+            record::listed(pairs(&from).iter().map(|(name, count)| (name.as_str(), *count))),
+            record::listed(pairs(&wanted).iter().map(|(name, count)| (name.as_str(), *count))),
+            self.scene.owner.title(),
+        );
+        self.tell(object, binding, false, "Rebalanced", message);
+        let needs = Needs::of(request);
+        let summary = self.summary();
+        summary.pending -= 1;
+        summary.replicas_to_move += replicas - waiting.replicas;
+        self.status.started_at.get_or_insert(self.scene.now);
+        if let Some(observed) = observed {
+            if !observed {
+                self.run.note_unobserved(&needs, &from, &wanted);
+            }
+            self.run.wave_ended = Some(self.scene.now);
+            // It holds up nobody behind it.
+            self.has_more |= !self.run.pending.is_empty();
+            return self.count_end(MovePhase::Settled, replicas);
+        }
+        self.summary().moving += 1;
+        let (key, uid) = (waiting.key.clone(), object.uid.to_string());
+        let (started, deadline, arriving) = (self.scene.now, self.deadline(), run::arrivals(&from, &wanted));
+        let moving = Moving { key, uid, mark, from, to: wanted, replicas, started, deadline, arriving, needs };
+        self.run.insert(waiting.binding.clone(), moving);
+        self.note_arrivals(&waiting.binding, &reports);
+    }
+
+    fn start_placement(&mut self, rank: &Rank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
+        self.run.pending.remove(rank);
+        self.change(object, vec![placement_moves::trigger(object, self.scene.now)]);
+        let status =
+            MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.scene.now), ..MoveStatus::default() };
+        self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
+        let message = format!("a fresh decision is asked for, because of {}", self.scene.owner.title());
+        let about = vec![placement_moves::reference(kinds, object)];
+        self.told.push(Told { about, is_warning: false, reason: "Rebalanced", message });
+        self.status.started_at.get_or_insert(self.scene.now);
+        let summary = self.summary();
+        summary.pending -= 1;
+        summary.moving += 1;
+        let moving = Moving {
+            key: waiting.key.clone(),
+            uid: object.uid.to_string(),
+            mark: UnderWay::default(),
+            from: Vec::new(),
+            to: Vec::new(),
+            replicas: 0,
+            started: self.scene.now,
+            deadline: self.deadline(),
+            arriving: Arrivals::default(),
+            needs: Needs::default(),
+        };
+        self.run.insert(waiting.binding.clone(), moving);
+    }
+}

@@ -1,0 +1,403 @@
+//! One step of a rebalance: what is seen of the moves under way, which moves begin, and what is
+//! written of both.
+//!
+//! *Invariant:* a step is one transaction (BD3). What it changes of a binding, what the binding's
+//! Move says of it, and the summary are written together or not at all. If they are not, the `Run`
+//! that the step has changed is thrown away, and made again from what is stored.
+//!
+//! A step looks at a bounded number of bindings. What it leaves is the next step's.
+
+mod begin;
+mod seen;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::seen::{depth, listed, now, pairs, reports, why_superseded};
+use super::decide::Table;
+use super::placement_moves;
+use super::record::{self, AnyRebalance, Owner};
+use super::run::{self, Moving, Run, Waiting};
+use super::settle::{self, Report, Sight};
+use super::surge;
+use crate::api::ballast::v1alpha1::{
+    ClusterCount, MovePhase, MoveReason, MoveStatus, RebalanceStatus, SettleWhen, Share, Summary,
+};
+use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::engine::karmada::{ClusterSet, Profile, Request, Target};
+use crate::events::ObjectReference;
+use crate::k8s::{Edit, GroupResource, Key, Object, Time};
+use crate::registry::Change;
+use crate::scheduler::lower;
+use crate::scheduler::planning;
+use crate::scheduler::underway::{MOVE, UnderWay};
+use crate::watch::View;
+
+/// Bindings that one step looks at or moves.
+pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
+
+/// What a step reads.
+pub struct Scene<'a> {
+    pub view: &'a View,
+    pub fleet: &'a ClusterSet,
+    pub profile: &'a Profile,
+    pub owner: &'a Owner,
+    pub rebalance: &'a AnyRebalance,
+    pub now: Time,
+    /// The most bindings of this step.
+    pub most: usize,
+}
+
+/// What a step writes, besides the rebalance's status, and what it tells.
+pub struct Step<'a> {
+    scene: &'a Scene<'a>,
+    run: &'a mut Run,
+    table: &'a mut Table,
+    pub status: RebalanceStatus,
+    pub changes: Vec<(GroupResource, Change)>,
+    pub told: Vec<Told>,
+    /// The outcomes of the moves that ended.
+    pub ended: Vec<MovePhase>,
+    counts: BTreeMap<String, ClusterCount>,
+    looked_at: usize,
+    /// When the next wave begins.
+    pub wakes_at: Option<Time>,
+    /// Whether there is more to do at once.
+    pub has_more: bool,
+}
+
+/// An event, about a binding and its workload.
+pub struct Told {
+    pub about: Vec<ObjectReference>,
+    pub is_warning: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// How a move ended.
+struct End {
+    phase: MovePhase,
+    reason: Option<MoveReason>,
+    message: String,
+    observed: Option<bool>,
+}
+
+impl End {
+    fn settled(observed: bool) -> End {
+        End { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
+    }
+
+    fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> End {
+        End { phase, reason: Some(reason), message: message.into(), observed: None }
+    }
+}
+
+impl<'a> Step<'a> {
+    pub fn new(scene: &'a Scene<'a>, run: &'a mut Run, table: &'a mut Table) -> Step<'a> {
+        let mut status = scene.rebalance.status.clone();
+        let counts = std::mem::take(&mut status.clusters);
+        let counts = counts.into_iter().map(|count| (count.name.clone(), count)).collect();
+        let (changes, told, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let (looked_at, wakes_at, has_more) = (0, None, false);
+        Step { scene, run, table, status, changes, told, ended, counts, looked_at, wakes_at, has_more }
+    }
+
+    /// The status with the counts of the clusters.
+    pub fn finished(&mut self) -> RebalanceStatus {
+        let clusters = std::mem::take(&mut self.counts).into_values().collect();
+        RebalanceStatus { clusters, ..self.status.clone() }
+    }
+
+    pub fn summary(&mut self) -> &mut Summary {
+        self.status.summary.get_or_insert_default()
+    }
+
+    /// Moves that failed when or after their turn came.
+    pub fn failed(&self) -> i64 {
+        self.run.failed
+    }
+
+    fn is_full(&self) -> bool {
+        self.looked_at >= self.scene.most
+    }
+
+    // ---- what is under way ----
+
+    /// Looks at the bindings that have changed, and at those whose time is over.
+    pub fn look(&mut self) {
+        loop {
+            if self.is_full() {
+                self.has_more = true;
+                return;
+            }
+            let overdue = || self.run.deadlines.first().filter(|(at, _)| *at <= self.scene.now).map(|(_, key)| key);
+            let next = self.run.dirty.first().or_else(overdue).cloned();
+            let Some(binding) = next else { return };
+            self.run.dirty.remove(&binding);
+            self.looked_at += 1;
+            self.look_at(&binding);
+        }
+    }
+
+    fn look_at(&mut self, key: &Key) {
+        let Some(moving) = self.run.moving.get(key).cloned() else { return };
+        if let Some(kinds) = PlacementKinds::of(key.resource) {
+            return self.look_at_placement(key, &moving, kinds);
+        }
+        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let Some((object, binding)) = object.and_then(|object| Some((object, read(object)?))) else {
+            return self.end(
+                key,
+                None,
+                &[],
+                End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"),
+            );
+        };
+        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let mark = UnderWay::of(&binding.metadata.annotations);
+        let is_ours = mark.as_ref() == Some(&moving.mark);
+        let disturbance = moving.mark.disturbance(&request, self.scene.fleet, self.scene.profile);
+        let found = Found { object, binding: &binding, request: &request };
+        if is_ours && disturbance.is_none() {
+            return self.carry_on(key, &moving, found);
+        }
+        // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
+        let (reason, message) = why_superseded(disturbance, &request, &moving);
+        let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
+        self.recount(&listed(&moving.mark.at), &record::shares(&request.targets));
+        self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
+    }
+
+    fn look_at_placement(&mut self, key: &Key, moving: &Moving, kinds: &PlacementKinds) {
+        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let end = match object.map(|object| placement_moves::missing(self.scene.view, kinds, object)) {
+            None => End::of(MovePhase::Superseded, MoveReason::BindingGone, "the placement is gone"),
+            Some(None) => End::settled(true),
+            Some(Some(_)) if moving.deadline > self.scene.now => return,
+            Some(Some(what)) => {
+                let seconds = self.scene.rebalance.spec.rollout.settle.timeout_seconds;
+                let message = format!("not settled within {seconds} seconds: {what}");
+                End::of(MovePhase::Failed, MoveReason::SettleTimeout, message)
+            }
+        };
+        self.end(key, None, &[], end);
+    }
+
+    fn carry_on(&mut self, key: &Key, moving: &Moving, found: Found<'_>) {
+        let reports = reports(&found.binding.status.aggregated_status);
+        let is_at_end = UnderWay::listed(&found.request.targets) == pairs(&moving.to);
+        if !is_at_end {
+            return self.carry_on_surging(key, moving, found, &reports);
+        }
+        let targets = found.request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
+        match settle::look(depth(self.settle()), targets, &reports) {
+            // Somebody did report when the move began.
+            Sight::Settled { observed: true } => {
+                let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
+                self.end(key, Some((found, edits)), &found.request.targets, End::settled(true));
+            }
+            Sight::Settled { observed: false } => self.wait(key, moving, found, &reports, "nobody reports it any more"),
+            Sight::Missing(what) => self.wait(key, moving, found, &reports, &what),
+        }
+    }
+
+    /// The move is not where it should be. It fails if its time is over.
+    fn wait(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>], what: &str) {
+        if moving.deadline > self.scene.now {
+            return self.note_arrivals(key, reports);
+        }
+        let seconds = self.scene.rebalance.spec.rollout.settle.timeout_seconds;
+        let message = format!("not settled within {seconds} seconds: {what}");
+        let mut edits = Vec::new();
+        let mut targets = found.request.targets.clone();
+        // New replicas that never became ready are taken back where old ones still stand in for
+        // them. Nothing that is ready goes.
+        if let Some(back) = surge::taken_back(moving, found.request, reports) {
+            edits = placed(found.object, &back, None, self.scene.now);
+            self.recount(&record::shares(&targets), &record::shares(&back));
+            targets = back;
+        }
+        edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+        self.end(key, Some((found, edits)), &targets, End::of(MovePhase::Failed, MoveReason::SettleTimeout, message));
+    }
+
+    fn carry_on_surging(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>]) {
+        let rollout = &self.scene.rebalance.spec.rollout;
+        let table = &mut *self.table;
+        let room = |cluster: &str, own: i64| table.room_beside(found.request, cluster, own);
+        match surge::next(rollout, &moving.from, &moving.to, found.request, reports, room) {
+            surge::Next::To(targets) => {
+                let mut edits = placed(found.object, &targets, None, self.scene.now);
+                let mark = UnderWay { at: UnderWay::listed(&targets), ..moving.mark.clone() };
+                edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
+                self.change(found.object, edits);
+                self.recount(&record::shares(&found.request.targets), &record::shares(&targets));
+                let status = MoveStatus {
+                    phase: Some(MovePhase::Moving),
+                    started_at: Some(moving.started),
+                    now: now(&targets, reports),
+                    ..MoveStatus::default()
+                };
+                self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+                let deadline = self.deadline();
+                if let Some(mut moving) = self.run.remove(key) {
+                    (moving.mark, moving.deadline) = (mark, deadline);
+                    self.run.insert(key.clone(), moving);
+                }
+                self.note_arrivals(key, reports);
+            }
+            surge::Next::Wait => self.wait(key, moving, found, reports, "too few of its replicas are ready"),
+            surge::Next::NoRoom(why) => {
+                let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
+                let end = End::of(MovePhase::Failed, MoveReason::NoRoom, why);
+                self.end(key, Some((found, edits)), &found.request.targets, end);
+            }
+        }
+    }
+
+    /// Replicas that are ready need no more room than their cluster reports.
+    fn note_arrivals(&mut self, key: &Key, reports: &[Report<'_>]) {
+        let Some(mut moving) = self.run.remove(key) else { return };
+        let was = |name: &str| {
+            moving.from.iter().find(|share| share.name == name).map_or(0, |share| i64::from(share.replicas))
+        };
+        let mut arriving = run::arrivals(&moving.from, &moving.to);
+        for (name, count) in &mut arriving.0 {
+            let ready = settle::ready(name, was(name) + *count, reports);
+            *count -= (ready - was(name)).clamp(0, *count);
+        }
+        arriving.0.retain(|_, count| *count > 0);
+        moving.arriving = arriving;
+        self.run.insert(key.clone(), moving);
+    }
+
+    /// Ends a move that has begun. `found`: the binding and the edits of it.
+    fn end(&mut self, key: &Key, found: Option<(Found<'_>, Vec<Edit>)>, targets: &[Target], end: End) {
+        let Some(moving) = self.run.remove(key) else { return };
+        let mut seen = Vec::new();
+        if let Some((Found { object, binding, .. }, edits)) = found {
+            seen = now(targets, &reports(&binding.status.aggregated_status));
+            if end.phase == MovePhase::Failed {
+                let message = format!("{} moves it no further: {}", self.scene.owner.title(), end.message);
+                self.tell(object, binding, true, "MoveFailed", message);
+            }
+            self.change(object, edits);
+        }
+        if end.phase == MovePhase::Settled && end.observed == Some(false) {
+            self.run.note_unobserved(&moving.needs, &moving.from, &moving.to);
+        }
+        let status = MoveStatus {
+            phase: Some(end.phase),
+            reason: end.reason,
+            message: end.message,
+            started_at: Some(moving.started),
+            finished_at: Some(self.scene.now),
+            observed: end.observed,
+            now: seen,
+        };
+        self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.summary().moving -= 1;
+        self.count_end(end.phase, moving.replicas);
+        self.run.wave_ended = Some(self.scene.now);
+    }
+
+    fn count_end(&mut self, phase: MovePhase, replicas: i64) {
+        let summary = self.summary();
+        match phase {
+            MovePhase::Settled => {
+                summary.settled += 1;
+                summary.replicas_moved += replicas;
+            }
+            MovePhase::Unchanged => summary.unchanged += 1,
+            MovePhase::Superseded => summary.superseded += 1,
+            _ => summary.failed += 1,
+        }
+        self.run.failed += i64::from(phase == MovePhase::Failed);
+        self.ended.push(phase);
+    }
+
+    // ---- what is written ----
+
+    fn change(&mut self, object: &Arc<Object>, edits: Vec<Edit>) {
+        if !edits.is_empty() {
+            self.changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
+        }
+    }
+
+    /// Notes what came out otherwise than planned.
+    fn change_spec(&mut self, waiting: &Waiting, from: &[Share], to: &[Share], replicas: i64) {
+        let Some(known) = self.scene.view.get(&waiting.key).and_then(|object| record::AnyMove::read(object)) else {
+            return;
+        };
+        let mut edits = Vec::new();
+        if known.spec.from != from {
+            edits.push(Edit::set(&["spec", "from"], record::written(&from)));
+        }
+        if known.spec.to != to {
+            edits.push(Edit::set(&["spec", "to"], record::written(&to)));
+        }
+        if known.spec.replicas != replicas {
+            edits.push(Edit::set(&["spec", "replicas"], replicas));
+        }
+        self.change_move(&waiting.key, edits);
+    }
+
+    fn change_move(&mut self, key: &Key, edits: Vec<Edit>) {
+        // A Move that somebody deleted has nothing to say. The rest of the step stands.
+        if let Some(object) = self.scene.view.get(key) {
+            self.changes.push((key.resource, Change::Edit { base: Arc::clone(object), edits }));
+        }
+    }
+
+    /// Adds to the change of a Move that was made last.
+    fn add_to_move(&mut self, key: &Key, edit: Edit) {
+        match self.changes.last_mut() {
+            Some((_, Change::Edit { base, edits })) if base.key == *key => edits.push(edit),
+            _ => self.change_move(key, vec![edit]),
+        }
+    }
+
+    /// Counts replicas where they are now.
+    fn recount(&mut self, from: &[Share], to: &[Share]) {
+        for (shares, sign) in [(from, -1), (to, 1)] {
+            for share in shares {
+                let fresh = || ClusterCount { name: share.name.clone(), ..ClusterCount::default() };
+                let count = self.counts.entry(share.name.clone()).or_insert_with(fresh);
+                count.now += sign * i64::from(share.replicas);
+            }
+        }
+    }
+
+    fn tell(&mut self, object: &Object, binding: &AnyBinding, is_warning: bool, reason: &'static str, message: String) {
+        let about = binding.clone().subjects(&object.key).to_vec();
+        self.told.push(Told { about, is_warning, reason, message });
+    }
+
+    fn settle(&self) -> SettleWhen {
+        self.scene.rebalance.spec.rollout.settle.when
+    }
+
+    fn deadline(&self) -> Time {
+        self.scene.now.plus_seconds(self.scene.rebalance.spec.rollout.settle.timeout_seconds)
+    }
+}
+
+/// A binding that was looked at.
+#[derive(Clone, Copy)]
+struct Found<'f> {
+    object: &'f Arc<Object>,
+    binding: &'f AnyBinding,
+    request: &'f Request,
+}
+
+/// The edits of a pass that decided on these targets.
+fn placed(object: &Object, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+    let mut targets = targets.to_vec();
+    targets.sort_by(|one, other| one.name.cmp(&other.name));
+    planning::edits(object, &targets, term, now).expect("the binding was read before")
+}
+
+fn read(object: &Object) -> Option<AnyBinding> {
+    serde_json::from_slice(object.text.content()).ok()
+}

@@ -1,0 +1,58 @@
+//! Placements of the Fleet family in a rebalance (BD10). Pure.
+//!
+//! Such a placement moves by its trigger, and its own rollout strategy paces it. The move is over
+//! when the trigger is answered and all bindings are Bound.
+
+use std::sync::Arc;
+
+use crate::api::fleet::placement::v1beta1::any::{AnyBinding, AnyPolicySnapshot, PlacementKinds};
+use crate::api::fleet::placement::v1beta1::{BindingState, trigger};
+use crate::api::karmada::work::v1alpha2::Trigger;
+use crate::events::ObjectReference;
+use crate::k8s::{Edit, Object, Time};
+use crate::placements;
+use crate::watch::View;
+
+/// The edit that triggers the placement.
+pub fn trigger(placement: &Object, now: Time) -> Edit {
+    let known = Trigger { triggered_at: trigger::triggered_at(placement), ..Trigger::default() };
+    trigger::stamp(known.stamp(now))
+}
+
+/// What is missing for the trigger to be answered. `None`: nothing.
+pub fn missing(view: &View, kinds: &PlacementKinds, placement: &Arc<Object>) -> Option<String> {
+    let key = &placement.key;
+    let stamp = trigger::triggered_at(placement);
+    let latest =
+        placements::children(view, kinds.policy_snapshots, key, &[]).find(|object| placements::is_latest(object));
+    let Some(latest) = latest.filter(|object| trigger::triggered_at(object) >= stamp) else {
+        return Some("no policy snapshot answers the trigger yet".to_owned());
+    };
+    let decided = placements::read::<AnyPolicySnapshot>(latest)
+        .is_some_and(|snapshot| snapshot.status.conditions.iter().any(|condition| condition.type_ == "Scheduled"));
+    if !decided {
+        return Some("the scheduler has not decided yet".to_owned());
+    }
+    let bindings = placements::children(view, kinds.bindings, key, &[]);
+    bindings.into_iter().find_map(|object| {
+        let binding = placements::read::<AnyBinding>(object)?;
+        let cluster = &binding.spec.target_cluster;
+        match binding.spec.state {
+            _ if object.deleting => Some(format!("the binding on {cluster} is not gone yet")),
+            BindingState::Bound => None,
+            _ => Some(format!("the binding on {cluster} is not bound yet")),
+        }
+    })
+}
+
+/// What events about a placement refer to.
+pub fn reference(kinds: &PlacementKinds, placement: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("placement.kubernetes-fleet.io/v1beta1".to_owned()),
+        kind: Some(kinds.kind.to_owned()),
+        namespace: (!placement.key.namespace.is_empty()).then(|| placement.key.namespace.to_string()),
+        name: Some(placement.key.name.to_string()),
+        uid: Some(placement.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}

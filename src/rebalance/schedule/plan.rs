@@ -5,8 +5,8 @@
 //! that was served last is in the status, and what is made is named by its time. So neither a
 //! restart nor a clock that steps back makes anything twice.
 //!
-//! Unlike a CronJob's, Replace aborts what runs instead of deleting it. Moves that have begun
-//! settle, and what was done can be seen and undone.
+//! Differs from CronJob (D52): Replace aborts what runs instead of deleting it. Moves that have
+//! begun settle, and what was done can be seen and undone.
 
 use std::collections::BTreeMap;
 
@@ -345,3 +345,6 @@ impl Plan {
         self.status.recoveries.retain(|recovery| !make.clusters.contains(&recovery.cluster));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,8 @@ pub const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.de
 pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
+pub const REBS: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
+
 /// A world that is still busy after this many turns will never settle.
 const TURNS_MAX: usize = 2_000;
 
@@ -347,6 +349,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Map<String, Va
 
 fn resource_of(object: &Value) -> GroupResource {
     match object["kind"].as_str().unwrap() {
+        "RebalanceSchedule" => REBS,
         "ResourceBinding" => RB,
         "ClusterResourceBinding" => CRB,
         "WorkloadRebalancer" => WR,

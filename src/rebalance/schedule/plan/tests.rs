@@ -301,7 +301,7 @@ proptest! {
             ConcurrencyPolicy::Replace,
         ]),
         deadline in prop::option::of(0i64..2_000),
-        steps in prop::collection::vec((-3_000i64..9_000, 0u8..4), 1..60),
+        steps in prop::collection::vec((-3_000i64..9_000, 0u8..4), 1..20),
     ) {
         let mut story = Story::by_clock("*/7 * * * *");
         story.spec.concurrency_policy = policy;
@@ -339,9 +339,9 @@ proptest! {
     /// A cluster that comes and goes makes one for each time that it stays for long enough.
     #[test]
     fn each_recovery_that_lasts_makes_one_and_no_other_makes_any(
-        spans in prop::collection::vec((1i64..300, 1i64..300), 1..30),
-        stable in 0i64..200,
-        pace in 1i64..40,
+        spans in prop::collection::vec((1i64..150, 1i64..150), 1..8),
+        stable in 0i64..120,
+        pace in 3i64..40,
     ) {
         let mut story = Story::by_recovery(stable);
         let (mut now, mut made, mut lasting) = (0, 0, 0);

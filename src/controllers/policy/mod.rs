@@ -179,5 +179,29 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
 /// Whether the binding was made without a placement. One that cannot be read counts as complete:
 /// no policy can complete it.
 fn lacks_placement(binding: &Object) -> bool {
-    BindingSketch::of(binding).is_ok_and(|binding| binding.spec.placement().is_none())
+    !shows_placement(binding.text.content())
+        && BindingSketch::of(binding).is_ok_and(|binding| binding.spec.placement().is_none())
+}
+
+/// Whether the stored text shows a placement without being parsed, which would be a twentieth of
+/// what a create costs. Labels and annotations are texts, so before the status only the spec can
+/// have a member of this name that is an object. False says nothing.
+fn shows_placement(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let Some(place) = text.find(r#""placement":{"#) else { return false };
+    !text[..place].contains(r#""status":"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shows_placement;
+
+    #[test]
+    fn only_a_placement_of_the_spec_is_seen_without_parsing() {
+        let shows = |text: &str| shows_placement(text.as_bytes());
+        assert!(shows(r#"{"metadata":{"labels":{"placement":"edge"}},"spec":{"placement":{}}}"#));
+        assert!(!shows(r#"{"metadata":{"labels":{"placement":"edge"}},"spec":{"replicas":1}}"#));
+        assert!(!shows(r#"{"metadata":{"annotations":{"note":"\"placement\":{"}},"spec":{"replicas":1}}"#));
+        assert!(!shows(r#"{"spec":{},"status":{"aggregatedStatus":[{"status":{"placement":{}}}]}}"#));
+    }
 }

@@ -68,8 +68,11 @@ impl Action for RescheduleTasks {
         let count = selected.len();
         let marked = self.mark(selected, &about).await;
         let (severity, message) = match &marked {
-            Ok(()) => (Severity::Normal, format!("{count} bindings are marked to be placed afresh.")),
-            Err(_) => (Severity::Warning, format!("Not all of {count} bindings could be marked to be placed afresh.")),
+            Ok(()) => (Severity::Normal, format!("Asked for fresh placements of {count}.")),
+            Err(_) => (
+                Severity::Warning,
+                format!("Asked for fresh placements of some of {count}, and could not ask for all."),
+            ),
         };
         tracing::info!(name = about.name, selected = count, is_marked = marked.is_ok(), "RescheduleTask");
         self.recorder.record(Note::new(&self.recorder, about.clone(), severity, "RescheduleAsked", message));

@@ -125,7 +125,7 @@ impl Tally {
     fn summary(&self) -> Summary {
         let Tally { asked, moved, replicas, stayed, nowhere, left_alone, overtaken, unfollowed, .. } = self;
         let mut message = format!(
-            "{asked} placed afresh: {} moved with {replicas} replicas{}, {stayed} stayed, {} fit nowhere{}",
+            "{asked} answered: {} moved with {replicas} replicas{}, {stayed} stayed, {} fit nowhere{}",
             moved.count,
             moved.told(),
             nowhere.count,
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(answered(&asks, "b", 5, Answer::Stayed), None);
         assert_eq!(answered(&asks, "c", 5, Answer::Nowhere), None);
         assert_eq!(asks.close(&who("r")), None);
-        let told = "4 placed afresh: 1 moved with 3 replicas (shop/a), 1 stayed, 1 fit nowhere (shop/c), 1 left alone.";
+        let told = "4 answered: 1 moved with 3 replicas (shop/a), 1 stayed, 1 fit nowhere (shop/c), 1 left alone.";
         assert_eq!(answered(&asks, "d", 5, Answer::LeftAlone).as_deref(), Some(told));
         assert_eq!(asks.asker(&key("c"), Some(at(5))).as_deref(), Some(&who("r")), "what waits still has a cause");
         assert_eq!(answered(&asks, "c", 5, Answer::Moved(1)), None, "told once");
@@ -322,7 +322,7 @@ mod tests {
         asks.withdraw(&who("r"), [&key("b")]);
         assert_eq!(asks.close(&who("r")), None);
         assert_eq!(noted(&asks, &who("s"), &["a"], 6), []);
-        let told = "2 placed afresh: 0 moved with 0 replicas, 0 stayed, 0 fit nowhere, 2 asked for again by others.";
+        let told = "2 answered: 0 moved with 0 replicas, 0 stayed, 0 fit nowhere, 2 asked for again by others.";
         assert_eq!(answered(&asks, "c", 7, Answer::Stayed).as_deref(), Some(told), "a client's own trigger");
         assert_eq!(asks.asker(&key("a"), Some(at(6))).as_deref(), Some(&who("s")));
     }

@@ -5,10 +5,11 @@
 
 use std::fmt;
 
-use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
+use crate::api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, Trigger};
 use crate::engine::karmada::{ClusterSet, Mode, Request, Target};
 use crate::events::ObjectReference;
-use crate::k8s::Time;
+use crate::k8s::{Key, Object, Time};
 
 /// The reason of the event.
 pub const REPLICAS_MOVED: &str = "ReplicasMoved";
@@ -23,8 +24,8 @@ pub enum Cause {
     Asked(ObjectReference),
     /// A trigger whose writer is not known: a client, or somebody before a restart.
     Trigger(Option<Time>),
-    /// Another placement, which comes from the policy or from the binding's writer.
-    Placement,
+    /// Another placement. The policy that manages the binding, if one does.
+    Placement(Option<Key>),
     Evicted(Vec<Eviction>),
     /// Clusters of the binding are gone, or are being deleted.
     ClustersLost(Vec<String>),
@@ -46,8 +47,10 @@ pub struct Eviction {
 }
 
 impl Cause {
-    /// The cause of a pass that was decided in this mode. `asker` wrote the pending trigger.
+    /// The cause of a pass that was decided in this mode. `binding` is what `object` says, and
+    /// `asker` wrote the pending trigger.
     pub fn of(
+        object: &Object,
         request: &Request,
         binding: &AnyBinding,
         fleet: &ClusterSet,
@@ -59,7 +62,8 @@ impl Cause {
             return asker.map_or(Cause::Trigger(trigger.triggered_at), Cause::Asked);
         }
         if request.placement_changed {
-            return Cause::Placement;
+            let annotations = BindingSketch::of(object).map(|sketch| sketch.annotations()).unwrap_or_default();
+            return Cause::Placement(PolicyIds::default().managers(object, &annotations).into_iter().next());
         }
         let is_lost = |target: &&Target| fleet.find(&target.name).is_none_or(|cluster| cluster.deleting);
         let lost: Vec<String> = request.targets.iter().filter(is_lost).map(|target| target.name.to_string()).collect();
@@ -87,7 +91,7 @@ impl Cause {
     pub fn word(&self) -> &'static str {
         match self {
             Cause::Asked(_) | Cause::Trigger(_) => "trigger",
-            Cause::Placement => "placement",
+            Cause::Placement(_) => "placement",
             Cause::Evicted(_) => "eviction",
             Cause::ClustersLost(_) => "clusterLost",
             Cause::Scaled { .. } => "scale",
@@ -106,7 +110,13 @@ impl fmt::Display for Cause {
             }
             Cause::Trigger(None) => f.write_str("because of a trigger"),
             Cause::Trigger(Some(at)) => write!(f, "because of the trigger of {at}"),
-            Cause::Placement => f.write_str("because its placement changed"),
+            Cause::Placement(None) => f.write_str("because its placement changed"),
+            Cause::Placement(Some(Key { resource, namespace, name })) => {
+                let kind =
+                    if *resource == PROPAGATION_POLICIES { "PropagationPolicy" } else { "ClusterPropagationPolicy" };
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                write!(f, "because its placement changed ({kind} {namespace}{slash}{name})")
+            }
             Cause::Evicted(evictions) => {
                 let one = |it: &Eviction| format!("{} ({} replicas, {})", it.cluster, it.replicas, it.reason);
                 let told: Vec<String> = evictions.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();

@@ -103,7 +103,7 @@ impl Pass {
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         let shift = change.is_some().then(|| decision.targets()).flatten();
         let shift = shift.and_then(|targets| Shift::between(&request.targets, targets));
-        let moved = shift.as_ref().and_then(|shift| self.moved(&key, shift, &request, &binding, decision.mode));
+        let moved = shift.as_ref().and_then(|shift| self.moved(object, shift, &request, &binding, decision.mode));
         let (outcome, mode) = named(&decision);
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), shift.as_ref().map(|shift| shift.arriving));
         tracing::debug!(%key, outcome, mode, cause, replicas, "decided");
@@ -120,7 +120,7 @@ impl Pass {
     /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.
     fn moved(
         &self,
-        key: &Key,
+        object: &Object,
         shift: &Shift,
         request: &engine::Request,
         binding: &AnyBinding,
@@ -130,8 +130,8 @@ impl Pass {
         if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() {
             return None;
         }
-        let asker = self.asks.asker(key, spec.reschedule_triggered_at).map(|asker| (*asker).clone());
-        let cause = Cause::of(request, binding, &self.fleet, mode, asker);
+        let asker = self.asks.asker(&object.key, spec.reschedule_triggered_at).map(|asker| (*asker).clone());
+        let cause = Cause::of(object, request, binding, &self.fleet, mode, asker);
         Some((cause.word(), cause::sentence(shift, &cause)))
     }
 

@@ -181,7 +181,7 @@ fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
     }
 }
 
-/// What the event of a finished rebalancer says: `2 workloads are to be placed afresh. 1 has no
+/// What the event of a finished rebalancer says: `Asked for fresh placements of 2. 1 without a
 /// binding: shop/db.`
 fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
     let failed = status.observed_workloads.iter().filter(|it| it.result == Some(RebalanceResult::Failed));

@@ -11,6 +11,7 @@ mod policy;
 mod promise;
 mod rebalancer;
 mod safe;
+mod safe_causes;
 mod safe_surge;
 mod schedule;
 mod scheduling;

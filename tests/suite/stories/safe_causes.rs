@@ -1,7 +1,7 @@
 //! Each move of replicas says why, and whoever asked hears what came of it (BD11).
 
 use ballast::k8s::Key;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::events::events_about;
 use super::fleet::{binding, by_room, cluster, deployment, nginx, nginx_on_member2, no_execute, rebalancer};

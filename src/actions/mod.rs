@@ -6,5 +6,5 @@ mod reschedule_task;
 mod reviews;
 
 pub use approval::approvals;
-pub use reschedule_task::RescheduleTasks;
+pub use reschedule_task::{RescheduleTasks, selected};
 pub use reviews::reviews;

@@ -60,7 +60,7 @@ impl Action for RescheduleTasks {
         let view = self.client.view();
         // This reads every binding. It takes milliseconds for thousands of them, which is too long
         // on a thread that serves requests.
-        let selected = tokio::task::spawn_blocking(move || Selection::new(&task.spec, &view).select(&view));
+        let selected = tokio::task::spawn_blocking(move || selected(task.spec, &view));
         let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
         if dry_run {
             return Ok(());
@@ -147,6 +147,11 @@ fn mark(object: &Object, now: Time) -> Option<(Time, Vec<Edit>)> {
         Edit::set(&["spec", "rescheduleTriggeredAt"], stamp.to_string()),
     ];
     Some((stamp, edits))
+}
+
+/// The bindings and placements that a task selects.
+pub fn selected(spec: RescheduleTaskSpec, view: &View) -> Vec<Key> {
+    Selection::new(&spec, view).select(view)
 }
 
 /// What a task selects, prepared for a look at each binding.

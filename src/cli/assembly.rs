@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::actions::{self, RescheduleTasks};
+use crate::api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::auth::Authorizer;
 use crate::clock::Clock;
@@ -15,15 +16,18 @@ use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder, Sink};
 use crate::k8s::{GroupResource, User};
 use crate::rebalance::Rebalances;
+use crate::rebalance::forecast::forecasts;
+use crate::rebalance::review::PlacementReviews;
 use crate::rebalance::schedule::Schedules;
-use crate::registry::Registry;
+use crate::registry::{Action, Registry};
 use crate::resource::{Kinds, Resource};
 use crate::scheduler::{Census, FleetScheduler, Scheduler};
 use crate::watch::{Cache, Writer};
 use crate::worker::Work;
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
-/// access reviews among them, and decides who may approve a rebalance.
+/// access reviews among them, and decides who may approve a rebalance. `profile` is the
+/// scheduler's, for the placement reviews.
 pub fn registry(
     kinds: Arc<Kinds>,
     cache: Cache,
@@ -31,15 +35,27 @@ pub fn registry(
     authorizer: &Arc<Authorizer>,
     clock: &Arc<dyn Clock>,
     recorder: &Recorder,
+    profile: &Profile,
 ) -> Registry {
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock), recorder);
     let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
     let mut registry = registry.with_action(task_kind, Arc::new(tasks));
+    let client = registry.client(User::component("placement-review"));
+    let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
+    for plural in [PlacementReview::PLURAL, LocalPlacementReview::PLURAL] {
+        let kind = GroupResource::intern(&format!("{plural}.{}", PlacementReview::GROUP));
+        registry = registry.with_action(kind, Arc::clone(&reviews));
+    }
     for (kind, action) in actions::reviews(authorizer) {
         registry = registry.with_action(kind, action);
     }
     for (kind, counsel) in actions::approvals(authorizer) {
+        registry = registry.with_counsel(kind, counsel);
+    }
+    // Last: what is refused needs no forecast.
+    let client = registry.client(User::component("forecast"));
+    for (kind, counsel) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
         registry = registry.with_counsel(kind, counsel);
     }
     registry

@@ -17,12 +17,18 @@
 //! - `decide` Decisions at a move's turn.
 //! - `advance` One step: what is seen, what begins, what is written.
 //! - `worker` The loop that plans, steps and cleans up.
+//! - `forecast` What a dry run answers, and warnings of what a trigger would move.
+//! - `nearest` The known name that somebody may have meant.
+//! - `review` What would happen, and why: answers that change nothing.
 
 mod advance;
 mod decide;
+pub mod forecast;
+pub mod nearest;
 mod placement_moves;
 mod plans;
 pub mod record;
+pub mod review;
 mod run;
 pub mod schedule;
 pub mod settle;

@@ -82,6 +82,19 @@ impl Cache {
         }
     }
 
+    /// When a revision was written. None if its row is gone.
+    pub async fn time_of(&self, revision: Revision) -> Result<Option<Time>, NoPast> {
+        let store = self.store().ok_or_else(|| NoPast::Unreadable(backlog::stopped()))?;
+        let reading = tokio::spawn(async move { store.rows(&[revision]).await });
+        match reading.await {
+            Ok(rows) => {
+                let time = |row: &store::Change| Time::from_seconds(row.time_ms.div_euclid(1000));
+                Ok(rows.map_err(NoPast::Unreadable)?.first().map(time))
+            }
+            Err(_) => Err(NoPast::Unreadable(backlog::stopped())),
+        }
+    }
+
     /// The state of some kinds at a revision, or the oldest that the windows can tell, and from
     /// which revision on they can.
     fn remembered(&self, kinds: &[GroupResource], revision: Revision) -> (View, Revision) {

@@ -84,8 +84,9 @@ impl TestServer {
         });
         let shutdown = Shutdown::default();
         let documents = Documents::of(&kinds);
+        let recorder = Recorder::new(clock.clone());
         let registry =
-            Arc::new(assembly::registry(kinds, cache, writer, &authorizer, &clock, &Recorder::new(clock.clone())));
+            Arc::new(assembly::registry(kinds, cache, writer, &authorizer, &clock, &recorder, &Profile::ours()));
         let app = App {
             documents,
             registry: Arc::clone(&registry),

@@ -12,6 +12,7 @@ mod promise;
 mod rebalancer;
 mod safe;
 mod safe_causes;
+mod safe_reviews;
 mod safe_surge;
 mod schedule;
 mod scheduling;

@@ -92,7 +92,8 @@ impl World {
         let (cache, writer, task) = watch::open(store, Arc::clone(&clock), Limits::default()).await.unwrap();
         let kinds = Arc::new(ballast::api::kinds());
         let recorder = Recorder::new(Arc::clone(&clock));
-        let registry = assembly::registry(kinds, cache.clone(), writer, &Arc::default(), &clock, &recorder);
+        let (authorizer, profile) = (Arc::default(), &self.profile);
+        let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
         let registry = Arc::new(registry);
         let client = registry.client(User::component("story"));
         let options = WorkerOptions {
@@ -222,6 +223,10 @@ impl World {
 
     pub fn client(&self) -> &Client {
         &self.live.as_ref().expect("a world is alive between calls").client
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.live.as_ref().expect("a world is alive between calls").registry
     }
 
     /// Creates an object, with its status if it has one.

@@ -52,6 +52,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "api",
             "engine",
             "registry",
+            "resource",
             "scheduler",
             "watch",
             "worker",

@@ -1,8 +1,8 @@
 //! PlacementReview and LocalPlacementReview: answers what would happen, and why (BD1).
 //!
-//! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is answered
-//! on a thread beside those that serve, and a bounded number at once: more are asked to come again.
-//! Whether the caller still waits is looked at between two decisions.
+//! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is
+//! answered on a thread beside those that serve, and a bounded number at once: more are asked to
+//! come again. Whether the caller still waits is looked at between two decisions.
 
 mod answer;
 mod help;

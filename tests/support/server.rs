@@ -11,6 +11,7 @@ use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
 use ballast::cli::assembly;
 use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
+use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;

@@ -101,6 +101,23 @@ async fn di6_kubectl_finds_what_is_served() {
 }
 
 #[tokio::test]
+async fn kubectl_asks_a_review_and_shows_the_answer() {
+    let server = TestServer::start().await;
+    let Some(kubectl) = Kubectl::find(&server).await else { return };
+    let file = kubectl.file("web.yaml", &binding("web"));
+    kubectl.run(&["-n", "shop", "create", "-f", &file]).await;
+    let entries = [("PlacementReview", json!({"namespace": "shop"})), ("LocalPlacementReview", json!({}))];
+    for (kind, entry) in entries {
+        let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "spec": {"select": [entry]}});
+        let file = kubectl.file("review.yaml", &review);
+        let answer = kubectl.run(&["-n", "shop", "create", "-f", &file, "-o", "json"]).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["status"]["summary"]["selected"], 1, "{answer}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn kubectl_applies_shows_edits_and_deletes() {
     let server = TestServer::start().await;
     let Some(kubectl) = Kubectl::find(&server).await else { return };

@@ -11,6 +11,7 @@ mod kubectl;
 mod limits;
 mod policy_rules;
 mod rebalances;
+mod reviews;
 mod verbs;
 mod rows;
 mod unread;

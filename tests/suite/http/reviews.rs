@@ -63,7 +63,8 @@ async fn s4_9_a_review_leaves_the_database_as_it_was() {
         let past = json!({"select": [{}], "asOf": {"revision": status["revision"]}, "mode": "AsIs"});
         let reply = admin.send(Method::POST, path, &[JSON], review(kind, past)).await;
         assert_eq!(reply.json()["status"]["revision"], status["revision"], "{}", reply.text());
-        let unknown = review(kind, json!({"suppose": {"clusters": [{"name": "member3"}]}, "select": [{}]}));
+        let unknown =
+            review(kind, json!({"suppose": {"clusters": [{"name": "member3", "absent": true}]}, "select": [{}]}));
         let reply = admin.send(Method::POST, path, &[JSON], unknown).await;
         assert_eq!(reply.code, 422, "{}", reply.text());
         assert_eq!(reply.json()["details"]["causes"][0]["field"], "spec.suppose.clusters[0].name");

@@ -210,7 +210,7 @@ async fn unknown_names_are_refused_with_the_field_and_the_nearest_name() {
     let nearest = |name: &str| format!("the nearest known name is {name:?}");
     for (spec, field, name) in [
         (
-            json!({"select": [{}], "suppose": {"clusters": [{"name": "membr1"}]}}),
+            json!({"select": [{}], "suppose": {"clusters": [{"name": "membr1", "absent": true}]}}),
             "spec.suppose.clusters[0].name",
             "member1",
         ),

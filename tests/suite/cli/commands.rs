@@ -88,6 +88,13 @@ fn r134_r135_the_demo_places_by_the_numbers_of_each_region() {
 }
 
 #[test]
+fn s4_1_the_demo_moves_hundreds_of_workloads_home_and_takes_a_failed_wave_back() {
+    let told = played("safe");
+    assert!(told.contains("At most ") && told.contains("phase: Aborted"), "{told}");
+    assert!(told.trim_end().ends_with("Two teams are home, and the third is where it was."), "{told}");
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     for words in [

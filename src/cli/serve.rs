@@ -132,7 +132,8 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let documents = Documents::of(&kinds);
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
-    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile(&args));
+    let registry =
+        assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile(&args));
     let lease = identity.lease(&args.host, clock.as_ref())?;
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     fill_defaults(&registry).await;

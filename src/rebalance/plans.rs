@@ -54,8 +54,11 @@ pub fn make(present: &Present, owner: &Owner, rebalance: &AnyRebalance) -> Resul
     Ok(written(present, owner, plan, gone))
 }
 
-/// The bindings that the rebalance of this key has moved, each with where it was found.
-fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<(Vec<(Case, Vec<Share>)>, Vec<Gone>), NotMade> {
+/// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
+type Undone = (Vec<(Case, Vec<Share>)>, Vec<Gone>);
+
+/// What the rebalance of this key has moved.
+fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
     let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| NotMade {
         reason: "NotFound",
         message: format!("there is no {} {:?} to undo", owner.kind(), &*key.name),

@@ -235,5 +235,5 @@ impl Run {
 }
 
 fn needs_of(view: &View, binding: &Key) -> Needs {
-    view.get(binding).and_then(|object| Case::of(object)).map(|case| Needs::of(&case.request)).unwrap_or_default()
+    view.get(binding).and_then(Case::of).map(|case| Needs::of(&case.request)).unwrap_or_default()
 }

@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// The new replicas that are not ready yet, assigned or not.
-    fn to_arrive(&self) -> i64 {
+    fn to_arrive(self) -> i64 {
         let all = (self.wanted - self.was).max(0);
         all - (self.ready_of(self.assigned) - self.was).clamp(0, all)
     }
@@ -73,7 +73,7 @@ pub fn step(places: &[Place], bounds: Bounds) -> Step {
     let mut next: Vec<i64> = places.iter().map(|place| place.assigned).collect();
     // As many old replicas stay as new ones are not ready yet.
     let to_fall: i64 = places.iter().map(Place::fall).sum();
-    let to_arrive: i64 = places.iter().map(Place::to_arrive).sum();
+    let to_arrive: i64 = places.iter().map(|place| place.to_arrive()).sum();
     lower(places, &mut next, bounds, to_fall - to_arrive);
     raise(places, &mut next, bounds);
     if is_other(places, &next) {

@@ -52,7 +52,7 @@ pub fn answer(
     let status = match spec.mode {
         ReviewMode::Fresh => listing.planned(cases, Mode::Fresh, gone),
         ReviewMode::Steady => listing.planned(cases, Mode::Steady, gone),
-        ReviewMode::AsIs => listing.as_is(cases, gone),
+        ReviewMode::AsIs => listing.present_places(cases, gone),
     };
     Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
 }
@@ -149,7 +149,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Explains where the bindings are, and decides nothing.
-    fn as_is(mut self, mut cases: Vec<Case>, gone: &AtomicBool) -> ReviewStatus {
+    fn present_places(mut self, mut cases: Vec<Case>, gone: &AtomicBool) -> ReviewStatus {
         let how = |mode| How { mode, limits: Limits::default() };
         planning::in_order(&mut cases, Order::Priority);
         let mut draft = Draft::new(self.present);

@@ -119,7 +119,7 @@ impl Action for PlacementReviews {
         let caller_leaves = WhenDropped(Arc::clone(&gone));
         let answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&spec, scope.as_deref(), &present, &gone);
-            let answered = answered.map(|status| serde_json::to_value(status));
+            let answered = answered.map(serde_json::to_value);
             // The turn is over when the work is, also if the caller has left before.
             drop(turn);
             answered

@@ -172,9 +172,9 @@ impl Draft {
 
     /// The request as the scheduler would make it for a pass of this mode: see `Pass::judge`.
     fn request<'c>(&self, case: &'c Case, mode: Mode) -> Cow<'c, Request> {
-        let has_recovered = |cluster: &&Box<str>| !self.hostile.contains_key(&***cluster);
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
-        let recovered: Vec<&Box<str>> = case.driven_out_of.iter().filter(|_| forgives).filter(has_recovered).collect();
+        let driven_out_of = case.driven_out_of.iter().map(|cluster| &**cluster).filter(|_| forgives);
+        let recovered: Vec<&str> = driven_out_of.filter(|cluster| !self.hostile.contains_key(*cluster)).collect();
         let limited = (!case.limited.is_empty()).then_some(&*self.hostile).into_iter().flatten();
         let outstayed: Vec<Box<str>> = limited
             .filter(|(_, taints)| Stay::of(taints, &case.limited, self.now).is_over(self.now))
@@ -184,7 +184,7 @@ impl Draft {
             return Cow::Borrowed(&case.request);
         }
         let mut request = case.request.clone();
-        request.evicting.retain(|cluster| !recovered.contains(&cluster));
+        request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
         request.evicting.extend(outstayed);
         Cow::Owned(request)
     }

@@ -148,7 +148,7 @@ fn room_that_is_left_behind_is_given_to_those_that_found_none() {
 #[test]
 fn limits_cut_or_keep_and_say_why() {
     let object = binding("web", 10, AGGREGATED, "m2:10");
-    let present = present([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], &[object.clone()]);
+    let present = present([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], std::slice::from_ref(&object));
     let present = Present {
         clusters: {
             let mut clusters = present.clusters.clone();
@@ -185,7 +185,7 @@ fn only_what_is_not_available_may_leave_a_ready_cluster() {
     let left_on_m2 = |status: Value, ready: bool| {
         let object = reported(status);
         let gone = Cluster { apis: [].into(), ..cluster("m2", 0, 0) };
-        let mut present = present([cluster("m1", 50, 10_000), gone], &[object.clone()]);
+        let mut present = present([cluster("m1", 50, 10_000), gone], std::slice::from_ref(&object));
         if !ready {
             present.unready = Arc::new(["m2".into()].into());
         }
@@ -209,7 +209,7 @@ fn what_is_not_divided_goes_cluster_by_cluster() {
     let names = r#"{"clusterAffinity": {"clusterNames": ["a", "b", "c"]}}"#;
     let object = binding("web", 4, names, "x:4 y:4 c:4");
     let clusters = ["a", "b", "c", "x", "y"].map(|name| cluster(name, 50, 10_000));
-    let present = present(clusters, &[object.clone()]);
+    let present = present(clusters, std::slice::from_ref(&object));
     let proposed = |most| {
         let limits = Limits { max_moved_replicas: Some(most), ..NO_LIMITS };
         match Draft::new(&present).propose(&Case::of(&object).unwrap(), &How { limits, ..FRESH }) {
@@ -230,7 +230,7 @@ fn what_is_not_divided_goes_cluster_by_cluster() {
 fn the_way_back_needs_the_filters_and_the_room_of_today() {
     let object = binding("web", 4, AGGREGATED, "m1:4");
     let back = |clusters: Vec<Cluster>, from: &str| {
-        let present = present(clusters, &[object.clone()]);
+        let present = present(clusters, std::slice::from_ref(&object));
         let share = |share: &str| {
             let (name, replicas) = share.split_once(':').unwrap();
             Share { name: name.to_owned(), replicas: replicas.parse().unwrap() }

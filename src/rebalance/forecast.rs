@@ -206,28 +206,36 @@ impl Counsel for Rebalancers {
             return Ok(());
         }
         let workloads: Vec<ObjectReference> = part(object.get("spec").map(|spec| &spec["workloads"]))?;
-        let turn = if asked.dry_run() { Some(self.0.turn()?) } else { None };
+        let warn = |lines: Vec<String>| lines.iter().for_each(|line| asked.caller.remarks.warn(line));
+        if !asked.dry_run() {
+            // This is short work: a long list is admitted beside the threads that serve already.
+            warn(match_each(&self.0.client.view(), &workloads).1);
+            return Ok(());
+        }
+        let turn = self.0.turn()?;
         let present = self.0.present();
         let lines = beside(move || {
-            let find = |workload: &ObjectReference| {
-                let namespace = workload.namespace.as_deref().unwrap_or_default();
-                Some(key_of_workload(&workload.kind, namespace, &workload.name))
-                    .filter(|key| present.view.get(key).is_some())
-            };
-            let (mut keys, mut lines) = (Vec::new(), Lines::default());
-            for (index, workload) in workloads.iter().enumerate() {
-                match find(workload) {
-                    Some(key) => keys.push(key),
-                    None => lines.add(|| unmatched(&present.view, index, workload)),
-                }
-            }
-            let mut lines = lines.finish();
-            lines.extend(turn.map(|turn| would_move(&present, keys, turn)).into_iter().flatten());
+            let (keys, mut lines) = match_each(&present.view, &workloads);
+            lines.extend(would_move(&present, keys, turn));
             lines
         });
-        lines.await?.iter().for_each(|line| asked.caller.remarks.warn(line));
+        warn(lines.await?);
         Ok(())
     }
+}
+
+/// The bindings of the workloads, and a warning for each workload that has none.
+fn match_each(view: &View, workloads: &[ObjectReference]) -> (Vec<Key>, Vec<String>) {
+    let (mut keys, mut lines) = (Vec::new(), Lines::default());
+    for (index, workload) in workloads.iter().enumerate() {
+        let namespace = workload.namespace.as_deref().unwrap_or_default();
+        let key = key_of_workload(&workload.kind, namespace, &workload.name);
+        match view.get(&key) {
+            Some(_) => keys.push(key),
+            None => lines.add(|| unmatched(view, index, workload)),
+        }
+    }
+    (keys, lines.finish())
 }
 
 fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {

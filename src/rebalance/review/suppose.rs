@@ -182,12 +182,15 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
     )
 }
 
+/// Bindings that are looked at for the nearest name. Each costs microseconds, and a caller waits.
+const NAMES_READ_MAX: usize = 1_000;
+
 /// `what`, with the nearest name of a bound workload of the kind in the namespace.
 pub fn nearest_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
     let resource = |object: &Arc<Object>| BindingSketch::of(object).ok()?.spec.resource();
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
-    let known: Vec<String> =
-        bindings(view, namespace).filter_map(resource).filter(of_kind).map(|resource| resource.name).collect();
+    let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
+    let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
     with_nearest(what, name, known.iter().map(String::as_str))
 }
 

@@ -1,0 +1,337 @@
+//! Judges the log of a life with rebalances, row by row: what a reader of any revision could have
+//! seen of them, and what each step did to a binding. It shares no code with what it judges.
+
+use std::collections::BTreeMap;
+
+use ballast::k8s::{GroupResource, Key};
+use ballast::store::{Change, Operation};
+use serde_json::Value;
+
+use super::world::{CREB, MOVES, RB, REB};
+
+/// The objects at one revision.
+#[derive(Default)]
+pub struct Judge {
+    bindings: BTreeMap<Key, Value>,
+    /// Rebalances of both kinds, and their Moves, by uid.
+    rebalances: BTreeMap<String, Value>,
+    moves: BTreeMap<String, Value>,
+    /// The row before, if it changed a binding: the binding, and what it was.
+    changed: Option<(Key, Value)>,
+    /// How often something was judged, so that nobody judges nothing.
+    pub judged: Judged,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    pub summaries: usize,
+    pub begun: usize,
+    /// Begun under a bound of replicas that are on their way.
+    pub bounded: usize,
+    /// Steps that took ready replicas away, or might have.
+    pub floors: usize,
+    pub surges: usize,
+    pub settled: usize,
+    pub failed: usize,
+    pub superseded: usize,
+}
+
+impl Judged {
+    pub fn add(&mut self, other: Judged) {
+        self.summaries += other.summaries;
+        self.begun += other.begun;
+        self.bounded += other.bounded;
+        self.floors += other.floors;
+        self.surges += other.surges;
+        self.settled += other.settled;
+        self.failed += other.failed;
+        self.superseded += other.superseded;
+    }
+}
+
+impl Judge {
+    /// Reads the next row.
+    pub fn row(&mut self, row: &Change) -> Result<(), String> {
+        let is_of_interest = |resource: GroupResource| [RB, MOVES, REB, CREB].contains(&resource);
+        if !is_of_interest(row.key.resource) {
+            self.changed = None;
+            return Ok(());
+        }
+        let object: Value = serde_json::from_slice(&row.object).map_err(|error| error.to_string())?;
+        let is_deletion = row.operation == Operation::Delete;
+        let uid = text(&object["metadata"]["uid"]);
+        let changed = self.changed.take();
+        match row.key.resource {
+            RB if is_deletion => {
+                self.bindings.remove(&row.key);
+                Ok(())
+            }
+            RB => {
+                let before = self.bindings.insert(row.key.clone(), object).unwrap_or_default();
+                self.changed = Some((row.key.clone(), before));
+                Ok(())
+            }
+            MOVES if is_deletion => {
+                self.moves.remove(&uid);
+                Ok(())
+            }
+            MOVES => self.read_move(uid, object, changed),
+            _ if is_deletion => {
+                self.rebalances.remove(&uid);
+                Ok(())
+            }
+            _ => self.rebalance(uid, object),
+        }
+        .map_err(|fault| format!("at revision {} of {}: {fault}", row.revision, row.key))
+    }
+
+    // ---- rebalances ----
+
+    /// The worker writes the rebalance last of each transaction.
+    fn rebalance(&mut self, uid: String, object: Value) -> Result<(), String> {
+        let before = self.rebalances.insert(uid.clone(), object.clone()).unwrap_or_default();
+        let (phase, summary) = (&object["status"]["phase"], &object["status"]["summary"]);
+        let is_over = |phase: &Value| phase == "Completed" || phase == "Aborted";
+        if is_over(&before["status"]["phase"]) && before["status"]["phase"] != *phase {
+            return Err(format!("it was over, and is {phase}"));
+        }
+        if !summary.is_object() || phase == "Planning" {
+            return Ok(());
+        }
+        self.judged.summaries += 1;
+        let moves: Vec<&Value> = self.moves.values().filter(|read| owner(read) == uid).collect();
+        let count = |phase: &str| moves.iter().filter(|read| phase_of(read) == phase).count() as i64;
+        let replicas = |counts: &dyn Fn(&Value) -> bool| -> i64 {
+            moves.iter().filter(|read| counts(read)).map(|read| number(&read["spec"]["replicas"])).sum()
+        };
+        let is_planned = |read: &&&Value| number(&read["spec"]["replicas"]) > 0 || phase_of(read) != "Failed";
+        let told = ["pending", "moving", "settled", "unchanged", "failed", "superseded"];
+        let all: i64 = told.iter().map(|field| number(&summary[*field])).sum();
+        for (what, told, seen) in [
+            ("pending", &summary["pending"], count("Pending")),
+            ("moving", &summary["moving"], count("Moving")),
+            ("settled", &summary["settled"], count("Settled")),
+            ("failed", &summary["failed"], count("Failed")),
+            ("superseded", &summary["superseded"], count("Superseded")),
+            ("toMove", &summary["toMove"], moves.iter().filter(is_planned).count() as i64),
+            ("selected", &summary["selected"], all),
+            ("replicasMoved", &summary["replicasMoved"], replicas(&|read| phase_of(read) == "Settled")),
+            ("replicasToMove", &summary["replicasToMove"], replicas(&|_| true)),
+        ] {
+            if number(told) != seen {
+                return Err(format!("{what} of {summary} is {seen}: {moves:#?}"));
+            }
+        }
+        if number(&summary["unchanged"]) < count("Unchanged") {
+            return Err(format!("more are unchanged than {summary}"));
+        }
+        if is_over(phase) && count("Pending") + count("Moving") > 0 {
+            return Err(format!("it is {phase} before its moves: {summary}"));
+        }
+        Ok(())
+    }
+
+    // ---- moves ----
+
+    /// `changed`: the binding that the row before changed, and what it was.
+    fn read_move(&mut self, uid: String, object: Value, changed: Option<(Key, Value)>) -> Result<(), String> {
+        let before = self.moves.insert(uid.clone(), object.clone());
+        let (was, is) = (before.as_ref().map_or("", |read| phase_of(read)), phase_of(&object));
+        let (had, has) = (before.as_ref().map(started), started(&object));
+        let has_begun = !has.is_empty();
+        if !["", "Pending", "Moving"].contains(&was) {
+            return Err(format!("it was {was}, and is {is}"));
+        }
+        if had.is_some_and(|had| !had.is_empty() && had != has) {
+            return Err(format!("it began twice: {object}"));
+        }
+        match is {
+            "Settled" => self.judged.settled += 1,
+            "Failed" => self.judged.failed += 1,
+            "Superseded" => self.judged.superseded += 1,
+            _ => {}
+        }
+        if was != "Moving" && has_begun {
+            self.begins(&uid, &object)?;
+        }
+        // A move that has begun and was not taken over by others writes its binding just before.
+        if !has_begun || is == "Superseded" {
+            return Ok(());
+        }
+        match changed {
+            Some((key, before)) if *key.name == *text(&object["spec"]["binding"]["name"]) => {
+                let after = self.bindings[&key].clone();
+                self.step(&object, &before, &after)
+            }
+            _ => Err(format!("its binding was not written with it: {object}")),
+        }
+    }
+
+    fn begins(&mut self, uid: &str, object: &Value) -> Result<(), String> {
+        self.judged.begun += 1;
+        let owner = owner(object);
+        let Some(rebalance) = self.rebalances.get(&owner) else {
+            return Err("it begins, and its rebalance is gone".to_owned());
+        };
+        let (spec, rollout) = (&rebalance["spec"], &rebalance["spec"]["rollout"]);
+        if spec["paused"] == true || spec["abort"] == true {
+            return Err(format!("it begins, and may not: {spec}"));
+        }
+        if spec["approval"] == "Required" && spec["approved"] != true {
+            return Err(format!("it begins, and nobody has approved it: {spec}"));
+        }
+        if phase_of(object) != "Moving" {
+            // It has settled with its first step, and nothing is on its way.
+            return Ok(());
+        }
+        let is_moving = |read: &Value| phase_of(read) == "Moving" && self::owner(read) == owner;
+        let moving = self.moves.values().filter(|read| is_moving(read)).count() as i64;
+        let to_move = number(&rebalance["status"]["summary"]["toMove"]);
+        if let Some(most) = amount(&rollout["maxConcurrent"], to_move)
+            && moving > most.max(1)
+        {
+            return Err(format!("{moving} of at most {most} moves are under way"));
+        }
+        let own = self.on_their_way(object);
+        let mut others: BTreeMap<String, i64> = BTreeMap::new();
+        for read in self.moves.iter().filter(|(other, read)| *other != uid && is_moving(read)).map(|(_, read)| read) {
+            for (cluster, count) in self.on_their_way(read) {
+                *others.entry(cluster).or_default() += count;
+            }
+        }
+        // A move that is larger than a bound begins alone.
+        let is_within =
+            |most: &Value, own: i64, others: i64| most.is_null() || others == 0 || own + others <= number(most);
+        let total = |counts: &BTreeMap<String, i64>| counts.values().sum::<i64>();
+        let (most, most_to_one) = (&rollout["maxMovingReplicas"], &rollout["maxIncomingPerCluster"]);
+        self.judged.bounded += usize::from(!most.is_null() || !most_to_one.is_null());
+        if !is_within(most, total(&own), total(&others)) {
+            return Err(format!("{own:?} come to {others:?} where {most} may be on their way"));
+        }
+        for (cluster, count) in &own {
+            if !is_within(most_to_one, *count, others.get(cluster).copied().unwrap_or_default()) {
+                return Err(format!("{own:?} come to {others:?} where {most_to_one} may come to each"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The replicas of a Move that its clusters do not report as ready.
+    fn on_their_way(&self, read: &Value) -> BTreeMap<String, i64> {
+        let name = text(&read["spec"]["binding"]["name"]);
+        let binding = self.bindings.iter().find(|(key, _)| *key.name == *name).map(|(_, binding)| binding);
+        let from = shares(&read["spec"]["from"]);
+        let mut all = BTreeMap::new();
+        for (cluster, wanted) in shares(&read["spec"]["to"]) {
+            let was = from.get(&cluster).copied().unwrap_or_default();
+            let ready = binding.map_or(0, |binding| ready(binding, &cluster, wanted));
+            let more = (wanted - was).max(0);
+            let left = more - (ready - was).clamp(0, more);
+            all.extend((left > 0).then_some((cluster, left)));
+        }
+        all
+    }
+
+    /// What the rebalance did to a binding.
+    fn step(&mut self, read: &Value, before: &Value, after: &Value) -> Result<(), String> {
+        let Some(rebalance) = self.rebalances.get(&owner(read)) else { return Ok(()) };
+        let rollout = &rebalance["spec"]["rollout"];
+        let (was, is) = (shares(&before["spec"]["clusters"]), shares(&after["spec"]["clusters"]));
+        let replicas = number(&after["spec"]["replicas"]);
+        let told = || format!("{was:?} -> {is:?} by {rollout} of {}", before["status"]["aggregatedStatus"]);
+        let is_divided = after["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided";
+        if !is_divided || was == is {
+            return Ok(());
+        }
+        let sum = |shares: &BTreeMap<String, i64>| shares.values().sum::<i64>();
+        let is_reported = before["status"]["aggregatedStatus"].as_array().is_some_and(|items| !items.is_empty());
+        let surges = rollout["strategy"] == "SurgeFirst" && is_reported && replicas > 0;
+        if !surges {
+            let is_all = sum(&is) == replicas;
+            return if is_all { Ok(()) } else { Err(format!("{replicas} have to be somewhere: {}", told())) };
+        }
+        self.judged.floors += 1;
+        self.judged.surges += usize::from(sum(&is) > replicas);
+        // What is ready is as reported at that time, also where a cluster reports no number.
+        let at = |cluster: &String| was.get(cluster).copied().unwrap_or_default();
+        let ready = |cluster: &String| ready(before, cluster, at(cluster));
+        let available = |shares: &BTreeMap<String, i64>| -> i64 {
+            shares.iter().map(|(cluster, assigned)| ready(cluster).min(*assigned)).sum()
+        };
+        let floor = amount(&rollout["minAvailable"], replicas).unwrap_or((replicas * 90 + 99) / 100).min(replicas);
+        let (had, has) = (available(&was), available(&is));
+        // A move that fails takes back only what is not ready.
+        let least = if phase_of(read) == "Failed" { had } else { had.min(floor) };
+        if has < least {
+            return Err(format!("{has} of at least {least} stay ready: {}", told()));
+        }
+        let surge = amount(&rollout["maxSurge"], replicas).unwrap_or(replicas);
+        if sum(&is) > sum(&was).max(replicas + surge) {
+            return Err(format!("{replicas} and {surge} more at most: {}", told()));
+        }
+        Ok(())
+    }
+
+    // ---- the end ----
+
+    /// What holds when all is over.
+    pub fn end(&self) -> Result<(), String> {
+        for read in self.moves.values() {
+            if !self.rebalances.contains_key(&owner(read)) {
+                return Err(format!("its rebalance is gone: {read}"));
+            }
+        }
+        for (key, binding) in &self.bindings {
+            if let Some(mark) = binding["metadata"]["annotations"].get("ballast.dev/move") {
+                return Err(format!("{key} is still under way: {mark} {binding}"));
+            }
+            let (there, replicas) = (shares(&binding["spec"]["clusters"]), number(&binding["spec"]["replicas"]));
+            let is_divided = binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided";
+            if is_divided && there.values().sum::<i64>() != replicas {
+                return Err(format!("{key}: {there:?} are not {replicas}: {binding}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ready replicas that a cluster reports. Where it says only that all is well, all are ready.
+fn ready(binding: &Value, cluster: &str, assigned: i64) -> i64 {
+    let reports = binding["status"]["aggregatedStatus"].as_array().map_or(&[][..], Vec::as_slice);
+    let Some(report) = reports.iter().find(|report| report["clusterName"] == cluster) else { return 0 };
+    let is_well = report["applied"] == true && report["health"] == "Healthy";
+    let counted = report["status"]["readyReplicas"].as_i64();
+    let is_counted = report["status"]["replicas"].is_number();
+    counted.unwrap_or(if is_counted || !is_well { 0 } else { assigned })
+}
+
+fn shares(list: &Value) -> BTreeMap<String, i64> {
+    let list = list.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter().map(|share| (text(&share["name"]), number(&share["replicas"]))).collect()
+}
+
+/// An amount, in numbers or in percent rounded up.
+fn amount(value: &Value, of: i64) -> Option<i64> {
+    let percent = |text: &str| Some((of * text.trim_end_matches('%').parse::<i64>().ok()? + 99) / 100);
+    value.as_i64().or_else(|| value.as_str().and_then(percent))
+}
+
+fn phase_of(read: &Value) -> &str {
+    read["status"]["phase"].as_str().unwrap_or("Pending")
+}
+
+fn started(read: &Value) -> String {
+    text(&read["status"]["startedAt"])
+}
+
+fn owner(read: &Value) -> String {
+    text(&read["metadata"]["ownerReferences"][0]["uid"])
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

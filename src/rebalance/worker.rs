@@ -182,7 +182,7 @@ impl Shared {
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
-                let next = self.clean(&view, &key).await;
+                let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
                 return Handled::new(key, next);
             };
             if object.deleting {
@@ -196,7 +196,13 @@ impl Shared {
                 }
             };
             let done = match rebalance.status.phase {
-                None | Some(Phase::Planning) => Arc::clone(&self).plan(&view, &object, rebalance).await,
+                None | Some(Phase::Planning) => {
+                    // What one of the same name has left goes first.
+                    if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
+                        return Handled::new(key, next);
+                    }
+                    Arc::clone(&self).plan(&view, &object, rebalance).await
+                }
                 Some(Phase::Planned | Phase::Running | Phase::Paused) => {
                     Arc::clone(&self).advance(&view, &object, rebalance, most).await
                 }
@@ -408,10 +414,13 @@ impl Shared {
         Ok((Next::Again, None))
     }
 
-    /// Deletes the Moves of a rebalance that is gone, and takes its marks off the bindings.
-    async fn clean(&self, view: &Arc<View>, key: &Key) -> Next {
+    /// Deletes the Moves of a rebalance that is gone, and takes its marks off the bindings. `uid`
+    /// is that of the rebalance that has its name now, if any. `None`: nothing was left.
+    async fn clean(&self, view: &Arc<View>, key: &Key, uid: Option<&str>) -> Option<Next> {
+        let is_left = |read: &AnyMove| uid.is_none() || read.owner().is_some_and(|owner| uid != Some(&*owner.uid));
         let mut changes = Vec::new();
-        for (at, read) in record::moves_of(view, key).take(MOVES_PER_COMMIT_MAX) {
+        let left = record::moves_of(view, key).filter(|(_, read)| is_left(read));
+        for (at, read) in left.take(MOVES_PER_COMMIT_MAX) {
             if read.status.phase == Some(MovePhase::Moving)
                 && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
                 && is_marked(object, &at)
@@ -422,13 +431,14 @@ impl Shared {
             changes.push((at.resource, Change::Delete { key: at.clone(), revision: None }));
         }
         if changes.is_empty() {
-            return Next::Done;
+            return None;
         }
-        match self.client.batch(changes, Atomicity::Each).await {
-            Ok(_) => Next::Again,
+        // Together: a mark whose Move is gone would stay for ever.
+        match self.commit(changes).await {
+            Ok(_) => Some(Next::Again),
             Err(status) => {
                 tracing::debug!(%key, %status, "the Moves of a rebalance that is gone were not deleted");
-                Next::Retry
+                Some(Next::Retry)
             }
         }
     }

@@ -372,6 +372,35 @@ async fn s4_7_pause_and_abort_let_what_has_begun_settle_and_undo_goes_back() {
 }
 
 #[tokio::test]
+async fn a_mark_goes_with_its_rebalance_although_the_binding_changes_at_that_moment() {
+    let (mut world, keys) = fled(1).await;
+    report(&world, &keys[0], &[("member2", 4)]).await;
+    let home = world.given(rebalance("home", json!({}))).await;
+    world.settle().await;
+    assert!(mark(&world, &keys[0]).is_some());
+    world.delete(&home).await;
+    let member1 = Key::cluster(super::world::CLUSTER, "member1");
+    let touch = |binding: &mut Value| binding["metadata"]["annotations"]["touched"] = "yes".into();
+    world.race(&keys[0], touch, &member1, "rebalance").await;
+    world.pass_seconds(20).await;
+    assert_eq!(mark(&world, &keys[0]), None, "the scheduler would leave it alone for ever");
+}
+
+#[tokio::test]
+async fn what_a_rebalance_leaves_is_gone_before_the_next_of_its_name_plans() {
+    let (mut world, keys) = fled(1).await;
+    report(&world, &keys[0], &[("member2", 4)]).await;
+    let home = world.given(rebalance("home", json!({}))).await;
+    world.settle().await;
+    world.delete(&home).await;
+    world.given(rebalance("home", json!({"select": [{"placedOn": ["member3"]}]}))).await;
+    world.settle().await;
+    assert_eq!(phase(&world, &home), "Completed");
+    assert_eq!(world.client().view().list(MOVES, None).count(), 0, "it has selected nothing");
+    assert_eq!(mark(&world, &keys[0]), None);
+}
+
+#[tokio::test]
 async fn s4_7_who_cannot_go_back_says_why() {
     let (mut world, keys) = fled(3).await;
     world.given(rebalance("home", json!({"rollout": {"order": "Name"}}))).await;

@@ -47,6 +47,8 @@ impl Step<'_> {
             if !self.run.moving.is_empty() {
                 return;
             }
+            // Where the clock was set back, the pause counts from now.
+            self.run.wave_ended = self.run.wave_ended.map(|ended| ended.min(self.scene.now));
             self.wakes_at = waves::pause_until(interval, self.run.wave_ended, self.scene.now);
             if self.wakes_at.is_some() {
                 return;

@@ -353,7 +353,7 @@ impl Life {
             self.world.clock.advance_seconds(10);
             self.turns(TURNS_MAX).await;
         }
-        for key in self.rebalances.iter().filter(|key| !self.is_over(key)) {
+        if let Some(key) = self.rebalances.iter().find(|key| !self.is_over(key)) {
             return Err(format!("{key} never ends: {}", self.world.get(key).unwrap_or_default()));
         }
         let restless: Vec<Option<Value>> =

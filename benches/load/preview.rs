@@ -12,7 +12,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::process::ServerProcess;
-use super::setup::{ALL_BINDINGS, BINDINGS, body_of, make_bindings, make_fleet, more_clusters, percentile};
+use super::setup::{ALL_BINDINGS, BINDINGS, body_of, larger_clusters, make_bindings, make_fleet, percentile};
 
 pub const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
 const REVIEWS: &str = "/apis/ballast.dev/v1alpha1/placementreviews";
@@ -23,7 +23,8 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(300);
 /// A thread returns free memory to the system every ten seconds.
 const MEMORY_SETTLES: Duration = Duration::from_secs(25);
 
-/// Half of the clusters join when everything is placed, so most of it is displaced.
+/// Half of the clusters join when everything is placed, and they are larger, so most of it is
+/// displaced.
 pub async fn preview() {
     for (bindings, clusters) in [(10_000, 100), (100_000, 100)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -31,7 +32,7 @@ pub async fn preview() {
         let client = Arc::new(server.client().await);
         make_fleet(&client, clusters / 2).await;
         make_bindings(&client, bindings).await;
-        more_clusters(&client, clusters / 2..clusters).await;
+        larger_clusters(&client, clusters / 2..clusters).await;
         println!("{bindings} bindings over {clusters} clusters");
         for select in [json!({}), json!({"displaced": true})] {
             review(&server, &client, &select).await;
@@ -112,7 +113,7 @@ pub async fn moves() {
     let client = Arc::new(server.client().await);
     make_fleet(&client, CLUSTERS / 2).await;
     make_bindings(&client, BINDINGS).await;
-    more_clusters(&client, CLUSTERS / 2..CLUSTERS).await;
+    larger_clusters(&client, CLUSTERS / 2..CLUSTERS).await;
     let resident = || server.resident_bytes() / 1_000_000;
     tokio::time::sleep(MEMORY_SETTLES).await;
     println!("{} scheduled bindings: {} MB", count(&client, ALL_BINDINGS).await, resident());

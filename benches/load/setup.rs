@@ -58,10 +58,16 @@ pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 /// `count` clusters with room for everything.
 pub async fn make_fleet(client: &Client, count: usize) {
-    more_clusters(client, 0..count).await;
+    add_clusters(client, 0..count, "64000").await;
 }
 
-pub async fn more_clusters(client: &Client, numbers: Range<usize>) {
+/// Clusters with twice the room of the others. A fresh decision prefers them; with equal room
+/// every workload would stay where it is.
+pub async fn larger_clusters(client: &Client, numbers: Range<usize>) {
+    add_clusters(client, numbers, "128000").await;
+}
+
+async fn add_clusters(client: &Client, numbers: Range<usize>, cpu: &str) {
     for i in numbers {
         let name = format!("member{i}");
         let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
@@ -69,7 +75,7 @@ pub async fn more_clusters(client: &Client, numbers: Range<usize>) {
         client.post(CLUSTERS, &cluster).await.expect("a cluster");
         let status = json!({"status": {
             "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-            "resourceSummary": {"allocatable": {"cpu": "64000", "memory": "256Ti", "pods": "1100000"}, "allocated": {}}}});
+            "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "256Ti", "pods": "1100000"}, "allocated": {}}}});
         client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.expect("its status");
     }
 }

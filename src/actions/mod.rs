@@ -1,10 +1,13 @@
-//! Kinds that act when they are created, and are not stored; and the check of who may approve a
-//! rebalance. `cli::serve` hands them to the registry.
+//! Kinds that act when they are created, and are not stored. Also checks that the registry cannot
+//! make: who may approve a rebalance, and which taints a policy may set. `cli::serve` hands them to
+//! the registry.
 
 mod approval;
 mod reschedule_task;
 mod reviews;
+mod taint_policy;
 
 pub use approval::approvals;
 pub use reschedule_task::{RescheduleTasks, selected};
 pub use reviews::reviews;
+pub use taint_policy::NoExecuteTaints;

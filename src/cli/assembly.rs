@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::actions::{self, RescheduleTasks};
+use crate::actions::{self, NoExecuteTaints, RescheduleTasks};
 use crate::api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
+use crate::api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
 use crate::auth::Authorizer;
 use crate::clock::Clock;
@@ -59,6 +60,12 @@ pub fn registry(
         registry = registry.with_counsel(kind, counsel);
     }
     registry
+}
+
+/// Refuses policies that set NoExecute taints.
+pub fn without_no_execute_taints(registry: Registry) -> Registry {
+    let kind = GroupResource::intern(&format!("{}.{}", ClusterTaintPolicy::PLURAL, ClusterTaintPolicy::GROUP));
+    registry.with_counsel(kind, Arc::new(NoExecuteTaints))
 }
 
 /// What the workers need besides the registry.

@@ -134,6 +134,10 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let recorder = Recorder::new(Arc::clone(&clock));
     let registry =
         assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile(&args));
+    let registry = match args.failover.allow_no_execute_taint_policy {
+        true => registry,
+        false => assembly::without_no_execute_taints(registry),
+    };
     let lease = identity.lease(&args.host, clock.as_ref())?;
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     fill_defaults(&registry).await;

@@ -40,7 +40,7 @@ pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, Revisi
 pub use object::{DecodeError, Object};
 pub use parts::{Edit, Parts};
 pub use patch::Patch;
-pub use quantity::Quantity;
+pub use quantity::{Notation, Quantity};
 pub use query::Query;
 pub use revision::Revision;
 pub use selector::{Labels, Requirement, Selector};

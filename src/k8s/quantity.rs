@@ -1,8 +1,8 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `2e3`) as exact integers.
 //!
 //! The unit is 10⁻⁹, the finest of Kubernetes. Finer amounts are rounded away from zero, and
-//! amounts beyond ±(2⁶³-1) whole units are set to that bound, as upstream does. Left out: the text
-//! of a quantity (its canonical form is up to the printer), and arithmetic other than subtraction.
+//! amounts beyond ±(2⁶³-1) whole units are set to that bound, as upstream does. `Notation` writes
+//! an amount as Kubernetes does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +48,21 @@ impl Quantity {
     /// This amount minus `other`, within the bounds.
     pub fn minus(self, other: Quantity) -> Quantity {
         Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST) }
+    }
+
+    /// This amount and `other` together, within the bounds.
+    pub fn plus(self, other: Quantity) -> Quantity {
+        Quantity { nanos: (self.nanos + other.nanos).clamp(-LARGEST, LARGEST) }
+    }
+
+    /// This amount so many times, within the bounds.
+    pub fn times(self, count: i64) -> Quantity {
+        Quantity { nanos: self.nanos.saturating_mul(i128::from(count)).clamp(-LARGEST, LARGEST) }
+    }
+
+    /// Whether the amount is one of the bounds, so that it may stand for a larger one.
+    pub fn is_at_bound(self) -> bool {
+        self.nanos.abs() == LARGEST
     }
 
     /// The exact amount, in units of 10⁻⁹.
@@ -156,6 +171,58 @@ impl Scale {
     }
 }
 
+/// How an amount is written: with which suffixes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notation {
+    /// `500m`, `2k`
+    #[default]
+    Tens,
+    /// `2Gi`
+    Twos,
+    /// `2e3`
+    Exponent,
+}
+
+impl Notation {
+    /// The notation of a quantity.
+    pub fn of(text: &str) -> Notation {
+        match text.find(['e', 'E']) {
+            _ if text.ends_with('i') => Notation::Twos,
+            Some(place) if place + 1 < text.len() => Notation::Exponent,
+            _ => Notation::Tens,
+        }
+    }
+
+    /// The amount in canonical form: no fraction, and the largest suffix that allows it. As
+    /// upstream does, powers of two are left for what they cannot say exactly, and for small
+    /// amounts.
+    pub fn write(self, amount: Quantity) -> String {
+        const TENS: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        const TWOS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+        fn reduced(mut number: i128, by: i128, steps: usize) -> (i128, usize) {
+            let mut step = 0;
+            while number != 0 && number % by == 0 && step + 1 < steps {
+                (number, step) = (number / by, step + 1);
+            }
+            (number, step)
+        }
+        let Quantity { nanos } = amount;
+        let is_whole = nanos % NANOS == 0;
+        if nanos == 0 {
+            return "0".to_owned();
+        }
+        if self == Notation::Twos && is_whole && nanos.abs() >= 1024 * NANOS {
+            let (number, step) = reduced(nanos / NANOS, 1024, TWOS.len());
+            return format!("{number}{}", TWOS[step]);
+        }
+        let (number, step) = reduced(nanos, 1000, TENS.len());
+        match self {
+            Notation::Exponent if step != 3 => format!("{number}e{}", (step as i64 - 3) * 3),
+            _ => format!("{number}{}", TENS[step]),
+        }
+    }
+}
+
 impl fmt::Display for Quantity {
     /// Shows plain decimal units, with no more digits than the amount needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,5 +303,40 @@ mod tests {
         assert_eq!(quantity("1500m").to_string(), "1.5");
         assert_eq!(quantity("1Ki").to_string(), "1024");
         assert_eq!(quantity("-1n").to_string(), "-0.000000001");
+    }
+
+    #[test]
+    fn amounts_are_written_as_kubernetes_writes_them() {
+        for (amount, notation, written) in [
+            ("0.5", Notation::Tens, "500m"),
+            ("2000m", Notation::Tens, "2"),
+            ("12000", Notation::Tens, "12k"),
+            ("1n", Notation::Tens, "1n"),
+            ("-1500m", Notation::Tens, "-1500m"),
+            ("3072Mi", Notation::Twos, "3Gi"),
+            ("1000", Notation::Twos, "1k"),
+            ("1500", Notation::Twos, "1500"),
+            ("1Gi", Notation::Tens, "1073741824"),
+            ("0.5", Notation::Twos, "500m"),
+            ("2000", Notation::Exponent, "2e3"),
+            ("20", Notation::Exponent, "20"),
+            ("0", Notation::Twos, "0"),
+        ] {
+            assert_eq!(notation.write(quantity(amount)), written, "{amount} {notation:?}");
+        }
+        for (text, notation) in
+            [("2Gi", Notation::Twos), ("2e3", Notation::Exponent), ("2E", Notation::Tens), ("5m", Notation::Tens)]
+        {
+            assert_eq!(Notation::of(text), notation, "{text}");
+            assert_eq!(Notation::of(text).write(quantity(text)), text);
+        }
+    }
+
+    #[test]
+    fn sums_and_products_stay_within_the_bounds() {
+        assert_eq!(quantity("1500m").plus(quantity("500m")).units(), 2);
+        assert_eq!(quantity("250m").times(-4), quantity("-1"));
+        assert!(quantity("8E").times(i64::MAX).is_at_bound() && !quantity("8E").is_at_bound());
+        assert_eq!(quantity("8E").plus(quantity("8E")).units(), i64::MAX);
     }
 }

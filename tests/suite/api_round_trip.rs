@@ -16,7 +16,12 @@ use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
 /// Fields of a shared type that one of its users refuses.
-const NEVER_SET: [&str; 4] = [
+const NEVER_SET: [&str; 8] = [
+    // A quota names resources, and `key` is none. Each has `cpu` in its place.
+    ".overall.key",
+    ".overallUsed.key",
+    ".hard.key",
+    ".used.key",
     // A Rebalance selects in its own namespace.
     ".select[].namespace",
     ".exclude[].namespace",
@@ -82,6 +87,16 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     if kind.ends_with("Rebalance") {
         return rebalance_specs(&object["spec"], kind == "Rebalance").map(|spec| with_spec(&object, spec)).into();
     }
+    if kind.ends_with("OverridePolicy") {
+        return override_variants(&object, kind == "OverridePolicy");
+    }
+    if kind == "FederatedResourceQuota" {
+        name_resources(&mut object);
+    }
+    if kind == "ClusterTaintPolicy" {
+        set(&mut object, "/spec/targetClusters/fieldSelector/matchExpressions/0/key", json!("region"));
+        set(&mut object, "/spec/targetClusters/fieldSelector/matchExpressions/0/operator", json!("In"));
+    }
     if object["spec"].get("placement").is_none() {
         amend_cluster(&mut object);
         return vec![object];
@@ -145,6 +160,54 @@ fn placement_variants(full: &Value) -> Vec<Value> {
     set(&mut named, "/spec/policy", json!({"placementType": "PickFixed", "clusterNames": ["a"]}));
     remove(&mut named, "/spec/resourceSelectors/0", "labelSelector");
     vec![of_number, named]
+}
+
+/// With rules and with the deprecated fields, and with field patches of both kinds.
+fn override_variants(full: &Value, is_namespaced: bool) -> Vec<Value> {
+    let mut full = full.clone();
+    if is_namespaced {
+        set(&mut full, "/spec/resourceSelectors/0/namespace", json!(NAMESPACE));
+    }
+    for holder in ["/spec", "/spec/overrideRules/0"] {
+        let expression = format!("{holder}/targetCluster/fieldSelector/matchExpressions/0");
+        set(&mut full, &format!("{expression}/key"), json!("region"));
+        set(&mut full, &format!("{expression}/operator"), json!("In"));
+        let overriders = format!("{holder}/overriders");
+        set(&mut full, &format!("{overriders}/imageOverrider/0/predicate/path"), json!("/spec/image"));
+        set(&mut full, &format!("{overriders}/fieldOverrider/0/fieldPath"), json!("/data/a"));
+        for form in ["json", "yaml"] {
+            set(&mut full, &format!("{overriders}/fieldOverrider/0/{form}/0/subPath"), json!("/b"));
+        }
+    }
+    let mut variants = Vec::new();
+    for form in ["json", "yaml"] {
+        let mut one = full.clone();
+        for holder in ["/spec", "/spec/overrideRules/0"] {
+            remove(&mut one, &format!("{holder}/overriders/fieldOverrider/0"), form);
+        }
+        let (mut with_rules, mut without) = (one.clone(), one);
+        remove(&mut with_rules, "/spec", "targetCluster");
+        remove(&mut with_rules, "/spec", "overriders");
+        remove(&mut without, "/spec", "overrideRules");
+        variants.extend([with_rules, without]);
+    }
+    variants
+}
+
+fn name_resources(quota: &mut Value) {
+    let amounts = json!({"cpu": "500m"});
+    for path in [
+        "/spec/overall",
+        "/spec/staticAssignments/0/hard",
+        "/status/overall",
+        "/status/overallUsed",
+        "/status/aggregatedStatus/0/hard",
+        "/status/aggregatedStatus/0/used",
+    ] {
+        set(quota, path, amounts.clone());
+    }
+    set(quota, "/spec/staticAssignments/0/clusterName", json!("m1"));
+    set(quota, "/status/aggregatedStatus/0/clusterName", json!("m1"));
 }
 
 /// One that selects, and one that undoes another.

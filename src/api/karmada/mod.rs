@@ -16,7 +16,11 @@ pub fn rows() -> Vec<ResourceKind> {
     vec![
         ResourceKind::of::<apps::v1alpha1::WorkloadRebalancer>(),
         ResourceKind::of::<cluster::v1alpha1::Cluster>(),
+        ResourceKind::of::<policy::v1alpha1::ClusterOverridePolicy>(),
         ResourceKind::of::<policy::v1alpha1::ClusterPropagationPolicy>(),
+        ResourceKind::of::<policy::v1alpha1::ClusterTaintPolicy>(),
+        ResourceKind::of::<policy::v1alpha1::FederatedResourceQuota>(),
+        ResourceKind::of::<policy::v1alpha1::OverridePolicy>(),
         ResourceKind::of::<policy::v1alpha1::PropagationPolicy>(),
         ResourceKind::of::<task::v1alpha1::RescheduleTask>(),
         ResourceKind::of::<work::v1alpha2::ClusterResourceBinding>(),

@@ -23,6 +23,10 @@ pub struct FailoverArgs {
     #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION", default_value_t = true, action = ArgAction::Set)]
     pub enable_no_execute_taint_eviction: bool,
 
+    /// Allow ClusterTaintPolicies to set NoExecute taints, which evict workloads
+    #[arg(long, env = "BALLAST_ALLOW_NO_EXECUTE_TAINT_POLICY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    pub allow_no_execute_taint_policy: bool,
+
     /// Keep a deleted Cluster until no binding is placed on it, by the finalizer
     /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does
     #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER", default_value_t = true, action = ArgAction::Set)]
@@ -68,6 +72,7 @@ impl FailoverArgs {
             taint_unready_clusters,
             failover_eviction_timeout,
             enable_no_execute_taint_eviction,
+            allow_no_execute_taint_policy: _,
             manage_cluster_finalizer,
             no_execute_taint_eviction_purge_mode,
             resource_eviction_rate,

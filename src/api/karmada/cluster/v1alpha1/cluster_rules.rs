@@ -89,14 +89,17 @@ pub fn check(cluster: &Cluster) -> FieldErrors {
 }
 
 fn check_name(name: &str, errors: &mut FieldErrors) {
-    let path = FieldPath::new("metadata.name");
+    for fault in name_faults(name) {
+        errors.invalid(&FieldPath::new("metadata.name"), name, fault);
+    }
+}
+
+/// Why this cannot be the name of a cluster.
+pub fn name_faults(name: &str) -> Vec<String> {
     if name.len() > NAME_LENGTH_MAX {
-        errors.invalid(&path, name, format!("must be no more than {NAME_LENGTH_MAX} characters"));
-        return;
+        return vec![format!("must be no more than {NAME_LENGTH_MAX} characters")];
     }
-    for fault in names::dns_label_faults(name) {
-        errors.invalid(&path, name, fault);
-    }
+    names::dns_label_faults(name)
 }
 
 fn check_spec(spec: &ClusterSpec, path: &FieldPath, errors: &mut FieldErrors) {

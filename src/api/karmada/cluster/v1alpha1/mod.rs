@@ -6,6 +6,7 @@ mod cluster_status;
 mod stay;
 
 pub use cluster::{Cluster, ClusterSpec, LocalSecretReference, ResourceModel, ResourceModelRange};
+pub(in crate::api) use cluster_rules::name_faults as cluster_name_faults;
 pub use cluster_status::{
     APIEnablement, APIResource, AllocatableModeling, ClusterStatus, NodeSummary, ResourceSummary,
 };

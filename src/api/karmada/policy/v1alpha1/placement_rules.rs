@@ -52,7 +52,8 @@ pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut Fiel
     }
 }
 
-fn check_affinity(affinity: &ClusterAffinity, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules for a selection of clusters.
+pub fn check_affinity(affinity: &ClusterAffinity, path: &FieldPath, errors: &mut FieldErrors) {
     let requirements = affinity.field_selector.iter().flat_map(|selector| &selector.match_expressions);
     for (index, requirement) in requirements.enumerate() {
         let path = path.child("fieldSelector").child("matchExpressions").index(index);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::failover::{ApplicationFailoverBehavior, PurgeMode, StatePreservation};
 use super::placement_rules;
 use super::propagation_spec::{Preemption, PropagationSpec};
+use super::resource_selector::ResourceSelector;
 use super::specified_replicas;
 use crate::api::tree::{self, Object};
 use crate::k8s::{FieldErrors, FieldPath, names};
@@ -30,6 +31,17 @@ pub fn prepare_spec(spec: &mut Object) {
     }
     if let Some(placement) = tree::object(spec, &["placement"]) {
         prepare_placement(placement);
+    }
+}
+
+/// Gives the selectors of a namespaced policy its namespace where they have none.
+pub fn fill_namespaces(policy: &mut Object) {
+    let namespace = policy.get("metadata").and_then(|metadata| metadata.get("namespace")).cloned();
+    let Some(spec) = tree::object(policy, &["spec"]) else { return };
+    for (_, selector) in tree::items(spec, "resourceSelectors") {
+        if tree::text(selector, "namespace").is_empty() {
+            selector.extend(namespace.clone().map(|namespace| ("namespace".to_owned(), namespace)));
+        }
     }
 }
 
@@ -96,13 +108,17 @@ fn check_selectors(spec: &PropagationSpec, path: &FieldPath, errors: &mut FieldE
 
 /// A namespaced policy selects objects in its own namespace. A stored policy that breaks this rule
 /// stays writable as long as its selectors do not change.
-pub fn check_namespaces(namespace: &str, spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErrors {
+pub fn check_namespaces(
+    namespace: &str,
+    selectors: &[ResourceSelector],
+    old: Option<&[ResourceSelector]>,
+) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    if old.is_some_and(|old| old.resource_selectors == spec.resource_selectors) {
+    if old == Some(selectors) {
         return errors;
     }
     let path = FieldPath::new("spec").child("resourceSelectors");
-    for (index, selector) in spec.resource_selectors.iter().enumerate() {
+    for (index, selector) in selectors.iter().enumerate() {
         let wanted = selector.namespace.as_deref().unwrap_or_default();
         if !wanted.is_empty() && wanted != namespace {
             let detail = "namespace of resource selector must be the same as the namespace of the policy";

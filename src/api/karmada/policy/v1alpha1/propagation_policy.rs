@@ -63,14 +63,10 @@ impl Resource for PropagationPolicy {
         specified_replicas::prepare_annotation(object, given.old);
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, PropagationPolicy::PERMANENT_ID, given);
-        let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")).cloned();
-        let Some(spec) = tree::object(object, &["spec"]) else { return };
-        policy_rules::prepare_spec(spec);
-        for (_, selector) in tree::items(spec, "resourceSelectors") {
-            if tree::text(selector, "namespace").is_empty() {
-                selector.extend(namespace.clone().map(|namespace| ("namespace".to_owned(), namespace)));
-            }
+        if let Some(spec) = tree::object(object, &["spec"]) {
+            policy_rules::prepare_spec(spec);
         }
+        policy_rules::fill_namespaces(object);
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
@@ -82,10 +78,10 @@ impl Resource for PropagationPolicy {
         let old_metadata = old.map(|old| &old.metadata);
         permanent_id::check(PropagationPolicy::PERMANENT_ID, &object.metadata, old_metadata, &mut errors);
         specified_replicas::check_annotation(&object.metadata, object.spec.placement.as_deref(), &mut errors);
-        let old_spec = old.map(|old| &old.spec);
-        errors.append(policy_rules::check(&object.spec, old_spec));
+        errors.append(policy_rules::check(&object.spec, old.map(|old| &old.spec)));
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        errors.append(policy_rules::check_namespaces(namespace, &object.spec, old_spec));
+        let old = old.map(|old| old.spec.resource_selectors.as_slice());
+        errors.append(policy_rules::check_namespaces(namespace, &object.spec.resource_selectors, old));
         errors
     }
 }

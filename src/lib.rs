@@ -22,6 +22,8 @@ pub mod api;
 pub mod store;
 /// The state of all kinds in memory, the recent events, and the one writer.
 pub mod watch;
+/// Holds bindings to the quotas of their namespace, in the transaction that writes them. Pure.
+pub mod quota;
 /// The verbs of the API, once for all kinds, without HTTP.
 pub mod registry;
 /// Kinds that act when they are created and store nothing.

@@ -16,6 +16,7 @@ use crate::controllers::{self, FailoverOptions};
 use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder, Sink};
 use crate::k8s::{GroupResource, User};
+use crate::quota::Quotas;
 use crate::rebalance::Rebalances;
 use crate::rebalance::forecast::forecasts;
 use crate::rebalance::review::PlacementReviews;
@@ -28,7 +29,7 @@ use crate::worker::Work;
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
 /// access reviews among them, and decides who may approve a rebalance. `profile` is the
-/// scheduler's, for the placement reviews.
+/// scheduler's, for the placement reviews. It also says whether quotas hold.
 pub fn registry(
     kinds: Arc<Kinds>,
     cache: Cache,
@@ -38,6 +39,9 @@ pub fn registry(
     recorder: &Recorder,
     profile: &Profile,
 ) -> Registry {
+    if profile.federated_quotas {
+        writer.keep_books(Arc::new(Quotas));
+    }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock), recorder);
     let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
@@ -84,6 +88,9 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let WorkerOptions { recorder, profile, failover, host_events } = options;
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
+    if profile.federated_quotas {
+        workers.push(Box::new(controllers::Recount::new(client("quota"))));
+    }
     workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));

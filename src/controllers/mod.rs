@@ -17,6 +17,7 @@ mod placement;
 mod placements;
 mod policy;
 mod rebalancer;
+mod recount;
 mod rollout;
 mod ttl;
 
@@ -43,6 +44,7 @@ pub use member_cluster::Memberships;
 pub use placements::Placements;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
+pub use recount::Recount;
 pub use ttl::Ttl;
 
 const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");

@@ -7,8 +7,8 @@ use super::core::Core;
 use super::metadata::Tree;
 use super::plan::{self, Plan};
 use super::stored::{Stored, unstored};
-use crate::k8s::{Details, Key, Object, Status};
-use crate::watch::{Atomicity, Draft, Rejected, Write, WriteError};
+use crate::k8s::{Details, Document, Key, Object, Status};
+use crate::watch::{Atomicity, Draft, Expect, Rejected, Write, WriteError};
 
 /// The size to which clients may let an object grow. The body of one request is bounded, but
 /// patches and the fields that workers write add up (MD13).
@@ -34,7 +34,11 @@ pub(super) async fn carry_out(
     let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
     match plan {
         Plan::Nothing => Ok(Ok(Arc::clone(&stored.object))),
-        Plan::Put(tree) | Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
+        Plan::Put(tree) if dry_run => match rehearse(core, key, Expect::At(*revision), tree.clone()) {
+            Ok(()) => Ok(Ok(shown(tree)?)),
+            Err(rejected) => Ok(Err(rejected)),
+        },
+        Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
         // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
         Plan::Remove(tree) => {
             let answer = shown(tree.clone())?;
@@ -54,6 +58,16 @@ async fn store(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Ob
     }
 }
 
+/// What the writer would say to this write. A dry run asks, because it is refused like the write.
+pub(super) fn rehearse(core: &Core, key: &Key, expect: Expect, tree: Tree) -> Result<(), Rejected> {
+    let write = Write { key: key.clone(), expect, draft: Draft::Put(Document::new(tree)) };
+    match core.writer.rehearse(&core.cache.view(), write) {
+        Err(rejected @ Rejected::Refused(_)) => Err(rejected),
+        // What others changed meanwhile is no business of a dry run.
+        _ => Ok(()),
+    }
+}
+
 /// Commits one write. The inner error says why the writer rejected it.
 pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
     let outcomes = core.writer.commit(vec![write], Atomicity::Each).await.map_err(failure)?;
@@ -65,6 +79,7 @@ pub(super) fn refusal(key: &Key, rejected: Rejected) -> Status {
         Rejected::Exists(there) => exists(&there, false),
         Rejected::Missing => Status::not_found(key.resource, &key.name),
         Rejected::Changed(_) => Status::conflict(key.resource, &key.name),
+        Rejected::Refused(status) => *status,
         Rejected::NotTried => not_tried(key),
     }
 }

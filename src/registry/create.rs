@@ -81,7 +81,10 @@ impl Registry {
             let key = key_of(row, metadata::of(&object));
             let stored = match self.core.cache.view().get(&key) {
                 Some(there) => Err(Rejected::Exists(Arc::clone(there))),
-                None if dry_run => return dry(key, object, warnings),
+                None if dry_run => match commit::rehearse(&self.core, &key, Expect::Absent, object.clone()) {
+                    Ok(()) => return dry(key, object, warnings),
+                    Err(rejected) => Err(rejected),
+                },
                 None => {
                     // The tree is needed again only to try another generated name.
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
@@ -92,6 +95,7 @@ impl Registry {
             };
             match stored {
                 Ok(object) => return Ok(Written { object, created: true, warnings }),
+                Err(Rejected::Refused(status)) => return Err(*status),
                 Err(_) if generated && attempt < GENERATED_NAMES_MAX => rename(&self.core, &mut object),
                 Err(Rejected::Exists(there)) => return Err(commit::exists(&there, generated)),
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),

@@ -15,6 +15,7 @@ use crate::api::karmada::work::v1alpha2::{
 use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
+use crate::quota::QUOTA_EXCEEDED;
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the text of `spec.placement` as it is stored.
@@ -76,6 +77,14 @@ pub fn edits(
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }
     edits
+}
+
+/// The changes for a binding whose placement was refused: the condition says why, and nothing else
+/// changes (QU4). Empty where it says so already.
+pub fn refusal(binding: &AnyBinding, message: &str, now: Time) -> Vec<Edit> {
+    let told = engine::ScheduledCondition { status: false, reason: QUOTA_EXCEEDED, message };
+    let conditions = with_condition(&binding.status.conditions, "Scheduled", told, now);
+    conditions.map(|conditions| Edit::set(&["status", "conditions"], written(&conditions))).into_iter().collect()
 }
 
 /// The conditions to write, if any: those of the pass, and FullyApplied, which follows from the

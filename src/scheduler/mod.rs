@@ -10,6 +10,9 @@
 //! makes the binding dirty. A success that was decided without the stamp conflicts when it is
 //! written. Only a success takes the trigger away. And at start every binding is looked at.
 //!
+//! A binding whose placement a quota refuses says so, and waits until the quota has more room
+//! (`refused`).
+//!
 //! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
 //! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
 //! newest view when a pass begins, which may be ahead of the events.
@@ -25,6 +28,7 @@ mod members;
 mod news;
 mod pass;
 pub mod planning;
+mod refused;
 pub mod underway;
 
 pub use self::census::Census;
@@ -39,12 +43,14 @@ use self::index::Index;
 use self::members::Members;
 use self::pass::{Judged, Pass};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::{Answer, Recorder};
 use crate::k8s::{GroupResource, Key, Object, Time};
 use crate::metrics;
+use crate::quota;
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Handled, Queue, Work, Worked};
@@ -144,6 +150,15 @@ impl Scheduler {
     }
 }
 
+/// Wakes the bindings that wait for room, when a quota of their namespace has more.
+fn notice_quota(event: &Event, queue: &mut Queue) {
+    let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
+    if quota::has_more_room(event.previous.as_deref(), after) {
+        let namespace = &event.object.key.namespace;
+        queue.wake_parked(|key| key.namespace == *namespace);
+    }
+}
+
 /// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
 fn sketch(binding: &Object) -> SpecSketch<'_> {
     BindingSketch::of(binding).map(|binding| binding.spec).unwrap_or_default()
@@ -160,7 +175,7 @@ impl Work for Scheduler {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+        [CLUSTERS, FEDERATED_RESOURCE_QUOTAS].into_iter().chain(BINDINGS).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
@@ -179,6 +194,9 @@ impl Work for Scheduler {
         let object = &event.object;
         if object.key.resource == CLUSTERS {
             return self.notice_cluster(event, queue);
+        }
+        if object.key.resource == FEDERATED_RESOURCE_QUOTAS {
+            return notice_quota(event, queue);
         }
         if event.kind == EventKind::Deleted {
             self.wake_companions(&object.key, queue);
@@ -221,11 +239,12 @@ impl Work for Scheduler {
 
 async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>) -> Worked {
     let mut worked = Worked::default();
+    let now = pass.now;
     let judged = match bindings.len() {
         0..=INLINE_MAX => pass.run(bindings),
         _ => apart(move || pass.run(bindings)).await,
     };
-    commit_all(&client, &recorder, judged, &mut worked).await;
+    commit_all(&client, &recorder, judged, now, &mut worked).await;
     worked
 }
 
@@ -239,7 +258,7 @@ async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send +
     }
 }
 
-async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, worked: &mut Worked) {
+async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, now: Time, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
     for Judged { key, revision, change, next, news, waited_seconds, answer } in judged {
@@ -250,8 +269,8 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, w
                 news.into_iter().for_each(|news| news.tell(recorder));
             }
             Some((base, edits)) => {
-                changes.push((key.resource, Change::Edit { base, edits }));
-                writing.push((key, next, news, waited_seconds, answer));
+                changes.push((key.resource, Change::Edit { base: Arc::clone(&base), edits }));
+                writing.push((key, base, next, news, waited_seconds, answer));
             }
         }
     }
@@ -267,7 +286,8 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, w
             return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Handled::new(key, next)));
         }
     };
-    for ((key, next, news, waited_seconds, answer), outcome) in writing.into_iter().zip(outcomes) {
+    let mut refused = Vec::new();
+    for ((key, base, next, news, waited_seconds, answer), outcome) in writing.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
                 tell_asker(recorder, &key, answer);
@@ -277,12 +297,19 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, w
                 }
                 Handled { key, next, seen: Some(object.revision) }
             }
+            Err(status) if status.reason == quota::QUOTA_EXCEEDED => {
+                let stamp = answer.map(|(stamp, _)| (stamp, Answer::Nowhere));
+                tell_asker(recorder, &key, stamp);
+                refused.push((base, status.message));
+                continue;
+            }
             Err(status) => {
                 tracing::debug!(%key, %status, "not committed, deciding again");
                 Handled::new(key, Failure::of(&status).into())
             }
         });
     }
+    refused::tell_all(client, recorder, refused, now, worked).await;
 }
 
 /// Whoever asked for this pass hears what came of it, once all that it asked for is answered.

@@ -49,6 +49,19 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
     })
 }
 
+/// The event for a placement that was refused.
+pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: bool) -> News {
+    News {
+        subjects: binding.subjects(key),
+        severity: Severity::Warning,
+        reason: "ScheduleBindingFailed",
+        message,
+        is_repeated,
+        warning: None,
+        moved: None,
+    }
+}
+
 impl News {
     /// Adds a warning about clusters that several entries specify replicas for.
     pub fn warning_of(self, overlaps: &[Overlap]) -> News {

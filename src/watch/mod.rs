@@ -14,6 +14,7 @@
 
 mod backlog;
 mod beat;
+mod book;
 mod cache;
 mod compaction;
 mod limits;
@@ -32,6 +33,7 @@ use crate::store::{self, Store};
 use crate::telemetry;
 
 pub use backlog::{Backlog, Lost};
+pub use book::{Book, Bookkeeper};
 pub use cache::Cache;
 pub use limits::Limits;
 pub use past::NoPast;

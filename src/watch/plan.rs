@@ -8,6 +8,7 @@ use crate::k8s::{Object, Revision};
 use crate::store::{Change, Operation};
 
 use super::View;
+use super::book::{Book, Bookkeeper};
 use super::window::{Event, EventKind};
 use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
@@ -20,20 +21,25 @@ pub(super) struct Group {
     pub changes: Vec<Change>,
     pub events: Vec<Arc<Event>>,
     pub time_ms: i64,
+    book: Option<Box<dyn Book>>,
 }
 
 impl Group {
-    pub fn after(view: &View, time_ms: i64) -> Group {
-        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms }
+    pub fn after(view: &View, time_ms: i64, keeper: Option<&dyn Bookkeeper>) -> Group {
+        let book = keeper.map(Bookkeeper::open);
+        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, book }
     }
 
     /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
     pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Planned> {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
+        let is_undoable = atomicity == Atomicity::All && writes.len() > 1;
+        let book = self.book.as_ref().filter(|_| is_undoable).map(|book| book.copy());
         let mut outcomes: Vec<Planned> = writes.into_iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
             self.view = before;
+            self.book = book.or(self.book.take());
             self.changes.truncate(length);
             self.events.truncate(length);
             outcomes
@@ -42,6 +48,16 @@ impl Group {
                 .for_each(|outcome| *outcome = Err(Rejected::NotTried));
         }
         outcomes
+    }
+
+    /// Adds what has to change with the accepted writes. Nothing is added afterwards.
+    pub fn close(&mut self) {
+        let Some(mut book) = self.book.take() else { return };
+        for (object, document) in book.close(&self.view) {
+            let (key, expect) = (object.key.clone(), Expect::At(object.revision));
+            let written = self.put(Write { key, expect, draft: Draft::Put(document) });
+            debug_assert!(written.is_ok(), "a book writes what it finds in the view");
+        }
     }
 
     fn put(&mut self, write: Write) -> Planned {
@@ -55,6 +71,11 @@ impl Group {
         };
         let created = previous.as_ref().map_or(revision, |previous| previous.created);
         let object = Arc::new(Object::of(write.key.clone(), revision, created, &document));
+        if let Some(book) = &mut self.book {
+            let after = (kind != EventKind::Deleted).then_some(&object);
+            let entered = book.enter(&self.view, previous.as_ref(), after);
+            entered.map_err(|status| Rejected::Refused(Box::new(status)))?;
+        }
         self.changes.push(Change {
             revision,
             key: write.key,

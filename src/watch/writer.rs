@@ -7,20 +7,21 @@
 //! space.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
 use crate::clock::Clock;
-use crate::k8s::{Document, Key, Object, Revision};
+use crate::k8s::{Document, Key, Object, Revision, Status};
 use crate::metrics;
 use crate::store::{self, Store};
 use crate::telemetry;
 
+use super::book::Bookkeeper;
 use super::plan::{Group, Planned};
-use super::{Cache, Limits};
+use super::{Cache, Limits, View};
 use super::{beat, compaction};
 
 /// What happens to the other writes of a call when one is rejected.
@@ -70,6 +71,8 @@ pub enum Rejected {
     Exists(Arc<Object>),
     Missing,
     Changed(Arc<Object>),
+    /// The books do not allow it.
+    Refused(Box<Status>),
     /// Another write of the call was rejected, and the call was `Atomicity::All`.
     NotTried,
 }
@@ -98,7 +101,11 @@ pub struct Writer {
     /// The free room in the queue, in units of `QUEUE_UNIT` bytes.
     room: Arc<Semaphore>,
     room_max: u32,
+    books: Books,
 }
+
+/// Who keeps the books, once that is known.
+type Books = Arc<OnceLock<Arc<dyn Bookkeeper>>>;
 
 /// A semaphore counts in 32 bits, so the room is counted in kibibytes.
 const QUEUE_UNIT: usize = 1024;
@@ -120,6 +127,17 @@ struct Caller {
 type Answer = Result<Vec<Planned>, WriteError>;
 
 impl Writer {
+    /// Has `keeper` keep the books of all writes from now on. The first one that is set stays.
+    pub fn keep_books(&self, keeper: Arc<dyn Bookkeeper>) {
+        let _first_stays = self.books.set(keeper);
+    }
+
+    /// What would become of a write at this view, for a dry run.
+    pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
+        let mut group = Group::after(view, 0, self.books.get().map(|keeper| &**keeper));
+        group.add(vec![write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
+    }
+
     /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
     /// and in the newest view. The outcomes are in the order of `writes`, and each write sees the
     /// earlier ones of the call. Dropping the future does not take the writes back.
@@ -161,7 +179,8 @@ pub(super) fn start(
     let room = Arc::new(Semaphore::new(room_max as usize));
     let beat = beat::run(cache.tip(), cache.clone(), limits.clone());
     let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), limits.clone());
-    let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms };
+    let books = Books::default();
+    let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms, books: Arc::clone(&books) };
     let run = async move {
         tokio::select! {
             // The beat comes after the turn that it follows. It then needs no wake-up of its own,
@@ -172,7 +191,7 @@ pub(super) fn start(
             never = beat => match never {},
         }
     };
-    (Writer { queue, room, room_max }, run)
+    (Writer { queue, room, room_max, books }, run)
 }
 
 struct Turn {
@@ -185,6 +204,7 @@ struct Turn {
     doubt: Option<Group>,
     /// The time of the newest change.
     time_ms: i64,
+    books: Books,
 }
 
 /// What has become of a group whose commit failed.
@@ -228,7 +248,7 @@ impl Turn {
         }
         // Times in the log never decrease, even when the clock is set back.
         self.time_ms = self.time_ms.max(self.clock.now_ms());
-        let mut group = Group::after(&self.cache.view(), self.time_ms);
+        let mut group = Group::after(&self.cache.view(), self.time_ms, self.books.get().map(|keeper| &**keeper));
         let mut answers = Vec::with_capacity(calls.len());
         for call in calls {
             if call.fence.is_some_and(|is_held| !is_held()) {
@@ -237,6 +257,7 @@ impl Turn {
             }
             answers.push((call.caller, group.add(call.writes, call.atomicity)));
         }
+        group.close();
         if !group.changes.is_empty()
             && let Some(error) = self.commit(group).await?
         {

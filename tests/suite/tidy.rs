@@ -21,6 +21,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("store", &["k8s", "telemetry"]),
     ("api", &["k8s", "resource"]),
     ("watch", &["k8s", "store", "clock", "telemetry", "metrics"]),
+    ("quota", &["k8s", "api", "watch"]),
     ("registry", &["k8s", "resource", "store", "watch", "clock", "telemetry"]),
     ("auth", &["k8s", "clock", "metrics"]),
     // An access review is answered by the authorizer that also decides about requests.
@@ -42,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "clock",
             "telemetry",
             "metrics",
+            "quota",
         ],
     ),
     (
@@ -61,7 +63,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metrics",
         ],
     ),
-    ("controllers", &["placements", "k8s", "api", "registry", "resource", "watch", "worker", "events", "clock"]),
+    (
+        "controllers",
+        &["placements", "k8s", "api", "registry", "resource", "watch", "worker", "events", "clock", "quota"],
+    ),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
 ];
@@ -89,6 +94,7 @@ const PURE: &[&str] = &[
     "src/controllers/eviction_task.rs",
     "src/controllers/failover/pace.rs",
     "src/controllers/placement/status.rs",
+    "src/quota/",
     "src/rebalance/advance/seen.rs",
     "src/rebalance/placement_moves.rs",
     "src/rebalance/nearest.rs",

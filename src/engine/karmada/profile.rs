@@ -11,6 +11,9 @@ pub struct Profile {
     pub scheduler_name: Box<str>,
     /// Whether workload affinity and anti-affinity apply.
     pub workload_affinity: bool,
+    /// Whether quotas hold (`FederatedQuotaEnforcement`). Decisions do not depend on it: a
+    /// placement that a quota refuses is refused when it is written.
+    pub federated_quotas: bool,
     /// Whether workloads of several pod templates are placed as one set when they go to one
     /// cluster.
     pub multiple_pod_templates: bool,
@@ -32,6 +35,7 @@ impl Profile {
             rules: Rules::Karmada,
             scheduler_name: DEFAULT_SCHEDULER.into(),
             workload_affinity: false,
+            federated_quotas: false,
             multiple_pod_templates: false,
         }
     }
@@ -42,6 +46,7 @@ impl Profile {
             rules: Rules::Default,
             scheduler_name: DEFAULT_SCHEDULER.into(),
             workload_affinity: true,
+            federated_quotas: true,
             multiple_pod_templates: true,
         }
     }

@@ -11,6 +11,7 @@ mod kubectl;
 mod limits;
 mod policy_kinds;
 mod policy_rules;
+mod quotas;
 mod rebalances;
 mod reviews;
 mod verbs;

@@ -231,3 +231,41 @@ async fn qu8_what_upstream_accepts_is_kept_as_it_was_sent() {
     assert_eq!(created(&connection, TAINTS, &object(TAINTS, "p", &taints)).await["spec"], taints);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn qu7_a_quota_is_shown_with_what_is_used_and_has_a_status_of_its_own() {
+    let server = TestServer::start().await;
+    let connection = server.admin().connect().await;
+    let spec = json!({"overall": {"cpu": "2", "memory": "1Gi"}});
+    created(&connection, QUOTAS, &object(QUOTAS, "q", &spec)).await;
+    let path = format!("{QUOTAS}/q");
+    let quota = connection.send(Method::GET, &path, &[], "").await.json();
+    assert_eq!(quota["status"]["overall"], spec["overall"]);
+    assert_eq!(quota["status"]["overallUsed"], json!({"cpu": "0", "memory": "0"}));
+    let report = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "used": {"cpu": "1"}}],
+        "overallUsed": {"cpu": "17"}}});
+    let patch = ("content-type", "application/merge-patch+json");
+    let patched = connection.send(Method::PATCH, &format!("{path}/status"), &[patch], report.to_string()).await;
+    assert_eq!(patched.code, 200, "{}", patched.text());
+    let quota = connection.send(Method::GET, &path, &[], "").await.json();
+    assert_eq!(quota["status"]["aggregatedStatus"], report["status"]["aggregatedStatus"]);
+    assert_eq!(quota["status"]["overallUsed"], json!({"cpu": "0", "memory": "0"}), "what is used is counted here");
+    let table = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let shown = connection.send(Method::GET, QUOTAS, &[table], "").await.json();
+    let names: Vec<&str> =
+        shown["columnDefinitions"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..3], ["Name", "OVERALL", "OVERALL_USED"]);
+    assert_eq!(shown["rows"][0]["cells"][1], r#"{"cpu":"2","memory":"1Gi"}"#);
+    let group = connection.send(Method::GET, APIS, &[], "").await.json();
+    let find = |name: &str| {
+        let resources = group["resources"].as_array().unwrap();
+        resources.iter().find(|resource| resource["name"] == name).unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    assert_eq!(
+        (find("overridepolicies")["shortNames"][0].as_str(), find("clusteroverridepolicies")["shortNames"][0].as_str()),
+        (Some("op"), Some("cop"))
+    );
+    assert_eq!(find("federatedresourcequotas/status")["kind"], "FederatedResourceQuota");
+    assert!(find("clustertaintpolicies").get("shortNames").is_none());
+    server.stop().await;
+}

@@ -9,6 +9,7 @@ mod fleet_simulation;
 mod groups;
 mod policy;
 mod promise;
+mod quota;
 mod rebalancer;
 mod safe;
 mod safe_causes;

@@ -35,6 +35,7 @@ pub const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.de
 pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
+pub const QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
 pub const REBS: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
 /// A world that is still busy after this many turns will never settle.
@@ -361,6 +362,7 @@ fn resource_of(object: &Value) -> GroupResource {
         "Cluster" => CLUSTER,
         "PropagationPolicy" => PP,
         "ClusterPropagationPolicy" => CPP,
+        "FederatedResourceQuota" => QUOTAS,
         "Rebalance" => REB,
         "ClusterRebalance" => CREB,
         other => panic!("no such kind: {other}"),

@@ -1,0 +1,147 @@
+//! A quota holds against what clients write, over HTTPS (QU1-QU3).
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::raw::{Connection, Reply};
+use crate::support::server::TestServer;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
+const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
+const QUOTAS: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/federatedresourcequotas";
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+
+fn binding(name: &str, clusters: Value) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": name},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name},
+            "replicas": 1, "clusters": clusters,
+            "replicaRequirements": {"resourceRequest": {"cpu": "10m"}},
+        },
+    })
+}
+
+fn on(replicas: i64) -> Value {
+    json!([{"name": "m1", "replicas": replicas}])
+}
+
+struct Shop {
+    server: TestServer,
+    connection: Connection,
+}
+
+impl Shop {
+    /// A namespace with a quota of 20m.
+    async fn open() -> Shop {
+        let server = TestServer::start().await;
+        let connection = server.admin().connect().await;
+        let quota = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+            "metadata": {"name": "q"}, "spec": {"overall": {"cpu": "20m"}}});
+        let shop = Shop { server, connection };
+        assert_eq!(shop.send(Method::POST, QUOTAS, JSON, &quota).await.code, 201);
+        shop
+    }
+
+    async fn send(&self, method: Method, path: &str, form: (&str, &str), body: &Value) -> Reply {
+        self.connection.send(method, path, &[form], body.to_string()).await
+    }
+
+    async fn post(&self, query: &str, body: &Value) -> Reply {
+        self.send(Method::POST, &format!("{BINDINGS}{query}"), JSON, body).await
+    }
+
+    async fn used(&self) -> Value {
+        let quota = self.connection.send(Method::GET, &format!("{QUOTAS}/q"), &[], "").await.json();
+        quota["status"]["overallUsed"]["cpu"].clone()
+    }
+}
+
+#[track_caller]
+fn assert_refused(reply: &Reply, sum: &str) {
+    let status = reply.json();
+    let message = format!("FederatedResourceQuota(shop/q) exceeded for resource cpu: requested sum {sum}, limit 20m.");
+    assert_eq!((reply.code.as_u16(), &status["reason"]), (403, &json!("QuotaExceeded")), "{status}");
+    assert_eq!(status["message"], json!(message));
+    assert_eq!((&status["details"]["kind"], &status["code"]), (&json!("resourcebindings"), &json!(403)));
+}
+
+#[tokio::test]
+async fn qu3_what_clients_write_above_a_quota_is_refused_by_every_verb() {
+    let shop = Shop::open().await;
+    assert_refused(&shop.post("", &binding("web", on(8))).await, "80m");
+    assert_eq!(shop.used().await, "0");
+    assert_eq!(shop.post("", &binding("web", on(1))).await.code, 201);
+    assert_eq!(shop.used().await, "10m");
+    let path = format!("{BINDINGS}/web");
+    let grown = json!({"spec": {"clusters": on(3)}});
+    assert_refused(&shop.send(Method::PATCH, &path, MERGE, &grown).await, "30m");
+    let mut whole = shop.connection.send(Method::GET, &path, &[], "").await.json();
+    whole["spec"]["replicaRequirements"]["resourceRequest"]["cpu"] = json!("30m");
+    assert_refused(&shop.send(Method::PUT, &path, JSON, &whole).await, "30m");
+    let applied = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "spec": {"resource": whole["spec"]["resource"], "clusters": on(5)}});
+    let forced = format!("{path}?fieldManager=me&force=true");
+    assert_refused(&shop.send(Method::PATCH, &forced, APPLY, &applied).await, "50m");
+    assert_eq!(shop.used().await, "10m", "what was refused was not charged");
+    let fits = json!({"spec": {"clusters": on(2)}});
+    assert_eq!(shop.send(Method::PATCH, &path, MERGE, &fits).await.code, 200);
+    assert_eq!(shop.used().await, "20m");
+    assert_eq!(shop.send(Method::DELETE, &path, JSON, &json!({})).await.code, 200);
+    assert_eq!(shop.used().await, "0", "a deletion gives back");
+    shop.server.stop().await;
+}
+
+#[tokio::test]
+async fn qu3_a_dry_run_is_refused_alike_and_updates_nothing() {
+    let shop = Shop::open().await;
+    assert_refused(&shop.post("?dryRun=All", &binding("web", on(3))).await, "30m");
+    assert_eq!(shop.post("?dryRun=All", &binding("web", on(2))).await.code, 201);
+    assert_eq!(shop.used().await, "0");
+    assert_eq!(shop.post("", &binding("web", on(2))).await.code, 201);
+    let path = format!("{BINDINGS}/web?dryRun=All");
+    let grown = json!({"spec": {"clusters": on(3)}});
+    assert_refused(&shop.send(Method::PATCH, &path, MERGE, &grown).await, "30m");
+    let shrunk = json!({"spec": {"clusters": on(1)}});
+    assert_eq!(shop.send(Method::PATCH, &path, MERGE, &shrunk).await.code, 200);
+    assert_eq!(shop.send(Method::DELETE, &path, JSON, &json!({})).await.code, 200);
+    assert_eq!(shop.used().await, "20m");
+    shop.server.stop().await;
+}
+
+#[tokio::test]
+async fn qu2_what_uses_no_more_than_before_is_not_looked_at() {
+    let shop = Shop::open().await;
+    assert_eq!(shop.post("", &binding("web", on(2))).await.code, 201);
+    let quota = json!({"spec": {"overall": {"cpu": "10m"}}});
+    assert_eq!(shop.send(Method::PATCH, &format!("{QUOTAS}/q"), MERGE, &quota).await.code, 200);
+    let path = format!("{BINDINGS}/web");
+    for change in [
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"spec": {"clusters": [{"name": "m2", "replicas": 2}]}}),
+        json!({"spec": {"replicas": 7}}),
+    ] {
+        let reply = shop.send(Method::PATCH, &path, MERGE, &change).await;
+        assert_eq!(reply.code, 200, "{}", reply.text());
+    }
+    assert_eq!(shop.used().await, "20m");
+    assert_eq!(shop.post("", &binding("free", json!([]))).await.code, 201);
+    shop.server.stop().await;
+}
+
+/// Twenty clients at once want what is there for two.
+#[tokio::test]
+async fn qu2_clients_that_come_together_do_not_overshoot() {
+    let shop = Shop::open().await;
+    let writes = (0..20).map(|index| {
+        let body = binding(&format!("w{index}"), on(1));
+        let shop = &shop;
+        async move { shop.post("", &body).await.code.as_u16() }
+    });
+    let mut codes = futures_util::future::join_all(writes).await;
+    codes.sort_unstable();
+    assert_eq!((codes[1], codes[2], codes.len()), (201, 403, 20));
+    assert_eq!(shop.used().await, "20m");
+    shop.server.stop().await;
+}

@@ -1,0 +1,210 @@
+//! Quotas hold: what the scheduler, a rebalance or anybody else would place above a
+//! FederatedResourceQuota is refused, said on the binding, and placed when there is room (QU1-QU6).
+
+use std::collections::BTreeMap;
+
+use ballast::engine::karmada::Profile;
+use ballast::k8s::{Key, Quantity, Revision};
+use ballast::store::Operation;
+use serde_json::{Value, json};
+
+use super::fleet::{binding, by_room, cluster, deployment, rebalancer};
+use super::safe::{fled, rebalance, report};
+use super::world::{QUOTAS, RB, World, condition};
+
+/// A quota of the namespace `default`, where each replica of the stories' bindings uses 100m.
+pub fn quota(name: &str, cpu: &str) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"overall": {"cpu": cpu}},
+    })
+}
+
+async fn fleet() -> World {
+    let world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    world
+}
+
+fn used(world: &World, quota: &Key) -> Value {
+    world.get(quota).unwrap()["status"]["overallUsed"]["cpu"].clone()
+}
+
+/// Reason and message of the condition Scheduled.
+fn told(world: &World, binding: &Key) -> (String, String) {
+    let binding = world.get(binding).unwrap();
+    let condition = condition(&binding, "Scheduled").expect("it was decided").clone();
+    let text = |name: &str| condition[name].as_str().unwrap().to_owned();
+    (text("reason"), text("message"))
+}
+
+fn refusal(sum: &str, limit: &str) -> (String, String) {
+    let message =
+        format!("FederatedResourceQuota(default/q) exceeded for resource cpu: requested sum {sum}, limit {limit}.");
+    ("QuotaExceeded".to_owned(), message)
+}
+
+#[tokio::test]
+async fn qu4_the_scheduler_does_not_place_above_a_quota_and_says_why() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "200m")).await;
+    let large = world.given(binding("large", 8, by_room())).await;
+    let small = world.given(binding("small", 2, by_room())).await;
+    world.settle().await;
+    assert_eq!((world.placed(&large), told(&world, &large)), (String::new(), refusal("800m", "200m")));
+    assert_eq!((world.placed(&small), used(&world, &quota)), ("member1:1 member2:1".into(), json!("200m")));
+    let rest = world.revision(&large);
+    world.pass_seconds(30).await;
+    assert_eq!(world.revision(&large), rest, "it waits, and is not tried in vain");
+}
+
+#[tokio::test]
+async fn qu4_a_refused_binding_is_placed_when_the_quota_is_raised() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "200m")).await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    assert_eq!(told(&world, &web), refusal("400m", "200m"));
+    world.edit(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("400m")).await;
+    world.pass_seconds(2).await;
+    assert_eq!((world.placed(&web), used(&world, &quota)), ("member1:2 member2:2".into(), json!("400m")));
+    assert_eq!(told(&world, &web).0, "Success");
+}
+
+#[tokio::test]
+async fn qu4_a_refused_binding_is_placed_when_another_shrinks_or_goes() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "600m")).await;
+    let first = world.given(binding("first", 6, by_room())).await;
+    world.settle().await;
+    let second = world.given(binding("second", 2, by_room())).await;
+    let third = world.given(binding("third", 4, by_room())).await;
+    world.settle().await;
+    assert_eq!((told(&world, &second).0, told(&world, &third).0), ("QuotaExceeded".into(), "QuotaExceeded".into()));
+    world.edit(&first, |binding| binding["spec"]["replicas"] = json!(4)).await;
+    world.pass_seconds(2).await;
+    assert_eq!((world.placed(&second).as_str(), world.placed(&third).as_str()), ("member1:1 member2:1", ""));
+    assert_eq!(used(&world, &quota), json!("600m"));
+    world.delete(&first).await;
+    assert_eq!(used(&world, &quota), json!("200m"), "what is gone is given back at once");
+    world.pass_seconds(12).await;
+    assert_eq!((world.placed(&third).as_str(), used(&world, &quota)), ("member1:2 member2:2", json!("600m")));
+}
+
+#[tokio::test]
+async fn qu4_a_binding_that_grows_above_a_quota_keeps_what_it_has() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "400m")).await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    world.edit(&web, |binding| binding["spec"]["replicas"] = json!(6)).await;
+    world.settle().await;
+    assert_eq!((world.placed(&web), told(&world, &web)), ("member1:2 member2:2".into(), refusal("600m", "400m")));
+    world.edit(&web, |binding| binding["spec"]["replicas"] = json!(3)).await;
+    world.settle().await;
+    assert_eq!((told(&world, &web).0.as_str(), used(&world, &quota)), ("Success", json!("300m")));
+}
+
+#[tokio::test]
+async fn qu4_a_trigger_waits_for_room_and_is_answered_then() {
+    let mut world = fleet().await;
+    world.given(quota("q", "400m")).await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    world.clock.advance_seconds(60);
+    world.edit(&web, |binding| binding["spec"]["replicas"] = json!(6)).await;
+    world.given(rebalancer("demo", vec![deployment("web")])).await;
+    world.settle().await;
+    assert_eq!(told(&world, &web).0, "QuotaExceeded");
+    let before = world.get(&web).unwrap();
+    assert!(before["spec"]["rescheduleTriggeredAt"].as_str() > before["status"]["lastScheduledTime"].as_str());
+    world.delete(&Key::namespaced(QUOTAS, "default", "q")).await;
+    world.pass_seconds(2).await;
+    let after = world.get(&web).unwrap();
+    assert_eq!(world.placed(&web), "member1:3 member2:3");
+    assert!(after["spec"]["rescheduleTriggeredAt"].as_str() <= after["status"]["lastScheduledTime"].as_str());
+}
+
+#[tokio::test]
+async fn qu2_many_bindings_of_one_batch_do_not_overshoot_and_cost_one_write_of_the_quota() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "5")).await;
+    let start = world.revision(&quota);
+    let keys = world.given_all((0..60).map(|index| binding(&format!("w{index}"), 1, by_room())).collect()).await;
+    world.settle().await;
+    let placed = keys.iter().filter(|key| !world.placed(key).is_empty()).count();
+    assert_eq!((placed, used(&world, &quota)), (50, json!("5")));
+    let writes = world.written_since(start).await.into_iter().filter(|change| change.key == quota).count();
+    assert_eq!(writes, 1, "with the batch, in its transaction");
+}
+
+/// Each state of the quota is the sum over the bindings at its revision.
+#[tokio::test]
+async fn qu5_at_every_revision_the_use_is_that_of_the_bindings() {
+    let mut world = fleet().await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    let quota = world.given(quota("q", "900m")).await;
+    assert_eq!(
+        world.get(&quota).unwrap()["status"],
+        json!({"overall": {"cpu": "900m"}, "overallUsed": {"cpu": "400m"}})
+    );
+    let other = world.given(binding("other", 5, by_room())).await;
+    world.settle().await;
+    world.edit(&web, |binding| binding["spec"]["replicas"] = json!(2)).await;
+    world.settle().await;
+    world.edit(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("1")).await;
+    world.delete(&other).await;
+    let mut amounts = BTreeMap::new();
+    let mut checked = 0;
+    for change in world.written_since(Revision::ZERO).await {
+        let object: Value = serde_json::from_slice(&change.object).unwrap();
+        let is_gone = change.operation == Operation::Delete;
+        if change.key.resource == RB {
+            let clusters = object["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+            let replicas: i64 = clusters.iter().map(|target| target["replicas"].as_i64().unwrap()).sum();
+            amounts.insert(change.key.clone(), if is_gone { 0 } else { replicas * 100 });
+        } else if let Some(told) = object["status"]["overallUsed"]["cpu"].as_str() {
+            let told: Quantity = told.parse().unwrap();
+            assert_eq!(told.millis(), amounts.values().sum::<i64>(), "at revision {}", change.revision);
+            checked += 1;
+        }
+    }
+    assert!(checked > 4 && used(&world, &quota) == json!("200m"), "{checked}");
+}
+
+#[tokio::test]
+async fn qu5_a_quota_that_was_not_watched_is_counted_at_the_start() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "900m")).await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    world.damage(&quota, |quota| quota["status"]["overallUsed"]["cpu"] = json!("7")).await;
+    world.settle().await;
+    assert_eq!((used(&world, &quota), world.placed(&web).as_str()), (json!("400m"), "member1:2 member2:2"));
+}
+
+#[tokio::test]
+async fn qu6_in_the_profile_karmada_quotas_are_kept_and_do_not_hold() {
+    let mut world = World::with(Profile::karmada()).await;
+    world.given(cluster("member1")).await;
+    let quota = world.given(quota("q", "100m")).await;
+    let web = world.given(binding("web", 4, by_room())).await;
+    world.settle().await;
+    assert_eq!((world.placed(&web).as_str(), world.get(&quota).unwrap().get("status")), ("member1:4", None));
+}
+
+#[tokio::test]
+async fn qu3_a_rebalance_does_not_surge_above_a_quota() {
+    let (mut world, keys) = fled(1).await;
+    let web = &keys[0];
+    report(&world, web, &[("member2", 4)]).await;
+    let quota = world.given(quota("q", "400m")).await;
+    let rollout = json!({"strategy": "SurgeFirst", "settle": {"timeoutSeconds": 600}});
+    world.given(rebalance("home", json!({"rollout": rollout}))).await;
+    world.settle().await;
+    world.pass_seconds(5).await;
+    assert_eq!((world.placed(web).as_str(), used(&world, &quota)), ("member2:4", json!("400m")));
+}

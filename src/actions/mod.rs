@@ -3,11 +3,13 @@
 //! the registry.
 
 mod approval;
+mod carried;
 mod reschedule_task;
 mod reviews;
 mod taint_policy;
 
 pub use approval::approvals;
+pub use carried::CarriedFields;
 pub use reschedule_task::{RescheduleTasks, selected};
 pub use reviews::reviews;
 pub use taint_policy::NoExecuteTaints;

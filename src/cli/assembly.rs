@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::actions::{self, NoExecuteTaints, RescheduleTasks};
+use crate::actions::{self, CarriedFields, NoExecuteTaints, RescheduleTasks};
 use crate::api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
 use crate::api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
+use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::auth::Authorizer;
 use crate::clock::Clock;
 use crate::controllers::{self, FailoverOptions};
@@ -21,7 +22,7 @@ use crate::rebalance::Rebalances;
 use crate::rebalance::forecast::forecasts;
 use crate::rebalance::review::PlacementReviews;
 use crate::rebalance::schedule::Schedules;
-use crate::registry::{Action, Registry};
+use crate::registry::{Action, Counsel, Registry};
 use crate::resource::{Kinds, Resource};
 use crate::scheduler::{Census, FleetScheduler, Scheduler};
 use crate::watch::{Cache, Writer};
@@ -57,6 +58,10 @@ pub fn registry(
     }
     for (kind, counsel) in actions::approvals(authorizer) {
         registry = registry.with_counsel(kind, counsel);
+    }
+    let carried: Arc<dyn Counsel> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
+    for kind in BINDINGS {
+        registry = registry.with_counsel(kind, Arc::clone(&carried));
     }
     // Last: what is refused needs no forecast.
     let client = registry.client(User::component("forecast"));

@@ -76,6 +76,7 @@ impl<'a> Passage<'a> {
         let before = object.clone();
         gate.mutate(&asked, object, old).await?;
         check_identity(&before, object)?;
+        (self.target.row.restore)(object, &before);
         // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
         // as they are from any client.
         metadata::of_mut(object).remove("managedFields");

@@ -46,6 +46,9 @@ impl Registry {
         let mut stored = Stored::find(&self.core, key)?;
         plan::check_version(&stored, metadata::of(&object))?;
         plan::check_uid(&stored, metadata::of(&object))?;
+        if !target.status {
+            (target.row.restore)(&mut object, &stored.tree);
+        }
         let operation = Operation::Update;
         let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
         passage.mutate(&mut object, Some(&stored.tree)).await?;

@@ -116,6 +116,11 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
         Vec::new()
     }
 
+    /// Puts back what was lost of `before` to somebody who read the object, does not know every
+    /// field, and wrote back the rest. Runs where a client replaces a whole object, and after
+    /// webhooks of others.
+    fn restore(_object: &mut Map<String, Value>, _before: &Map<String, Value>) {}
+
     /// Sets defaults that a schema cannot express. Runs after pruning and schema defaults and
     /// before validation. `metadata` has its namespace then and, for a new object, its uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
@@ -142,6 +147,7 @@ pub struct Given<'a> {
 }
 
 type Mend = fn(&mut Map<String, Value>) -> Vec<String>;
+type Restore = fn(&mut Map<String, Value>, &Map<String, Value>);
 type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
 type Validate = fn(&Map<String, Value>, Option<&Map<String, Value>>) -> FieldErrors;
@@ -172,6 +178,7 @@ pub struct ResourceKind {
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
     pub mend: Mend,
+    pub restore: Restore,
     pub prepare: Prepare,
     pub advise: Advise,
     pub validate: Validate,
@@ -203,6 +210,7 @@ impl ResourceKind {
             resource: GroupResource::intern(format!("{}.{}", T::PLURAL, T::GROUP).trim_end_matches('.')),
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
+            restore: T::restore,
             prepare: T::prepare,
             advise: T::advise,
             validate: validate::<T>,

@@ -9,6 +9,7 @@ mod identity;
 mod kube_client;
 mod kubectl;
 mod limits;
+mod own_fields;
 mod policy_kinds;
 mod policy_rules;
 mod quotas;

@@ -56,6 +56,17 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
+    /// The policy that a binding names by its name, as current Karmada does.
+    pub fn named(binding: &Object) -> Option<Key> {
+        let annotations = binding.get("metadata")?.get("annotations")?;
+        let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+        match (text(NAMESPACE), text(NAME), text(CLUSTER_NAME)) {
+            (Some(namespace), Some(name), _) => Some(Key::namespaced(PROPAGATION_POLICIES, namespace, name)),
+            (_, _, Some(name)) => Some(Key::cluster(CLUSTER_PROPAGATION_POLICIES, name)),
+            _ => None,
+        }
+    }
+
     /// Marks a binding as managed by `policy` alone. A note of an earlier release is removed.
     pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
         PolicyIds::forget(binding);

@@ -13,6 +13,7 @@ mod override_spec;
 mod placement;
 pub(in crate::api) mod placement_rules;
 mod policy_rules;
+pub mod own_fields;
 mod propagation_policy;
 mod propagation_spec;
 mod quota_rules;

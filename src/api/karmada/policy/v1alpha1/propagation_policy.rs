@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::mend;
+use super::own_fields;
 use super::policy_rules;
 use super::propagation_spec::{COLUMNS, PropagationSpec};
 use super::specified_replicas;
@@ -57,6 +58,10 @@ impl Resource for PropagationPolicy {
 
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {
         mend::mend_policy(object)
+    }
+
+    fn restore(object: &mut Map<String, Value>, before: &Map<String, Value>) {
+        own_fields::restore(object, before);
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {

@@ -10,7 +10,7 @@ use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
-use crate::api::karmada::policy::v1alpha1::{mend, specified_replicas};
+use crate::api::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
 use crate::api::meta::ObjectMeta;
 use crate::api::permanent_id;
 use crate::api::type_meta::{ApiVersion, Kind};
@@ -60,6 +60,10 @@ impl Resource for ResourceBinding {
 
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {
         mend::mend_placement(object)
+    }
+
+    fn restore(object: &mut Map<String, Value>, before: &Map<String, Value>) {
+        own_fields::restore(object, before);
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {

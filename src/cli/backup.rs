@@ -20,6 +20,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if store::is_server(&args.database_url) {
+        let text = "a PostgreSQL database is backed up with its own means (pg_dump, a snapshot, WAL archiving); \
+                    `ballast copy --from URL --to sqlite://PATH` moves its log to a file";
+        return Err(UsageError(text.to_owned()).into());
+    }
     let Some(path) = args.database_url.strip_prefix("sqlite://").filter(|path| !path.is_empty()) else {
         return Err(UsageError(format!("--database-url {:?} names no file: sqlite://PATH", args.database_url)).into());
     };

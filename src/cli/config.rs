@@ -3,6 +3,7 @@
 //! API servers have too has the same name here.
 
 mod audit;
+mod database;
 mod failover;
 mod identity;
 mod tracing;
@@ -14,13 +15,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::k8s::duration;
-use crate::telemetry;
+use crate::{store, telemetry};
 
 pub use self::tracing::TracingArgs;
 pub use audit::AuditArgs;
+pub use database::DatabaseArgs;
 pub use failover::FailoverArgs;
 pub use identity::{HostArgs, IdentityArgs};
 
@@ -35,9 +37,15 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443, allow_negative_numbers = true)]
     pub secure_port: u16,
 
-    /// Where objects are stored: `sqlite://PATH`, or `memory:` to lose them when the process ends
+    /// Where objects are stored: `sqlite://PATH`, `postgres://USER@HOST/DATABASE`, or `memory:` to
+    /// lose them when the process ends
     #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    #[serde(serialize_with = "without_password")]
     pub database_url: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub database: DatabaseArgs,
 
     /// Folder of the development CA, serving and admin certificates, created at the first start
     #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
@@ -105,6 +113,10 @@ pub struct ServeArgs {
     #[arg(long)]
     #[serde(skip)]
     pub print_config: bool,
+}
+
+fn without_password<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&store::shown(url))
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]

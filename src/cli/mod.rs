@@ -13,6 +13,7 @@ mod backup;
 pub mod certs;
 pub mod client;
 pub mod config;
+mod copy;
 pub mod demo;
 mod health;
 mod identity;
@@ -53,6 +54,8 @@ enum Command {
     Health(health::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),
+    /// Move a log between SQLite and PostgreSQL, either way, while no server runs
+    Copy(copy::Args),
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
     Certs(certs::Args),
 }
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::ServingCert(args) => serving_cert::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Backup(args) => backup::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Certs(args) => certs::run(&args),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

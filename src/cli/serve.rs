@@ -34,7 +34,7 @@ use crate::server::{self, App, Check, ConnectionLimits, Counts, Documents, InFli
 use crate::store::Store;
 use crate::watch::{Limits, Task, View};
 use crate::worker::Workers;
-use crate::{api, store, telemetry, watch};
+use crate::{api, metrics, store, telemetry, watch};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -110,7 +110,8 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 /// Starts a server. Returns when it accepts requests.
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    check_database_url(&args.database_url)?;
+    let database = store::shown(&args.database_url);
+    store::check_url(&args.database_url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
     let listener = TcpListener::bind(args.listen_address())
@@ -119,12 +120,12 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
 
     let kinds = Arc::new(if args.host.is_given() { api::kinds() } else { api::standalone_kinds() });
-    let store = match store::open(&args.database_url, &tables::tables(&kinds)).await {
+    let store = match store::open_with(&args.database_url, &tables::tables(&kinds), &args.database.settings()).await {
         Ok(store) => store,
         Err(error @ store::Error::Misplaced { .. }) => {
-            return Err(UsageError(format!("--database-url {}: {error}", args.database_url)).into());
+            return Err(UsageError(format!("--database-url {database}: {error}")).into());
         }
-        Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to open {}", args.database_url))),
+        Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
     };
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
@@ -192,7 +193,7 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
     let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        database = args.database_url,
+        database = store::shown(&args.database_url),
         objects = stored.map(|row| view.count(row.resource, None)).sum::<usize>(),
         revision = view.revision.0,
         %address,
@@ -264,6 +265,9 @@ impl StorageProbe {
                 Err(_) => Some("no answer in time".to_owned()),
             };
             *self.fault.lock().expect("no panic while it is held") = fault;
+            if let Ok(Ok(Some(size))) = tokio::time::timeout(Self::ANSWER_MAX, store.size()).await {
+                metrics::store_size(size.bytes, size.free);
+            }
             tokio::time::sleep(Self::EVERY).await;
         }
     }
@@ -342,12 +346,4 @@ fn profile(args: &ServeArgs) -> Profile {
         SchedulingProfile::Karmada => Profile::karmada(),
     };
     Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
-}
-
-fn check_database_url(url: &str) -> anyhow::Result<()> {
-    let known = url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty());
-    if known {
-        return Ok(());
-    }
-    Err(UsageError(format!("--database-url {url:?} is neither sqlite://PATH nor memory:")).into())
 }

@@ -55,11 +55,7 @@ pub struct Families {
     /// The older name of `resource_objects`.
     pub storage_objects: IntGaugeVec,
     pub resource_objects: IntGaugeVec,
-    pub store_commits: IntCounterVec,
-    pub store_commit_seconds: Histogram,
-    pub store_commit_changes: Histogram,
-    pub store_compactions: IntCounterVec,
-    pub store_compaction_seconds: Histogram,
+    pub store: Storage,
     pub queue_depth: IntGaugeVec,
     pub queue_waiting: IntGaugeVec,
     pub worked_keys: IntCounterVec,
@@ -74,6 +70,52 @@ pub struct Families {
 
 const REQUEST: [&str; 8] = ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
 const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
+
+/// The store: its size, its transactions and its compactions.
+pub struct Storage {
+    pub bytes: IntGauge,
+    pub free_bytes: IntGauge,
+    pub commits: IntCounterVec,
+    pub commit_seconds: Histogram,
+    pub commit_changes: Histogram,
+    pub compactions: IntCounterVec,
+    pub compaction_seconds: Histogram,
+}
+
+impl Storage {
+    fn new(make: &Make) -> Storage {
+        Storage {
+            bytes: make.gauge("ballast_store_size_bytes", "What the database takes of its disk."),
+            free_bytes: make.gauge(
+                "ballast_store_free_bytes",
+                "The part of ballast_store_size_bytes that holds nothing and is used again.",
+            ),
+            commits: make.outcomes(
+                "ballast_store_commits_total",
+                "Transactions of the store.",
+                "result",
+                &["success", "failure"],
+            ),
+            commit_seconds: make.histogram(
+                "ballast_store_commit_duration_seconds",
+                "How long transactions took until they were durable.",
+                COMMIT_SECONDS,
+            ),
+            commit_changes: make.histogram("ballast_store_commit_changes", "Changes in a transaction.", CHANGES),
+            compactions: make.outcomes(
+                "ballast_store_compactions_total",
+                "Compactions of the log.",
+                "result",
+                &["success", "failure"],
+            ),
+            compaction_seconds: make.histogram(
+                "ballast_store_compaction_duration_seconds",
+                "How long compactions of the log took.",
+                COMMIT_SECONDS,
+            ),
+        }
+    }
+}
 
 impl Families {
     fn new() -> Families {
@@ -190,29 +232,7 @@ impl Families {
             ),
             storage_objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
             resource_objects: make.gauges("apiserver_resource_objects", "Objects stored.", &["group", "resource"]),
-            store_commits: make.outcomes(
-                "ballast_store_commits_total",
-                "Transactions of the store.",
-                "result",
-                &["success", "failure"],
-            ),
-            store_commit_seconds: make.histogram(
-                "ballast_store_commit_duration_seconds",
-                "How long transactions took until they were durable.",
-                COMMIT_SECONDS,
-            ),
-            store_commit_changes: make.histogram("ballast_store_commit_changes", "Changes in a transaction.", CHANGES),
-            store_compactions: make.outcomes(
-                "ballast_store_compactions_total",
-                "Compactions of the log.",
-                "result",
-                &["success", "failure"],
-            ),
-            store_compaction_seconds: make.histogram(
-                "ballast_store_compaction_duration_seconds",
-                "How long compactions of the log took.",
-                COMMIT_SECONDS,
-            ),
+            store: Storage::new(&make),
             queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that are due, or in work.", &["worker"]),
             queue_waiting: make.gauges("ballast_worker_queue_waiting", "Keys that wait for a time.", &["worker"]),
             worked_keys: make.counters("ballast_worker_keys_total", "Keys that were worked on.", &["worker"]),

@@ -245,16 +245,25 @@ pub fn objects(group: &str, resource: &str, count: usize) {
 /// Counts a transaction of the store. `ok` says whether it became durable.
 pub fn store_commit(changes: usize, took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
-    FAMILIES.store_commits.with_label_values(&[result]).inc();
-    FAMILIES.store_commit_seconds.observe(took.as_secs_f64());
-    FAMILIES.store_commit_changes.observe(changes as f64);
+    FAMILIES.store.commits.with_label_values(&[result]).inc();
+    FAMILIES.store.commit_seconds.observe(took.as_secs_f64());
+    FAMILIES.store.commit_changes.observe(changes as f64);
 }
 
 /// Counts a compaction of the log. `ok` says whether it succeeded.
 pub fn store_compacted(took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
-    FAMILIES.store_compactions.with_label_values(&[result]).inc();
-    FAMILIES.store_compaction_seconds.observe(took.as_secs_f64());
+    FAMILIES.store.compactions.with_label_values(&[result]).inc();
+    FAMILIES.store.compaction_seconds.observe(took.as_secs_f64());
+}
+
+/// The size of the database, and of the part that holds nothing, where that is known.
+pub fn store_size(bytes: u64, free: Option<u64>) {
+    let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    set(&FAMILIES.store.bytes, bytes);
+    if let Some(free) = free {
+        set(&FAMILIES.store.free_bytes, free);
+    }
 }
 
 /// A worker's queue: the keys that are due, and those that wait for a time or for a change.

@@ -1,6 +1,8 @@
-//! The rules that every back end checks a commit against.
+//! The rules that every back end checks a commit against, and what followers wait for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use tokio::sync::watch;
 
 use super::{Change, Error, Operation};
 use crate::k8s::{Key, Revision};
@@ -14,8 +16,21 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    pub fn of(last: Revision, states: &[Change]) -> Heads {
-        Heads { last, newest: states.iter().map(|state| (state.key.clone(), state.revision)).collect() }
+    /// The heads that make the first change of each key follow, whatever it replaces, and which
+    /// changes those are. The rest of the check needs nothing but the changes.
+    pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
+        let last = changes.first().map_or(0, |first| first.revision.0 - 1);
+        let mut heads = Heads { last: Revision(last), newest: HashMap::new() };
+        let mut seen = HashSet::new();
+        let is_first = changes.iter().map(|change| {
+            let is_first = seen.insert(&change.key);
+            if is_first && change.previous > Revision::ZERO {
+                heads.newest.insert(change.key.clone(), change.previous);
+            }
+            is_first
+        });
+        let is_first = is_first.collect();
+        (heads, is_first)
     }
 
     /// Each revision must be the next one, and each change must replace the newest state of its
@@ -48,5 +63,23 @@ impl Heads {
             }
             self.last = change.revision;
         }
+    }
+}
+
+/// What a process knows of the end of the log that it writes itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Newest {
+    pub last: Revision,
+    /// How often a leader has resigned.
+    pub resigned: u64,
+}
+
+impl Newest {
+    /// Returns once there is a change after a revision, or a leader has resigned.
+    pub async fn wait(newest: &watch::Sender<Newest>, after: Revision) {
+        let mut heard = newest.subscribe();
+        let resigned = heard.borrow().resigned;
+        // The sender is borrowed, so it lives.
+        let _ = heard.wait_for(|newest| newest.last > after || newest.resigned != resigned).await;
     }
 }

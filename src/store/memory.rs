@@ -1,25 +1,33 @@
 //! The reference back end (`memory:`), for tests and for trying things.
 //!
 //! It shows in few lines what every back end must do. Its contents live as long as the process.
+//! Several replicas within one process may share it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
-use super::log::Heads;
-use super::{Bounds, Change, Error, Operation, Replacement, Span, Store};
-use crate::k8s::{GroupResource, Key, Revision};
+use super::lease::Lease;
+use super::log::{Heads, Newest};
+use super::{Bounds, Candidate, Change, Error, Leadership, Operation, Replacement, Span, Store, Term};
+use crate::k8s::{GroupResource, Revision};
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     log: Mutex<Log>,
+    newest: watch::Sender<Newest>,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     changes: BTreeMap<Revision, Change>,
     heads: Heads,
+    /// By the revision of a change, the revision of the change that replaced it.
+    replaced: HashMap<Revision, Revision>,
+    lease: Lease,
     compacted: Revision,
     /// Compaction has looked at all changes up to this revision.
     swept: Revision,
@@ -37,26 +45,29 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
-        let log = self.log();
-        Ok(log.heads.newest.get(key).map(|revision| log.changes[revision].clone()))
-    }
-
-    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
-        let log = self.log();
-        let newest = log.heads.newest.values().map(|revision| &log.changes[revision]);
-        let wanted = newest.filter(|change| resource.is_none_or(|resource| change.key.resource == resource));
-        let mut wanted: Vec<Change> = wanted.cloned().collect();
-        wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(wanted)
-    }
-
-    async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
         let mut log = self.log();
+        log.lease.check(term)?;
         log.heads.check(changes)?;
         log.heads.follow(changes);
         log.changes.extend(changes.iter().map(|change| (change.revision, change.clone())));
+        let replacing = changes.iter().filter(|change| change.previous > Revision::ZERO);
+        log.replaced.extend(replacing.map(|change| (change.previous, change.revision)));
+        self.newest.send_modify(|newest| newest.last = log.heads.last);
         Ok(())
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        if at < log.compacted {
+            return Err(Error::Compacted { asked: at, compacted: log.compacted });
+        }
+        let changes = log.changes.range(after.next()..at.max(after).next()).map(|(_, change)| change);
+        let is_state = |change: &&Change| {
+            let by = log.replaced.get(&change.revision);
+            change.operation != Operation::Delete && by.is_none_or(|by| *by > at)
+        };
+        Ok(changes.filter(is_state).take(limit).cloned().collect())
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
@@ -101,9 +112,25 @@ impl Store for MemoryStore {
         }
         for revision in gone {
             log.changes.remove(&revision);
+            log.replaced.remove(&revision);
         }
         log.swept = end;
         Ok(log.swept < log.compacted)
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        Newest::wait(&self.newest, after).await;
+        Ok(())
+    }
+
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.log().lease.lead(candidate, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.log().lease.resign(term);
+        self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
     }
 
     async fn probe(&self) -> Result<(), Error> {

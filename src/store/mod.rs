@@ -2,20 +2,27 @@
 //!
 //! The store knows neither kinds nor HTTP.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::k8s::{GroupResource, Key, Revision};
 
+mod copy;
+mod lease;
 mod log;
 mod memory;
+mod postgres;
 mod sqlite;
 mod table;
 
+pub use copy::{Copied, copy};
 pub use memory::MemoryStore;
+pub use postgres::{PostgresStore, Settings};
 pub use sqlite::{SqliteStore, backup};
 pub use table::Table;
 
@@ -25,6 +32,23 @@ pub enum Operation {
     Create,
     Update,
     Delete,
+}
+
+impl Operation {
+    /// Its name in a table.
+    fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Update => "update",
+            Operation::Delete => "delete",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Operation> {
+        [Operation::Create, Operation::Update, Operation::Delete]
+            .into_iter()
+            .find(|operation| operation.as_str() == name)
+    }
 }
 
 /// One row of the log.
@@ -71,6 +95,52 @@ pub struct Bounds {
     pub compacted: Revision,
 }
 
+/// How much of its disk a database takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub bytes: u64,
+    /// The part of it that holds nothing and is used again; `None` where nobody counts it.
+    pub free: Option<u64>,
+}
+
+/// Counts those who led: a term is greater than all before it. It is zero until somebody takes the
+/// lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term(pub i64);
+
+impl fmt::Display for Term {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Who would lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// No other candidate has it, nor had this one before it was started again.
+    pub name: String,
+    /// Where the others reach it, `host:port`.
+    pub address: String,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    pub term: Term,
+    /// The name of the leader; empty if nobody leads.
+    pub holder: String,
+    pub address: String,
+    /// How long the lease still lasts by the clock of the database. A holder counts from before its
+    /// call, so that it never believes in a lease that has ended.
+    pub remaining: Duration,
+}
+
+impl Leadership {
+    pub fn is_held_by(&self, candidate: &Candidate) -> bool {
+        self.holder == candidate.name && !self.remaining.is_zero()
+    }
+}
+
 /// Why a call of the store failed. Each back end maps the codes of its driver in one place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -78,10 +148,13 @@ pub enum Error {
     /// next one.
     #[error("{key} was changed by another writer")]
     Conflict { key: Key },
+    /// The term of the commit is not the present one. Nothing was stored.
+    #[error("another replica leads: the term is {current}, and no longer {asked}")]
+    Deposed { asked: Term, current: Term },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
     Compacted { asked: Revision, compacted: Revision },
     /// The back end cannot do it now, as with a full disk, an I/O error or a lock. The same call
-    /// may succeed later. Nothing of the call was stored.
+    /// may succeed later. What has become of a commit is asked with `settle`.
     #[error("the database is unavailable: {action}")]
     Unavailable {
         action: &'static str,
@@ -104,8 +177,11 @@ impl Error {
     /// What is wrong, in the few words that a client may be told.
     pub fn reason(&self) -> &'static str {
         match self {
-            Error::Unavailable { source, .. } => sqlite::reason(&**source),
+            Error::Unavailable { source, .. } => {
+                postgres::reason(&**source).unwrap_or_else(|| sqlite::reason(&**source))
+            }
             Error::Conflict { .. } => "another process has written to the database",
+            Error::Deposed { .. } => "another replica leads",
             Error::Compacted { .. } => "the log is compacted",
             Error::Misplaced { .. } => "the database cannot be opened",
             Error::Corrupt { .. } => "the database is damaged",
@@ -113,24 +189,38 @@ impl Error {
     }
 }
 
-/// An append-only log. Only one process writes to it, through one `watch::Writer` that numbers the
-/// changes.
+/// An append-only log, which one or many processes share. One of them leads: it numbers the changes
+/// and commits them. All others follow.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The newest change of a key, unless it is a `Delete`.
-    async fn get(&self, key: &Key) -> Result<Option<Change>, Error>;
+    /// Appends all of `changes` or none, and returns once they are durable.
+    ///
+    /// It is `Error::Deposed` unless `term` is the present one when the changes are stored. Their
+    /// revisions must follow the last one without a gap, and each `previous` must be the newest
+    /// revision of its key. Otherwise it is `Error::Conflict`. A key may occur several times.
+    ///
+    /// After `Unavailable` the changes may be durable or not. `settle` knows.
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error>;
 
-    /// The newest change of each live key in key order. `None` means all kinds.
-    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error>;
+    /// What has become of a commit that was answered with `Unavailable`: whether its changes are in
+    /// the log. If not, they never will be, however late they arrive.
+    async fn settle(&self, _term: Term, changes: &[Change]) -> Result<bool, Error> {
+        let Some(last) = changes.last() else { return Ok(false) };
+        Ok(self.rows(&[last.revision]).await?.first() == Some(last))
+    }
 
-    /// Appends all of `changes` or none, and returns once they are durable. Their revisions must
-    /// follow the last one without a gap, and each `previous` must be the newest revision of its
-    /// key. Otherwise it is `Error::Conflict`, and nothing is stored. A key may occur several
-    /// times.
-    async fn commit(&self, changes: &[Change]) -> Result<(), Error>;
+    /// The changes that were the states of their keys at the revision `at`, in the order of their
+    /// revisions: the first `limit` of those after `after`. Fewer than `limit` are the last ones.
+    /// All pages together are one moment, whatever is written meanwhile. If the log is compacted
+    /// beyond `at`, it is `Error::Compacted`.
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
+
+    /// Returns when there may be changes after a revision, or when a leader resigns meanwhile. It
+    /// may return without either. Who waits for the lead asks now and then all the same.
+    async fn news(&self, after: Revision) -> Result<(), Error>;
 
     /// The changes of one kind in a part of the log, oldest first, at most `limit` of them. It
     /// never delays a commit.
@@ -145,11 +235,26 @@ pub trait Store: Send + Sync + 'static {
     /// a crash in between leaves superfluous rows and never a gap.
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
+    /// It sees every commit that was acknowledged anywhere before the call. So it is a barrier for
+    /// reads.
     async fn bounds(&self) -> Result<Bounds, Error>;
 
-    /// Finds out whether changes could be stored now. It makes something durable that is no change,
-    /// and uses as much space for a moment as many changes need.
+    /// Takes the lead for `lease` if nobody has it, renews it if the candidate has it, and says who
+    /// leads. The holder keeps its term. Who takes the lead begins a new one, and from then on no
+    /// commit of an earlier one is stored.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error>;
+
+    /// Ends a term at once, so that another candidate need not wait for the lease to end. Does
+    /// nothing if the term has ended.
+    async fn resign(&self, term: Term) -> Result<(), Error>;
+
+    /// Finds out whether changes could be stored now. It makes something durable that is no change.
     async fn probe(&self) -> Result<(), Error>;
+
+    /// `None` where there is no disk, or nobody knows.
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        Ok(None)
+    }
 
     /// Tidies up after the last commit: everything is in the file that the URL names. Later calls
     /// still work.
@@ -162,17 +267,71 @@ pub trait Store: Send + Sync + 'static {
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
 }
 
-/// Opens the database with this URL: `memory:`, `sqlite://relative/path` or
-/// `sqlite:///absolute/path`. A back end with SQL makes each of `tables` readable as a view.
+/// Opens the database with this URL: `memory:`, `sqlite://relative/path`, `sqlite:///absolute/path`
+/// or `postgres://user@host/database`. A back end with SQL makes each of `tables` readable as a
+/// view.
 pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
+    open_with(url, tables, &Settings::default()).await
+}
+
+/// As `open`, with what is to be known about a database server.
+pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Result<Arc<dyn Store>, Error> {
+    check_url(url)?;
     if url == "memory:" {
         return Ok(Arc::new(MemoryStore::new()));
     }
     match url.strip_prefix("sqlite://") {
-        Some(path) if !path.is_empty() => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
-        _ => {
-            let advice = format!("{url:?} names no database; use sqlite://PATH or memory:");
-            Err(Error::Misplaced { advice })
+        Some(path) => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
+        None => Ok(Arc::new(PostgresStore::open(url, tables, settings).await?)),
+    }
+}
+
+/// Whether the URL is of a kind that `open` knows.
+pub fn check_url(url: &str) -> Result<(), Error> {
+    if url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty()) || is_server(url) {
+        return Ok(());
+    }
+    let advice = format!("{:?} is none of sqlite://PATH, postgres://USER@HOST/DATABASE and memory:", shown(url));
+    Err(Error::Misplaced { advice })
+}
+
+/// Whether the URL names a database server, which several processes may share.
+pub fn is_server(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
+}
+
+/// The URL without its password, for logs and messages.
+pub fn shown(url: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+        let place = match place.rsplit_once('@') {
+            Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+            None => place.to_owned(),
+        };
+        let kept = query.map(|query| query.split('&').filter(|pair| !pair.starts_with("password=")));
+        let query = kept.map(|pairs| pairs.collect::<Vec<_>>().join("&")).filter(|query| !query.is_empty());
+        Some(format!("{scheme}://{place}{}", query.map(|query| format!("?{query}")).unwrap_or_default()))
+    };
+    match is_server(url) {
+        true => hidden().unwrap_or_default(),
+        false => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, expected) in [
+            ("sqlite://a@b:c", "sqlite://a@b:c"),
+            ("postgres://ballast:s3cr@t@db:5432/b", "postgres://ballast@db:5432/b"),
+            ("postgres://db/b?user=x&password=s3&sslmode=verify-full", "postgres://db/b?user=x&sslmode=verify-full"),
+            ("postgresql://db?password=s3", "postgresql://db"),
+        ] {
+            assert_eq!(shown(url), expected);
         }
     }
 }

@@ -27,9 +27,18 @@ pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limit
     let bounds = store.bounds().await?;
     let mut view = View::empty_at(bounds.last);
     let mut time_ms = 0;
-    for change in store.list(None).await? {
-        time_ms = change.time_ms.max(time_ms);
-        view.insert(Arc::new(object(change)?));
+    let mut after = Revision::ZERO;
+    loop {
+        let page = store.page(bounds.last, after, PAGE_ROWS).await?;
+        let is_last = page.len() < PAGE_ROWS;
+        for change in page {
+            after = change.revision;
+            time_ms = change.time_ms.max(time_ms);
+            view.insert(Arc::new(object(change)?));
+        }
+        if is_last {
+            break;
+        }
     }
     let (start, pages) = recent(store, bounds, limits).await?;
     let cache = Cache::new(view, start, Arc::downgrade(log), limits.clone());

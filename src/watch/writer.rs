@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::clock::Clock;
 use crate::k8s::{Document, Key, Object, Revision, Status};
 use crate::metrics;
-use crate::store::{self, Store};
+use crate::store::{self, Store, Term};
 use crate::telemetry;
 
 use super::book::Bookkeeper;
@@ -275,7 +275,7 @@ impl Turn {
     async fn commit(&mut self, group: Group) -> Result<Option<store::Error>, store::Error> {
         let started = Instant::now();
         let span = tracing::debug_span!("store_commit", changes = group.changes.len());
-        let committed = self.store.commit(&group.changes).instrument(span).await;
+        let committed = self.store.commit(Term::default(), &group.changes).instrument(span).await;
         metrics::store_commit(group.changes.len(), started.elapsed(), committed.is_ok());
         let Err(error) = committed else {
             self.publish(group);
@@ -295,19 +295,23 @@ impl Turn {
     /// Finds out whether a failed commit is durable all the same. Going on without knowing could
     /// give the same revision to two changes.
     async fn settle(&mut self, group: Group) -> Result<Fate, store::Error> {
-        let last = match self.store.bounds().await {
-            Ok(bounds) => bounds.last,
+        let asked = async {
+            let stored = self.store.settle(Term::default(), &group.changes).await?;
+            Ok((stored, self.store.bounds().await?.last))
+        };
+        let (stored, last) = match asked.await {
+            Ok(answers) => answers,
             Err(error) => {
                 self.doubt = Some(group);
                 return Ok(Fate::Unknown(error));
             }
         };
-        if last == self.cache.view().revision {
-            return Ok(Fate::Lost);
-        }
-        if last == group.view.revision {
+        if stored {
             self.publish(group);
             return Ok(Fate::Stored);
+        }
+        if last == self.cache.view().revision {
+            return Ok(Fate::Lost);
         }
         let advice = format!("another process has written to it (it is at revision {last}); stop that one and restart");
         Err(store::Error::Corrupt { advice, source: None })

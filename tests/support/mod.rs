@@ -4,6 +4,7 @@ pub mod aggregated;
 pub mod host;
 pub mod objects;
 pub mod pki;
+pub mod postgres;
 pub mod raw;
 pub mod registry;
 pub mod server;

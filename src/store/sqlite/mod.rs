@@ -18,13 +18,16 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::log::Heads;
-use super::{Bounds, Change, Error, Replacement, Span, Store, Table};
-use crate::k8s::{GroupResource, Key, Revision};
+use super::copy;
+use super::lease::Lease;
+use super::log::{Heads, Newest};
+use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
+use crate::k8s::{GroupResource, Revision};
 
 pub use backup::backup;
 use checkpoint::Checkpointer;
@@ -37,8 +40,20 @@ pub struct SqliteStore {
     lines: Arc<Lines>,
     /// `None` before the first use, during a commit, and after a commit that failed.
     heads: Mutex<Option<Heads>>,
+    gathering: Mutex<Gathering>,
+    lease: std::sync::Mutex<Lease>,
+    newest: watch::Sender<Newest>,
     checkpointer: Checkpointer,
     _lock: open::Lock,
+}
+
+/// The heads that the pages of the start have shown so far, so that nobody reads the keys twice.
+#[derive(Default)]
+struct Gathering {
+    at: Revision,
+    /// The revision of the last row of the last page.
+    through: Revision,
+    heads: Heads,
 }
 
 struct Lines {
@@ -68,8 +83,44 @@ impl SqliteStore {
             reader: Line::new(opened.options.clone(), opened.reader),
             historian: Line::unconnected(opened.options),
         });
-        let (checkpointer, heads) = (Checkpointer::start(lines.clone()), Mutex::new(None));
-        Ok(SqliteStore { path: path.to_owned(), checkpointer, lines, heads, _lock: opened.lock })
+        Ok(SqliteStore {
+            path: path.to_owned(),
+            checkpointer: Checkpointer::start(lines.clone()),
+            lines,
+            heads: Mutex::new(None),
+            gathering: Mutex::default(),
+            lease: std::sync::Mutex::default(),
+            newest: watch::Sender::default(),
+            _lock: opened.lock,
+        })
+    }
+
+    fn lease(&self) -> std::sync::MutexGuard<'_, Lease> {
+        self.lease.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Learns the keys of a page. With the last page they are the heads.
+    async fn gather(&self, at: Revision, after: Revision, page: &[Change], is_last: bool) -> Result<(), Error> {
+        let mut gathering = self.gathering.lock().await;
+        if after == Revision::ZERO {
+            *gathering = Gathering { at, ..Gathering::default() };
+        }
+        if (gathering.at, gathering.through) != (at, after) {
+            return Ok(());
+        }
+        gathering.heads.newest.extend(page.iter().map(|state| (state.key.clone(), state.revision)));
+        gathering.through = page.last().map_or(after, |last| last.revision);
+        if !is_last {
+            return Ok(());
+        }
+        let mut heads = std::mem::take(&mut *gathering).heads;
+        heads.last = at;
+        // Holding the slot keeps commits away meanwhile.
+        let mut slot = self.heads.lock().await;
+        if slot.is_none() && self.bounds().await?.last == at {
+            *slot = Some(heads);
+        }
+        Ok(())
     }
 
     /// Takes the heads, and loads them again after a failure made them doubtful.
@@ -90,6 +141,27 @@ impl SqliteStore {
         }
     }
 
+    /// Copies all rows into this empty log, in one transaction.
+    pub(in crate::store) async fn fill(&self, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+        const ACTION: &str = "failed to write the copy";
+        let mut slot = self.heads.lock().await;
+        copy::check_empty(self.bounds().await?)?;
+        *slot = None;
+        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
+        // Without `end` the connection is closed, and the transaction is gone.
+        let connection = &mut lease.connection;
+        statements::begin(connection).await.map_err(|error| classify(ACTION, error))?;
+        loop {
+            let page = rows.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            statements::insert_all(connection, &page).await.map_err(|error| classify(ACTION, error))?;
+        }
+        let outcome = statements::end_copy(connection, rows.bounds()).await;
+        lease.end(outcome).await.map_err(|error| classify(ACTION, error))
+    }
+
     async fn append(&self, changes: &[Change]) -> Result<(), Error> {
         const ACTION: &str = "failed to commit";
         let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
@@ -103,31 +175,8 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
-        let (mut slot, heads) = self.heads().await?;
-        let newest = heads.newest.get(key).copied();
-        *slot = Some(heads);
-        match newest {
-            Some(revision) => Ok(self.rows(&[revision]).await?.pop()),
-            None => Ok(None),
-        }
-    }
-
-    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
-        if resource.is_some() {
-            return on!(self.lines.reader, "failed to read the objects", list(resource));
-        }
-        // Only the start lists everything, and all keys are known afterwards. Holding the heads
-        // keeps commits away meanwhile.
-        let mut slot = self.heads.lock().await;
-        let states = on!(self.lines.reader, "failed to read the objects", list(None))?;
-        if slot.is_none() {
-            *slot = Some(Heads::of(self.bounds().await?.last, &states));
-        }
-        Ok(states)
-    }
-
-    async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        self.lease().check(term)?;
         if changes.is_empty() {
             return Ok(());
         }
@@ -139,15 +188,31 @@ impl Store for SqliteStore {
         // After a failure the rows may be stored or not, so the heads are not put back.
         self.append(changes).await?;
         heads.follow(changes);
+        self.newest.send_modify(|newest| newest.last = heads.last);
         *slot = Some(heads);
         self.checkpointer.wrote(changes);
         Ok(())
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit))?;
+        self.still_there(at).await?;
+        self.gather(at, after, &page, page.len() < limit).await?;
+        Ok(page)
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
         let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit))?;
         self.still_there(after).await?;
         Ok(changes)
+    }
+
+    /// Only this process writes to the file, so it hears of every change.
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        if self.bounds().await?.last <= after {
+            Newest::wait(&self.newest, after).await;
+        }
+        Ok(())
     }
 
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
@@ -178,6 +243,17 @@ impl Store for SqliteStore {
         Ok(bounds)
     }
 
+    /// Only this process has the file, so its lease need not outlive it.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.lease().lead(candidate, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.lease().resign(term);
+        self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
+    }
+
     async fn probe(&self) -> Result<(), Error> {
         on!(self.lines.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
@@ -185,6 +261,10 @@ impl Store for SqliteStore {
         let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
         let tried = tried.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
         tried.map_err(|error| open::unavailable("failed to write beside the file", error))
+    }
+
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        on!(self.lines.reader, "failed to read the size", size()).map(Some)
     }
 
     async fn close(&self) -> Result<(), Error> {

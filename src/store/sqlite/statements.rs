@@ -9,7 +9,7 @@ use sqlx::{Arguments, AssertSqlSafe, FromRow, Row};
 
 use crate::k8s::{GroupResource, Key, Revision};
 use crate::store::log::Heads;
-use crate::store::{Bounds, Change, Operation, Replacement, Span};
+use crate::store::{Bounds, Change, Operation, Replacement, Size, Span};
 
 const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
 const COLUMNS_COUNT: usize = 9;
@@ -25,13 +25,34 @@ pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]
         // A single statement is a transaction by itself, and saves two round trips to the thread.
         return insert(connection, changes).await;
     }
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    begin(connection).await?;
+    insert_all(connection, changes).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
+pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(connection).await?;
+    Ok(())
+}
+
+/// Inserts any number of rows, within a transaction.
+pub(super) async fn insert_all(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
     let mut rest = changes;
     while !rest.is_empty() {
         let (chunk, after) = rest.split_at(insert_rows(rest.len()));
         insert(connection, chunk).await?;
         rest = after;
     }
+    Ok(())
+}
+
+/// Commits the rows of a copy, with the bounds of the log that they come from.
+pub(super) async fn end_copy(connection: &mut SqliteConnection, bounds: Bounds) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1")
+        .bind(bounds.compacted.0)
+        .execute(&mut *connection)
+        .await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(())
 }
@@ -57,11 +78,7 @@ fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::er
     arguments.add(change.key.resource.as_str())?;
     arguments.add(change.key.namespace.clone())?;
     arguments.add(change.key.name.clone())?;
-    arguments.add(match change.operation {
-        Operation::Create => "create",
-        Operation::Update => "update",
-        Operation::Delete => "delete",
-    })?;
+    arguments.add(change.operation.as_str())?;
     arguments.add(change.created.0)?;
     arguments.add(change.previous.0)?;
     arguments.add(change.time_ms)?;
@@ -70,12 +87,9 @@ fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::er
 
 impl FromRow<'_, SqliteRow> for Change {
     fn from_row(row: &SqliteRow) -> Result<Change, sqlx::Error> {
-        let operation = match row.try_get("operation")? {
-            "create" => Operation::Create,
-            "update" => Operation::Update,
-            "delete" => Operation::Delete,
-            unknown => return Err(sqlx::Error::Decode(format!("{unknown:?} is no operation").into())),
-        };
+        let operation: &str = row.try_get("operation")?;
+        let operation = Operation::parse(operation)
+            .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
         Ok(Change {
             revision: Revision(row.try_get("revision")?),
             key: key(row)?,
@@ -93,34 +107,36 @@ fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name))
 }
 
-/// Selects the rows that are the state of their keys.
-macro_rules! states {
-    ($columns:literal) => {
-        concat!(
-            "SELECT ",
-            $columns,
-            " FROM changes AS state WHERE operation <> 'delete' AND NOT EXISTS (
-                 SELECT 1 FROM changes AS later WHERE later.previous = state.revision AND later.previous > 0)"
-        )
-    };
-}
-
-pub(super) async fn list(
+/// The states at a revision, `Store::page`.
+pub(super) async fn page(
     connection: &mut SqliteConnection,
-    resource: Option<GroupResource>,
+    at: Revision,
+    after: Revision,
+    limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    let mut states: Vec<Change> = sqlx::query_as(concat!(states!("*"), " AND (?1 IS NULL OR kind = ?1)"))
-        .bind(resource.map(GroupResource::as_str))
-        .fetch_all(connection)
-        .await?;
-    states.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-    Ok(states)
+    sqlx::query_as(
+        "SELECT * FROM changes AS state
+         WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
+             SELECT 1 FROM changes AS later
+             WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?2)
+         ORDER BY revision LIMIT ?3",
+    )
+    .bind(after.0)
+    .bind(at.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await
 }
 
 pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sqlx::Error> {
     let (bounds, _) = bounds(connection).await?;
     let mut heads = Heads { last: bounds.last, newest: HashMap::new() };
-    let mut states = sqlx::query(states!("kind, namespace, name, revision")).fetch(connection);
+    let mut states = sqlx::query(
+        "SELECT kind, namespace, name, revision FROM changes AS state
+         WHERE operation <> 'delete' AND NOT EXISTS (
+             SELECT 1 FROM changes AS later WHERE later.previous = state.revision AND later.previous > 0)",
+    )
+    .fetch(connection);
     while let Some(row) = states.try_next().await? {
         heads.newest.insert(key(&row)?, Revision(row.try_get("revision")?));
     }
@@ -213,7 +229,7 @@ pub(super) async fn sweep(
     after: Revision,
     through: Revision,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    begin(connection).await?;
     // A row is superseded when another one replaces it, so the replacements lead to it. A deletion
     // replaces the last state and is no state itself.
     sqlx::query(
@@ -229,6 +245,17 @@ pub(super) async fn sweep(
     sqlx::query("UPDATE compaction SET swept = ?").bind(through.0).execute(&mut *connection).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(())
+}
+
+/// The size of the file, without the WAL.
+pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx::Error> {
+    let (bytes, free): (i64, i64) = sqlx::query_as(
+        "SELECT page_count * page_size, freelist_count * page_size
+         FROM pragma_page_count(), pragma_page_size(), pragma_freelist_count()",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()) })
 }
 
 /// Makes a page durable that holds no data.

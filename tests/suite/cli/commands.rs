@@ -129,6 +129,8 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--audit-log-maxsize", "0..=4294967295", &["-1"]),
         ("--secure-port", "0..=65535", &["-1"]),
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
+        ("--database-max-connections", "1..", &["-1", "0"]),
+        ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
     ];
     for (flag, expected, values) in flags {
         for value in values {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod commands;
+mod copy;
 mod defaults;
 mod failover;
 mod health;

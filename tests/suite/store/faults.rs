@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use ballast::k8s::Revision;
-use ballast::store::{self, Error, Store};
+use ballast::store::{self, Error, Store, Term};
 use ballast::watch::{Atomicity, Fence, Interest, Limits, Rejected, WriteError};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -73,9 +73,9 @@ async fn a_log_that_somebody_else_wrote_to_ends_the_writer() {
     let mut foreign = store.inner.changes(Revision::ZERO, 1).await.unwrap().remove(0);
     foreign.key = binding("foreign");
     (foreign.revision, foreign.created) = (Revision(2), Revision(2));
-    store.inner.commit(&[foreign.clone()]).await.unwrap();
+    store.inner.commit(Term::default(), &[foreign.clone()]).await.unwrap();
     (foreign.key, foreign.revision) = (binding("foreign-2"), Revision(3));
-    store.inner.commit(&[foreign]).await.unwrap();
+    store.inner.commit(Term::default(), &[foreign]).await.unwrap();
     let refused = room.writer.commit(vec![create(&binding("api"), 1)], Atomicity::All).await;
     assert!(matches!(refused, Err(WriteError::Closed)));
     let ended = room.task.await.unwrap().unwrap_err();

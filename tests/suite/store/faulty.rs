@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use ballast::k8s::{GroupResource, Key, Revision};
-use ballast::store::{Bounds, Change, Error, MemoryStore, Replacement, Span, Store};
+use ballast::k8s::{GroupResource, Revision};
+use ballast::store::{Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Span, Store, Term};
 use tokio::sync::Semaphore;
 
 pub struct FaultyStore {
@@ -50,19 +51,33 @@ fn failure(is_on: &AtomicBool) -> Result<(), Error> {
 
 #[async_trait]
 impl Store for FaultyStore {
-    async fn get(&self, key: &Key) -> Result<Option<Change>, Error> {
-        self.inner.get(key).await
-    }
-
-    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<Change>, Error> {
-        self.inner.list(resource).await
-    }
-
-    async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
         self.gate.acquire().await.expect("never closed").forget();
         failure(&self.disk_is_full)?;
-        self.inner.commit(changes).await?;
+        self.inner.commit(term, changes).await?;
         failure(&self.answers_are_lost)
+    }
+
+    async fn settle(&self, term: Term, changes: &[Change]) -> Result<bool, Error> {
+        failure(&self.is_silent)?;
+        self.inner.settle(term, changes).await
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        self.inner.page(at, after, limit).await
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        self.inner.news(after).await
+    }
+
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        failure(&self.is_silent)?;
+        self.inner.lead(candidate, lease).await
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.inner.resign(term).await
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {

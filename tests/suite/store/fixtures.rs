@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Document, GroupResource, Key, Object, Revision};
-use ballast::store::{MemoryStore, Store};
+use ballast::store::{Change, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Draft, Expect, Limits, Rejected, Task, Write, Writer};
 use serde_json::{Map, Value, json};
 
@@ -51,6 +51,17 @@ pub fn delete(key: &Key, at: Revision) -> Write {
 
 pub fn value(object: &Object) -> i64 {
     object.value().unwrap()["spec"]["value"].as_i64().unwrap()
+}
+
+/// The newest change of each live key, in the order of their revisions.
+pub async fn states(store: &Arc<dyn Store>) -> Vec<Change> {
+    let last = store.bounds().await.unwrap().last;
+    store.page(last, Revision::ZERO, i64::MAX as usize).await.unwrap()
+}
+
+/// The newest change of a live key.
+pub async fn state(store: &Arc<dyn Store>, key: &Key) -> Option<Change> {
+    states(store).await.into_iter().find(|state| state.key == *key)
 }
 
 /// A cache with its writer.

@@ -72,7 +72,7 @@ fn note(line: &str, acknowledged: &mut Acknowledged) -> bool {
 async fn check(store: &Arc<dyn Store>, acknowledged: &Acknowledged, round: u64) {
     let bounds = store.bounds().await.unwrap();
     for (key, (revision, expected)) in acknowledged {
-        let state = store.get(key).await.unwrap().unwrap_or_else(|| panic!("round {round}: {key} is gone"));
+        let state = state(store, key).await.unwrap_or_else(|| panic!("round {round}: {key} is gone"));
         assert!(state.revision >= *revision, "round {round}: {key} went back to {}", state.revision);
         if state.revision == *revision {
             let object = Object::decode(state.key, state.revision, state.object).unwrap();
@@ -83,7 +83,7 @@ async fn check(store: &Arc<dyn Store>, acknowledged: &Acknowledged, round: u64) 
     let expected = (bounds.compacted.0 + 1)..=bounds.last.0;
     assert!(rows.iter().map(|row| row.revision.0).eq(expected), "round {round}: the log has a gap");
     // Pairs are written in one call, so one half never is without the other.
-    let rows = store.list(Some(BINDINGS)).await.unwrap();
+    let rows = states(store).await;
     let values: HashMap<&str, i64> = rows.iter().map(|row| (&*row.key.name, written(row))).collect();
     for (name, value) in values.iter().filter(|(name, _)| name.starts_with("left")) {
         assert_eq!(values.get(&*name.replace("left", "right")), Some(value), "round {round}: {name}");

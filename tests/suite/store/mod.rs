@@ -8,6 +8,7 @@ mod fixtures;
 mod full_disk;
 mod kill;
 mod past;
+mod postgres;
 mod sqlite_file;
 mod watching;
 mod writer;

@@ -231,9 +231,12 @@ fn a_folder_that_cannot_be_written_says_so() {
 
 #[tokio::test]
 async fn a_url_that_names_nothing_says_what_would() {
-    for url in ["", "sqlite://", "postgres://x", "/var/lib/ballast.db"] {
+    for url in ["", "sqlite://", "mysql://x", "/var/lib/ballast.db"] {
         let Err(error) = store::open(url, &[]).await else { panic!("{url:?} was opened") };
-        assert!(error.to_string().contains("use sqlite://PATH or memory:"), "{error}");
+        assert!(
+            error.to_string().contains("is none of sqlite://PATH, postgres://USER@HOST/DATABASE and memory:"),
+            "{error}"
+        );
     }
 }
 

@@ -119,15 +119,17 @@ impl World {
 
     /// Writes into the store past the server and its rules, then restarts the server.
     pub async fn damage(&mut self, key: &Key, change: impl Fn(&mut Value)) {
-        let stored = self.store.get(key).await.unwrap().expect("it is there");
-        let revision = Revision(self.store.bounds().await.unwrap().last.0 + 1);
+        let last = self.store.bounds().await.unwrap().last;
+        let states = self.store.page(last, Revision::ZERO, usize::MAX).await.unwrap();
+        let stored = states.into_iter().find(|state| state.key == *key).expect("it is there");
+        let revision = last.next();
         let mut object: Value = serde_json::from_slice(&stored.object).unwrap();
         change(&mut object);
         object["metadata"]["resourceVersion"] = revision.to_string().into();
         let object = serde_json::to_vec(&object).unwrap().into();
         let operation = store::Operation::Update;
         let change = store::Change { revision, previous: stored.revision, operation, object, ..stored };
-        self.store.commit(&[change]).await.unwrap();
+        self.store.commit(store::Term::default(), &[change]).await.unwrap();
         self.crash().await;
     }
 
@@ -385,21 +387,33 @@ impl Default for FaultyStore {
 
 #[async_trait]
 impl Store for FaultyStore {
-    async fn get(&self, key: &Key) -> Result<Option<store::Change>, store::Error> {
-        self.inner.get(key).await
-    }
-
-    async fn list(&self, resource: Option<GroupResource>) -> Result<Vec<store::Change>, store::Error> {
-        self.inner.list(resource).await
-    }
-
-    async fn commit(&self, changes: &[store::Change]) -> Result<(), store::Error> {
+    async fn commit(&self, term: store::Term, changes: &[store::Change]) -> Result<(), store::Error> {
         let _open = self.gate.read().await;
         if self.commits_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             let source = Arc::new(std::io::Error::other("the story says so"));
             return Err(store::Error::Unavailable { action: "commit", source });
         }
-        self.inner.commit(changes).await
+        self.inner.commit(term, changes).await
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<store::Change>, store::Error> {
+        self.inner.page(at, after, limit).await
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), store::Error> {
+        self.inner.news(after).await
+    }
+
+    async fn lead(
+        &self,
+        candidate: &store::Candidate,
+        lease: std::time::Duration,
+    ) -> Result<store::Leadership, store::Error> {
+        self.inner.lead(candidate, lease).await
+    }
+
+    async fn resign(&self, term: store::Term) -> Result<(), store::Error> {
+        self.inner.resign(term).await
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<store::Change>, store::Error> {

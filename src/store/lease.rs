@@ -1,0 +1,51 @@
+//! The lease of a log that lives within one process.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Candidate, Error, Leadership, Term};
+
+/// Who leads, and until when. Nobody has led at first, and the term is zero.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    term: Term,
+    holder: String,
+    address: String,
+    until: Option<Instant>,
+}
+
+impl Lease {
+    pub fn check(&self, asked: Term) -> Result<(), Error> {
+        match self.term {
+            current if current == asked => Ok(()),
+            current => Err(Error::Deposed { asked, current }),
+        }
+    }
+
+    /// `Store::lead`.
+    pub fn lead(&mut self, candidate: &Candidate, lease: Duration) -> Leadership {
+        let now = Instant::now();
+        let is_own = self.holder == candidate.name;
+        if is_own || self.until.is_none_or(|until| until <= now) {
+            if !is_own {
+                self.term = Term(self.term.0 + 1);
+            }
+            (self.holder, self.address) = (candidate.name.clone(), candidate.address.clone());
+            self.until = Some(now + lease);
+        }
+        Leadership {
+            term: self.term,
+            holder: self.holder.clone(),
+            address: self.address.clone(),
+            remaining: self.until.map_or(Duration::ZERO, |until| until - now),
+        }
+    }
+
+    /// `Store::resign`.
+    pub fn resign(&mut self, term: Term) {
+        if self.term == term {
+            *self = Lease { term: Term(term.0 + 1), ..Lease::default() };
+        }
+    }
+}

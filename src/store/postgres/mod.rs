@@ -1,0 +1,284 @@
+//! Keeps the log in PostgreSQL, or in what speaks its protocol. Any number of processes share it.
+//!
+//! *Invariants.* A commit is one statement, which carries its own fence: the leader's term, the
+//! session of its connection, and the revision before. So a leader of the past stores nothing. What
+//! a lost connection has still under way stores nothing either once a new session has begun, and
+//! only then is the log asked what has become of it.
+//!
+//! One connection commits, one listens for news, and a pool reads. Each wait has a bound.
+
+mod connector;
+mod errors;
+mod news;
+mod open;
+mod statements;
+mod tables;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Connection;
+use sqlx::postgres::PgPool;
+
+use super::copy;
+use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
+use crate::k8s::{GroupResource, Revision};
+
+use connector::{Connector, within};
+use errors::classify;
+pub(super) use errors::reason;
+use news::Listener;
+use writer::{Outcome, Writer};
+
+/// How a database server is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Holds the password. It is read for every new connection.
+    pub password_file: Option<PathBuf>,
+    /// Connections for reading; two more write and listen.
+    pub connections_max: u32,
+    /// How long a call may wait for a free connection.
+    pub connection_wait_max: Duration,
+    /// How long the answer to a statement may take.
+    pub answer_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            password_file: None,
+            connections_max: 8,
+            connection_wait_max: Duration::from_secs(5),
+            answer_max: Duration::from_secs(20),
+        }
+    }
+}
+
+/// How often a commit is tried again after contention or a lost connection.
+const COMMIT_TRIES: usize = 4;
+/// The least time to wait for who leads, however short the lease.
+const LEAD_MIN: Duration = Duration::from_secs(1);
+/// The pause before a commit or a read is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub struct PostgresStore {
+    connector: Arc<Connector>,
+    pool: PgPool,
+    /// A read is tried on so many connections, because all of the pool may have been lost at once.
+    read_tries: u32,
+    writer: Writer,
+    listener: Listener,
+    /// Whether the server has LISTEN and NOTIFY.
+    notifies: bool,
+    knows_sizes: bool,
+}
+
+/// Runs a statement that may be repeated on a connection of the pool, within a bound.
+macro_rules! on_pool {
+    ($store:expr, $bound:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let outcome = match $store.pool.acquire().await {
+                Ok(mut connection) => {
+                    let asked = statements::$statement(&mut connection $(, $argument)*);
+                    let outcome = within($bound, asked).await;
+                    if outcome.as_ref().is_err_and(|error| errors::is_lost(error) || !errors::is_certain(error)) {
+                        // Whatever still comes over it is not for the next call.
+                        drop(connection.detach());
+                    }
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(error) if tries < $store.read_tries && $store.may_repeat(&error)? => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => break outcome.map_err(|error| classify($action, error)),
+            }
+        }
+    }};
+}
+
+impl PostgresStore {
+    /// Opens the database of a server, and brings its tables up to date.
+    pub async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<PostgresStore, Error> {
+        let connector = Arc::new(Connector::new(url, settings));
+        let opened = open::open(&connector, tables, settings).await?;
+        Ok(PostgresStore {
+            pool: opened.pool,
+            read_tries: settings.connections_max.saturating_add(2),
+            writer: Writer::new(Arc::clone(&connector), opened.notifies),
+            listener: Listener::new(Arc::clone(&connector), opened.notifies),
+            notifies: opened.notifies,
+            // Both are missing in CockroachDB.
+            knows_sizes: opened.notifies,
+            connector,
+        })
+    }
+
+    /// Whether another connection may answer. Those that are made from now on have the newest
+    /// password.
+    fn may_repeat(&self, error: &sqlx::Error) -> Result<bool, Error> {
+        let is_lost = errors::is_lost(error) || errors::is_refused_user(error);
+        if is_lost {
+            self.pool.set_connect_options(self.connector.options()?);
+        }
+        Ok(is_lost || errors::is_contention(error))
+    }
+
+    /// Copies all rows into this empty log, in one transaction. The caller leads.
+    pub(in crate::store) async fn fill(&self, term: Term, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+        let failed = |error| classify("failed to write the copy", error);
+        copy::check_empty(self.bounds().await?)?;
+        let mut connection = self.connector.connect().await?;
+        let mut transaction = within(self.connector.answer_max, connection.begin()).await.map_err(failed)?;
+        loop {
+            let page = rows.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            within(self.connector.answer_max, statements::insert(&mut transaction, &page)).await.map_err(failed)?;
+        }
+        let filled = statements::end_copy(&mut transaction, term, rows.bounds());
+        if !within(self.connector.answer_max, filled).await.map_err(failed)? {
+            let advice = "somebody else has written to it meanwhile; stop all replicas first".to_owned();
+            return Err(Error::Misplaced { advice });
+        }
+        within(self.connector.answer_max, transaction.commit()).await.map_err(failed)
+    }
+
+    /// To be asked when nothing was found: nothing is there, or it is compacted.
+    async fn still_there(&self, asked: Revision) -> Result<(), Error> {
+        match self.bounds().await?.compacted {
+            compacted if asked < compacted => Err(Error::Compacted { asked, compacted }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.writer.commit(term, changes).await? {
+                Outcome::Stored => return Ok(()),
+                Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
+                Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
+                    return Err(Error::Conflict { key: first.key.clone() });
+                }
+                Outcome::NotStored(error) => return Err(classify("failed to commit", error)),
+                Outcome::Unknown(error) => match self.settle(term, changes).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => error,
+                    // The caller settles it later.
+                    Err(_) => return Err(classify("failed to commit", error)),
+                },
+            };
+            if tries == COMMIT_TRIES {
+                return Err(classify("failed to commit", error));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn settle(&self, term: Term, changes: &[Change]) -> Result<bool, Error> {
+        let Some(last) = changes.last() else { return Ok(false) };
+        self.writer.fence_off(term).await?;
+        Ok(self.rows(&[last.revision]).await?.first() == Some(last))
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let page = on_pool!(self, self.connector.answer_max, "failed to read the objects", page(at, after, limit))?;
+        if page.is_empty() {
+            self.still_there(at).await?;
+        }
+        Ok(page)
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let changes = on_pool!(self, self.connector.answer_max, "failed to read the log", changes(after, limit))?;
+        if changes.is_empty() {
+            self.still_there(after).await?;
+        }
+        Ok(changes)
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        self.listener.news(after).await;
+        Ok(())
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let changes =
+            on_pool!(self, self.connector.answer_max, "failed to read the log", history(resource, span, limit))?;
+        if changes.is_empty() {
+            self.still_there(span.after).await?;
+        }
+        Ok(changes)
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", rows(revisions))
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        let (bounds, swept) = on_pool!(self, self.connector.answer_max, "failed to compact the log", bounds())?;
+        let compacted = bounds.compacted.max(through.min(bounds.last));
+        if compacted > bounds.compacted {
+            on_pool!(self, self.connector.answer_max, "failed to compact the log", set_compacted(compacted))?;
+        }
+        let end = compacted.min(Revision(swept.0.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))));
+        if end > swept {
+            on_pool!(self, self.connector.answer_max, "failed to compact the log", sweep(swept, end))?;
+        }
+        Ok(end < compacted)
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        let (bounds, _) = on_pool!(self, self.connector.answer_max, "failed to read the log", bounds())?;
+        Ok(bounds)
+    }
+
+    /// Answers while a usual lease still lasts, or not at all.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
+        on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        on_pool!(self, self.connector.answer_max, "failed to write", probe())
+    }
+
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        if !self.knows_sizes {
+            return Ok(None);
+        }
+        on_pool!(self, self.connector.answer_max, "failed to read the size", size()).map(Some)
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.writer.close().await;
+        self.listener.close().await;
+        // The pool itself stays open for later calls.
+        while let Some(idle) = self.pool.try_acquire() {
+            connector::close(idle.detach()).await;
+        }
+        Ok(())
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", revision_before(time_ms))
+    }
+}

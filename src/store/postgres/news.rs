@@ -1,0 +1,82 @@
+//! Waits for what other processes have written: with LISTEN where the server has it, and by asking
+//! again after a pause where it has not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::connector::{CONNECT_MAX, Connector, prepare, within};
+use super::statements::CHANNEL;
+use crate::k8s::Revision;
+use crate::store::Error;
+use crate::telemetry;
+
+/// The pause of a follower that the server does not tell.
+const POLL_UNTOLD: Duration = Duration::from_millis(50);
+/// After this silence the follower asks by itself. A connection may have died unseen.
+const POLL_BESIDE: Duration = Duration::from_secs(1);
+
+pub(super) struct Listener {
+    connector: Arc<Connector>,
+    notifies: bool,
+    ear: Mutex<Option<PgListener>>,
+}
+
+impl Listener {
+    pub fn new(connector: Arc<Connector>, notifies: bool) -> Listener {
+        Listener { connector, notifies, ear: Mutex::new(None) }
+    }
+
+    /// Returns when there may be changes after a revision. Dropping the future loses nothing.
+    pub async fn news(&self, after: Revision) {
+        if !self.notifies {
+            return tokio::time::sleep(POLL_UNTOLD).await;
+        }
+        let mut ear = self.ear.lock().await;
+        let Some(listener) = &mut *ear else {
+            match self.listen().await {
+                Ok(listener) => *ear = Some(listener),
+                Err(error) => {
+                    tracing::debug!(error = telemetry::with_causes(&error), "failed to listen for changes");
+                    tokio::time::sleep(POLL_UNTOLD).await;
+                }
+            }
+            // What was written before it listened was not told.
+            return;
+        };
+        let deadline = Instant::now() + POLL_BESIDE;
+        loop {
+            match tokio::time::timeout_at(deadline, listener.try_recv()).await {
+                // A resignation names no revision.
+                Ok(Ok(Some(told))) if told.payload().parse().is_ok_and(|last: i64| last <= after.0) => {}
+                Ok(Ok(Some(_))) | Err(_) => return,
+                Ok(Ok(None) | Err(_)) => {
+                    *ear = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    pub async fn close(&self) {
+        *self.ear.lock().await = None;
+    }
+
+    /// Over a connection of its own.
+    async fn listen(&self) -> Result<PgListener, Error> {
+        let options = PgPoolOptions::new().max_connections(1).acquire_timeout(CONNECT_MAX);
+        let answer_max = self.connector.answer_max;
+        let options = options.after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)));
+        let pool = options.connect_lazy_with(self.connector.options()?);
+        let listening = async {
+            let mut listener = PgListener::connect_with(&pool).await?;
+            listener.eager_reconnect(false);
+            listener.listen(CHANNEL).await?;
+            Ok(listener)
+        };
+        within(CONNECT_MAX, listening).await.map_err(|error| super::errors::classify("failed to listen", error))
+    }
+}

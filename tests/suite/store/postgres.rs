@@ -1,0 +1,394 @@
+//! What only a log in PostgreSQL can suffer: connections that are cut or stall, a server that
+//! restarts, replicas that start at once, databases of others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use ballast::k8s::{Extract, Revision};
+use ballast::store::{self, Candidate, Change, Error, Operation, Settings, Store, Table, Term};
+use ballast::watch::{Atomicity, Limits};
+use bytes::Bytes;
+use sqlx::{Connection, PgConnection};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::fixtures::*;
+use crate::support::pki::Ca;
+use crate::support::postgres::Cluster;
+use crate::support::wait_for;
+
+const FIRST: Term = Term(0);
+
+/// Settings with short waits.
+fn hasty() -> Settings {
+    Settings { answer_max: Duration::from_millis(800), ..Settings::default() }
+}
+
+async fn open(url: &str) -> Arc<dyn Store> {
+    store::open(url, &[]).await.unwrap()
+}
+
+fn row(revision: i64, name: &str) -> Change {
+    Change {
+        revision: Revision(revision),
+        key: binding(name),
+        operation: Operation::Create,
+        created: Revision(revision),
+        previous: Revision::ZERO,
+        time_ms: revision * 1000,
+        object: Bytes::from(format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{revision}"}}}}"#)),
+    }
+}
+
+/// Cuts all connections but the one that asks.
+const CUT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+     WHERE pid <> pg_backend_pid() AND application_name = 'ballast'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_cut_cost_no_write_and_no_read() {
+    let Some(cluster) = Cluster::start() else { return };
+    let url = cluster.schema().await;
+    let room = Room::open(open(&url).await, Limits::default()).await;
+    let mut knife = PgConnection::connect(&cluster.url()).await.unwrap();
+    let (ended, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let cutting = tokio::spawn({
+        let (ended, done) = (Arc::clone(&ended), Arc::clone(&done));
+        async move {
+            let (mut cuts, mut seen) = (0, 0);
+            while !ended.load(SeqCst) {
+                // In the midst of the next writes, however fast they are.
+                if done.load(SeqCst) >= seen + 20 {
+                    seen = done.load(SeqCst);
+                    cuts += usize::from(sqlx::query_scalar::<_, i64>(CUT).fetch_one(&mut knife).await.unwrap() > 0);
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            cuts
+        }
+    });
+    let mut writers = tokio::task::JoinSet::new();
+    for caller in 0..4 {
+        let (writer, done) = (room.writer.clone(), Arc::clone(&done));
+        writers.spawn(async move {
+            let mut acknowledged = Vec::new();
+            for number in 0..60 {
+                let key = binding(&format!("web-{caller}-{number}"));
+                // A refusal is allowed, a loss is not.
+                if let Ok(done) = writer.commit(vec![create(&key, number)], Atomicity::All).await {
+                    acknowledged.push((key, done[0].as_ref().unwrap().revision));
+                }
+                done.fetch_add(1, SeqCst);
+            }
+            acknowledged
+        });
+    }
+    let acknowledged: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
+    ended.store(true, SeqCst);
+    let cuts = cutting.await.unwrap();
+    assert!(cuts > 3 && acknowledged.len() > 200, "{cuts} cuts, {} acknowledged", acknowledged.len());
+    room.close().await;
+    let store = open(&url).await;
+    let rows = store.changes(Revision::ZERO, 1000).await.unwrap();
+    assert!(rows.iter().map(|row| row.revision.0).eq(1..=rows.len() as i64), "a gap, or a revision twice");
+    for (key, revision) in acknowledged {
+        assert_eq!(rows[revision.0 as usize - 1].key, key, "revision {revision}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_used_again() {
+    let Some(cluster) = Cluster::start() else { return };
+    let store = store::open_with(&cluster.schema().await, &[], &hasty()).await.unwrap();
+    store.commit(FIRST, &[row(1, "web")]).await.unwrap();
+    store.news(Revision(0)).await.unwrap();
+    cluster.pause();
+    let refused = store.commit(FIRST, &[row(2, "api")]).await.unwrap_err();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+    assert_eq!(refused.reason(), "the database cannot be reached");
+    assert!(matches!(store.settle(FIRST, &[row(2, "api")]).await, Err(Error::Unavailable { .. })), "still unknown");
+    assert!(matches!(store.probe().await, Err(Error::Unavailable { .. })));
+    store.news(Revision(1)).await.unwrap();
+    cluster.resume();
+    let settled = wait_for("the server", async || store.settle(FIRST, &[row(2, "api")]).await.ok()).await;
+    assert!(!settled);
+    store.commit(FIRST, &[row(2, "api")]).await.unwrap();
+    assert_eq!(store.bounds().await.unwrap().last, Revision(2));
+    store.probe().await.unwrap();
+    store.close().await.unwrap();
+}
+
+/// Passes bytes on between clients and a server, and holds either direction when it is told to.
+struct Proxy {
+    port: u16,
+    holds_requests: Arc<AtomicBool>,
+    holds_answers: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    async fn before(server: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (holds_requests, holds_answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (requests, answers) = (Arc::clone(&holds_requests), Arc::clone(&holds_answers));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::spawn(pass(from_client, to_server, Arc::clone(&requests)));
+                tokio::spawn(pass(from_server, to_client, Arc::clone(&answers)));
+            }
+        });
+        Proxy { port, holds_requests, holds_answers }
+    }
+}
+
+async fn pass(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    holds: Arc<AtomicBool>,
+) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        while holds.load(SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_the_network_delivers_late_is_not_stored() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let direct = cluster.schema().await;
+    let proxy = Proxy::before(cluster.port).await;
+    let slow = direct.replace(&format!(":{}/", cluster.port), &format!(":{}/", proxy.port));
+    let store = store::open_with(&slow, &[], &hasty()).await.unwrap();
+    let beside = open(&direct).await;
+    store.commit(FIRST, &[row(1, "web")]).await.unwrap();
+
+    proxy.holds_requests.store(true, SeqCst);
+    let refused = store.commit(FIRST, &[row(2, "late")]).await.unwrap_err();
+    assert_eq!(refused.reason(), "the database does not answer");
+    assert_eq!(beside.bounds().await.unwrap().last, Revision(1));
+    // The server's answer is kept from us now, so that only the old request gets through.
+    proxy.holds_answers.store(true, SeqCst);
+    proxy.holds_requests.store(false, SeqCst);
+    let late = beside.settle(FIRST, &[row(2, "late")]).await.unwrap();
+    proxy.holds_answers.store(false, SeqCst);
+    // Whoever was first: the seat is taken, and the answer holds from now on.
+    assert_eq!(store.settle(FIRST, &[row(2, "late")]).await.unwrap(), late);
+    assert_eq!(beside.bounds().await.unwrap().last, Revision(1 + i64::from(late)));
+    let next = 2 + i64::from(late);
+    store.commit(FIRST, &[row(next, "api")]).await.unwrap();
+    assert_eq!(beside.rows(&[Revision(next)]).await.unwrap(), [row(next, "api")]);
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_found_in_the_log() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let direct = cluster.schema().await;
+    let proxy = Proxy::before(cluster.port).await;
+    let slow = direct.replace(&format!(":{}/", cluster.port), &format!(":{}/", proxy.port));
+    let store = store::open_with(&slow, &[], &hasty()).await.unwrap();
+    let beside = open(&direct).await;
+    store.commit(FIRST, &[row(1, "web")]).await.unwrap();
+    proxy.holds_answers.store(true, SeqCst);
+    let committing = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.commit(FIRST, &[row(2, "api")]).await }
+    });
+    wait_for("the commit", async || (beside.bounds().await.unwrap().last == Revision(2)).then_some(())).await;
+    let refused = committing.await.unwrap().unwrap_err();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+    proxy.holds_answers.store(false, SeqCst);
+    assert!(store.settle(FIRST, &[row(2, "api")]).await.unwrap());
+    store.commit(FIRST, &[row(3, "db")]).await.unwrap();
+    assert_eq!(beside.bounds().await.unwrap().last, Revision(3));
+}
+
+#[tokio::test]
+async fn replicas_that_start_at_once_on_an_empty_database_make_one_log() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.schema().await;
+    let tables = [table()];
+    let starting = (0..4).map(|_| store::open(&url, &tables));
+    let stores = futures_util::future::join_all(starting).await;
+    let stores: Vec<Arc<dyn Store>> = stores.into_iter().map(Result::unwrap).collect();
+    stores[0].commit(FIRST, &[row(1, "web")]).await.unwrap();
+    for store in &stores {
+        assert_eq!(store.changes(Revision::ZERO, 10).await.unwrap(), [row(1, "web")]);
+        let refused = store.commit(FIRST, &[row(1, "api")]).await.unwrap_err();
+        assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+    }
+}
+
+/// A kind with each form of column.
+fn table() -> Table {
+    Table {
+        name: "resource_bindings".into(),
+        resource: BINDINGS,
+        columns: vec![
+            ("policy", Extract::Field(&["metadata", "labels", "a.b/policy"])),
+            ("first", Extract::OfFirst { list: &["spec", "clusters"], member: "name" }),
+            ("clusters", Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
+            ("scheduled", Extract::Condition("Scheduled")),
+        ],
+    }
+}
+
+#[tokio::test]
+async fn people_read_the_objects_with_sql() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.schema().await;
+    let store = store::open(&url, &[table()]).await.unwrap();
+    let mut full = row(1, "web");
+    full.object = Bytes::from(
+        r#"{"metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"a.b/policy":"it's"}},
+            "spec":{"clusters":[{"name":"m1","replicas":2},{"name":"m2"}]},
+            "status":{"conditions":[{"type":"Other","status":"False"},{"type":"Scheduled","status":"True"}]}}"#,
+    );
+    let gone = Change { operation: Operation::Delete, created: Revision(3), previous: Revision(3), ..row(4, "gone") };
+    store.commit(FIRST, &[full, row(2, "bare"), row(3, "gone"), gone]).await.unwrap();
+    // A second start with the same definitions changes nothing, one with others replaces them.
+    for tables in [vec![table()], vec![], vec![table()]] {
+        store::open(&url, &tables).await.unwrap().close().await.unwrap();
+    }
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    type Shown = (String, i64, Option<String>, String, Option<String>, Option<String>, Option<String>, Option<String>);
+    let shown: Vec<Shown> = sqlx::query_as(
+        "SELECT name, revision, created, updated, policy, first, clusters, scheduled
+         FROM resource_bindings ORDER BY name",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    let some = |text: &str| Some(text.to_owned());
+    let bare = ("bare".to_owned(), 2, None, "1970-01-01T00:00:02Z".to_owned(), None, None, None, None);
+    let web = (
+        "web".to_owned(),
+        1,
+        some("2026-01-02T03:04:05Z"),
+        "1970-01-01T00:00:01Z".to_owned(),
+        some("it's"),
+        some("m1"),
+        some("m1:2,m2"),
+        some("True"),
+    );
+    assert_eq!(shown, [bare, web]);
+}
+
+#[tokio::test]
+async fn databases_that_are_not_ours_are_refused_untouched() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let refused = async |url: &str| match store::open(url, &[]).await {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{url} was opened"),
+    };
+    let url = cluster.schema().await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE changes (id bigint)").execute(&mut connection).await.unwrap();
+    assert!(refused(&url).await.contains("tables of another program"), "{}", refused(&url).await);
+
+    let url = cluster.schema().await;
+    open(&url).await.close().await.unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let newer = "INSERT INTO ballast_migrations SELECT 99, description, installed_on, success, checksum,
+        execution_time FROM ballast_migrations";
+    sqlx::raw_sql(newer).execute(&mut connection).await.unwrap();
+    assert!(refused(&url).await.contains("a newer version of this program (its schema is 99"));
+
+    let standby = format!("{}%20-cdefault_transaction_read_only%3Don", cluster.schema().await);
+    let Err(error) = store::open(&standby, &[]).await else { panic!("a standby was opened") };
+    assert_eq!(error.reason(), "the database is read-only");
+    let Err(error) = store::open("postgres://x@127.0.0.1:1/none", &[]).await else { panic!("nobody is there") };
+    assert_eq!(error.reason(), "the database cannot be reached");
+}
+
+#[tokio::test]
+async fn the_server_proves_who_it_is_and_the_password_is_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = Ca::new("database-ca");
+    let (certificate, key) = ca.server(folder.path(), &["localhost"]);
+    let Some(cluster) = Cluster::start_guarded(&certificate, &key) else { return };
+    cluster.run("CREATE ROLE guarded LOGIN PASSWORD 'first'; CREATE SCHEMA own AUTHORIZATION guarded").await;
+    let (ours, others) = (folder.path().join("ca.crt"), folder.path().join("other.crt"));
+    std::fs::write(&ours, &ca.pem).unwrap();
+    std::fs::write(&others, &Ca::new("somebody-else").pem).unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "first\n").unwrap();
+    let url = |host: &str, ca: &std::path::Path| {
+        let (port, ca) = (cluster.port, ca.display());
+        format!(
+            "postgres://guarded@{host}:{port}/postgres?options=-csearch_path%3Down&sslmode=verify-full&sslrootcert={ca}"
+        )
+    };
+    let settings = Settings { password_file: Some(password.clone()), ..Settings::default() };
+    let reason = async |url: &str, settings: &Settings| match store::open_with(url, &[], settings).await {
+        Err(error) => error.reason(),
+        Ok(_) => panic!("{url} was opened"),
+    };
+    assert_eq!(reason(&url("localhost", &others), &settings).await, "no trusted connection to the database");
+    let store = store::open_with(&url("localhost", &ours), &[], &settings).await.unwrap();
+    store.commit(FIRST, &[row(1, "web")]).await.unwrap();
+
+    cluster.run("ALTER ROLE guarded PASSWORD 'second'").await;
+    std::fs::write(&password, "second\n").unwrap();
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'";
+    cluster.run(cut).await;
+    store.commit(FIRST, &[row(2, "api")]).await.unwrap();
+    cluster.run(cut).await;
+    assert_eq!(store.bounds().await.unwrap().last, Revision(2));
+
+    std::fs::write(&password, "wrong").unwrap();
+    let refused = reason(&url("localhost", &ours), &settings).await;
+    assert_eq!(refused, "the database refuses the user or the password");
+}
+
+/// Promise 2: leaders pause past their lease, come back, and try to go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_of_the_past_store_nothing() {
+    const LEASE: Duration = Duration::from_millis(60);
+    const COMMITS: i64 = 40;
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.schema().await;
+    let mut replicas = tokio::task::JoinSet::new();
+    for replica in 0..3 {
+        let store = open(&url).await;
+        replicas.spawn(async move {
+            let candidate = Candidate { name: format!("replica-{replica}"), address: String::new() };
+            let (mut acknowledged, mut deposed) = (Vec::new(), 0);
+            loop {
+                let led = store.lead(&candidate, LEASE).await.unwrap();
+                let last = store.bounds().await.unwrap().last;
+                if last.0 >= COMMITS {
+                    return (acknowledged, deposed);
+                }
+                if !led.is_held_by(&candidate) {
+                    tokio::time::sleep(LEASE / 4).await;
+                    continue;
+                }
+                // Every third time it is paused, and still believes in its term.
+                if last.0 % 3 == replica {
+                    tokio::time::sleep(LEASE * 2).await;
+                }
+                let change = row(last.0 + 1, &format!("{}-{}-{last}", led.term, candidate.name));
+                match store.commit(led.term, std::slice::from_ref(&change)).await {
+                    Ok(()) => acknowledged.push(change),
+                    Err(Error::Deposed { .. }) => deposed += 1,
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        });
+    }
+    let outcomes = replicas.join_all().await;
+    let deposed: usize = outcomes.iter().map(|(_, deposed)| deposed).sum();
+    let mut acknowledged: Vec<Change> = outcomes.into_iter().flat_map(|(acknowledged, _)| acknowledged).collect();
+    acknowledged.sort_by_key(|change| change.revision);
+    assert!(deposed > 0, "nobody was paused past its lease");
+    // Each row was acknowledged to exactly one, and each acknowledged row is there.
+    assert_eq!(open(&url).await.changes(Revision::ZERO, 1000).await.unwrap(), acknowledged);
+}

@@ -1,0 +1,196 @@
+//! A PostgreSQL server of the tests' own, where its programs are found: in `PG_BIN`, where
+//! `pg_config --bindir` says, or in Debian's folders. Elsewhere its tests say that they are
+//! skipped, and with `BALLAST_LONG` (as `.ci/run` sets it) they fail.
+
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+/// How long the server may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Cluster {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    pub port: u16,
+    schemas: AtomicUsize,
+    server: Mutex<Option<Child>>,
+}
+
+/// The server that tests share for as long as one of them runs.
+static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+
+impl Cluster {
+    /// `None` where there is no PostgreSQL.
+    pub fn shared() -> Option<Arc<Cluster>> {
+        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(cluster) = shared.upgrade() {
+            return Some(cluster);
+        }
+        let cluster = Arc::new(Cluster::start()?);
+        *shared = Arc::downgrade(&cluster);
+        Some(cluster)
+    }
+
+    /// A server that no other test uses; `None` where there is no PostgreSQL.
+    pub fn start() -> Option<Cluster> {
+        let Some(programs) = programs() else {
+            assert!(std::env::var_os("BALLAST_LONG").is_none(), "PostgreSQL is missing: .ci/tools installs it");
+            eprintln!("skipped: no PostgreSQL here (PG_BIN, pg_config, /usr/lib/postgresql/*/bin)");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        if let Some((user, group)) = other_user() {
+            std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
+        }
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let cluster = Cluster { folder, programs, port, schemas: AtomicUsize::new(0), server: Mutex::new(None) };
+        let data = cluster.data();
+        cluster.make(&data);
+        cluster.resume();
+        Some(cluster)
+    }
+
+    /// A server that takes connections over TCP with TLS and a password alone, except from the
+    /// administrator. Its certificate and key are these files.
+    pub fn start_guarded(certificate: &Path, key: &Path) -> Option<Cluster> {
+        let cluster = Cluster::start()?;
+        cluster.pause();
+        let data = cluster.data();
+        for (from, to) in [(certificate, "server.crt"), (key, "server.key")] {
+            let to = data.join(to);
+            std::fs::copy(from, &to).unwrap();
+            std::fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            if let Some((user, group)) = other_user() {
+                std::os::unix::fs::chown(&to, Some(user), Some(group)).unwrap();
+            }
+        }
+        let add = |file: &str, text: &str| {
+            let path = data.join(file);
+            let there = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(path, format!("{text}\n{there}")).unwrap();
+        };
+        add("postgresql.conf", "ssl = on");
+        add("pg_hba.conf", "host all ballast 127.0.0.1/32 trust\nhostssl all guarded 127.0.0.1/32 scram-sha-256");
+        cluster.resume();
+        Some(cluster)
+    }
+
+    fn make(&self, data: &Path) {
+        let made = self
+            .command("initdb")
+            .args(["--username=ballast", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"])
+            .arg(data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The URL of a schema that nobody else uses.
+    pub async fn schema(&self) -> String {
+        let name = format!("test{}", self.schemas.fetch_add(1, Ordering::SeqCst));
+        self.run(&format!("CREATE SCHEMA {name}")).await;
+        format!("{}?options=-csearch_path%3D{name}", self.url())
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://ballast@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Runs statements as the administrator.
+    pub async fn run(&self, script: &str) {
+        use sqlx::{AssertSqlSafe, Connection};
+        let mut connection = sqlx::PgConnection::connect(&self.url()).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// Starts the server, and waits until it takes connections.
+    pub fn resume(&self) {
+        // The shell ends the server when this process ends, however it ends.
+        const KEEPER: &str = "\"$@\" </dev/null >>\"$0\" 2>&1 & read -r _; kill -INT $!; wait $!";
+        let mut command = self.as_other_user("sh");
+        command.args(["-c", KEEPER]).arg(self.folder.path().join("log")).arg(self.programs.join("postgres"));
+        command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
+        for setting in ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=200"] {
+            command.arg("-c").arg(setting);
+        }
+        let server = command.arg("-p").arg(self.port.to_string()).stdin(Stdio::piped()).spawn().unwrap();
+        *self.server.lock().unwrap() = Some(server);
+        let deadline = Instant::now() + PATIENCE;
+        let asked = || {
+            let port = self.port.to_string();
+            self.command("pg_isready").args(["-q", "-h", "127.0.0.1", "-p", &port]).status().unwrap()
+        };
+        while !asked().success() {
+            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "PostgreSQL does not start: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops the server and cuts all connections.
+    pub fn pause(&self) {
+        let server = self.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(mut keeper) = server {
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        self.as_other_user(self.programs.join(program))
+    }
+
+    /// PostgreSQL refuses to run as root.
+    fn as_other_user(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).env("LC_ALL", "C");
+        if let Some((user, group)) = other_user() {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.pause();
+    }
+}
+
+/// The user and the group to run as, if this process is root's.
+fn other_user() -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    if std::fs::metadata("/proc/self").ok()?.uid() != 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let ids = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let fields: Vec<&str> = line.split(':').collect();
+        Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+    };
+    ids("postgres").or_else(|| ids("nobody"))
+}
+
+fn programs() -> Option<PathBuf> {
+    let named = std::env::var_os("PG_BIN").map(PathBuf::from);
+    let configured = Command::new("pg_config").arg("--bindir").output().ok();
+    let configured = configured.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
+    let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|versions| versions.filter_map(|version| Some(version.ok()?.path().join("bin"))).collect())
+        .unwrap_or_default();
+    debian.sort();
+    let is_whole = |folder: &Path| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).is_file());
+    named.into_iter().chain(configured).chain(debian.into_iter().rev()).find(|folder| is_whole(folder))
+}

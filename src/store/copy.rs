@@ -81,7 +81,13 @@ pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings) -
     };
     let candidate = Candidate { name: format!("ballast-copy-{}", std::process::id()), address: String::new() };
     let source_term = lead(&*source, from, &candidate).await?;
-    let term = lead(as_store, to, &candidate).await?;
+    let term = match lead(as_store, to, &candidate).await {
+        Ok(term) => term,
+        Err(error) => {
+            let _ = source.resign(source_term).await;
+            return Err(error);
+        }
+    };
     let copied = tokio::select! {
         copied = fill(&target, term, &*source) => copied,
         lost = keep_leading(&*source, &candidate, source_term) => Err(lost),

@@ -62,8 +62,11 @@ fn qu1_components_are_used_once_on_each_cluster() {
     assert_eq!(used(&binding("web", json!({"components": components, "clusters": clusters}))), pairs(&[("cpu", "7")]));
 }
 
+/// What a write replaces, and what it writes.
+type Written = (Option<Arc<Object>>, Option<Arc<Object>>);
+
 /// The status after these writes in one transaction, or the first refusal.
-fn after(view: &mut View, writes: Vec<(Option<Arc<Object>>, Option<Arc<Object>>)>) -> Result<Vec<Value>, String> {
+fn after(view: &mut View, writes: Vec<Written>) -> Result<Vec<Value>, String> {
     let mut book = Quotas.open();
     for (before, after) in writes {
         book.enter(view, before.as_ref(), after.as_ref()).map_err(|status| {

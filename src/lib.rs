@@ -45,6 +45,8 @@ pub mod rebalance;
 pub mod controllers;
 /// The cluster that Ballast serves behind: its users, its permissions and its webhooks.
 pub mod host;
+/// The page, as files that are built in.
+pub mod ui;
 /// HTTP: TLS, layers, negotiation, dispatch.
 pub mod server;
 /// The command line, which puts everything together. It is the only place that knows all modules.

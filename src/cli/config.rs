@@ -71,6 +71,11 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub audit: AuditArgs,
 
+    /// Origins whose pages may read answers, as regular expressions from `^` or `//` to `$` or `:`.
+    /// Default: none
+    #[arg(long, env = "BALLAST_CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
+    pub cors_allowed_origins: Vec<String>,
+
     /// Most read requests at the same time; more are answered with 429. Watches do not count
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests_inflight: u32,

@@ -25,6 +25,7 @@ mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
 pub mod tables;
+pub mod ui;
 
 use crate::telemetry;
 
@@ -43,6 +44,9 @@ enum Command {
     /// Play a story against a real server of its own: a cluster is lost, returns, and the replicas
     /// come home
     Demo(demo::Args),
+    /// Show clusters, placements and rebalances as a page in the browser, with the rights of a
+    /// kubeconfig
+    Ui(ui::Args),
     /// Decide offline what the scheduler would decide, from manifests or recorded cases
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
@@ -82,6 +86,7 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(args),
+        Command::Ui(args) => ui::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::ServingCert(args) => serving_cert::run(&args),

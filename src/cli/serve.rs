@@ -30,7 +30,7 @@ use crate::host::Lease;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Lifetime};
 use crate::server::audit::{self, Audit};
-use crate::server::{self, App, Check, ConnectionLimits, Counts, Documents, InFlight, Shutdown, Terms};
+use crate::server::{self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Shutdown, Terms};
 use crate::store::Store;
 use crate::watch::{Limits, Task, View};
 use crate::worker::Workers;
@@ -114,6 +114,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     store::check_url(&args.database_url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
+    let cors = Cors::new(&args.cors_allowed_origins).map_err(UsageError::because)?;
     let listener = TcpListener::bind(args.listen_address())
         .await
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
@@ -174,6 +175,9 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
         checks,
         shutdown: shutdown.clone(),
+        // Behind a host cluster nobody reaches this server but through its kube-apiserver.
+        has_page: !args.host.is_given(),
+        cors,
     };
     // Behind a host cluster the development CA is not accepted, so its kubeconfig would not work.
     let certificates = development.filter(|_| !args.host.is_given());

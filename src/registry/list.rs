@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::core::{Core, Registry};
 use super::locator::Locator;
 use crate::k8s::{
     Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Remaining, Revision, RevisionMatch, Status,
 };
 use crate::resource::Lifetime;
-use crate::watch::View;
+use crate::telemetry;
+use crate::watch::{NoPast, View};
 
 /// How long a read waits for a revision that is not there yet (RV3).
 const REVISION_WAIT: Duration = Duration::from_secs(3);
@@ -63,7 +66,7 @@ impl Registry {
         let token = token.transpose()?;
         let view = match &token {
             Some(token) => self.view_of(token)?,
-            None => self.view_for(options).await?,
+            None => self.view_for(target, options).await?,
         };
         Ok(page(&view, target, options, token.as_ref()))
     }
@@ -83,7 +86,7 @@ impl Registry {
     }
 
     /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit` (RV4-RV9).
-    async fn view_for(&self, options: &ListOptions) -> Result<Arc<View>, Status> {
+    async fn view_for(&self, target: &Locator, options: &ListOptions) -> Result<Arc<View>, Status> {
         let Some(revision) = options.revision.filter(|&revision| revision > Revision::ZERO) else {
             return Ok(self.core.cache.view());
         };
@@ -95,10 +98,32 @@ impl Registry {
         if !is_exact {
             return Ok(self.core.cache.view());
         }
-        let expired = |_| Status::expired("The resourceVersion for the provided list is too old.");
-        self.core.cache.view_at(revision).map_err(expired)
+        match self.core.cache.view_at(revision) {
+            Ok(view) => Ok(view),
+            // The pages of a list are cut from one view, and the next page could not find this one.
+            Err(_) if options.limit.is_some() => Err(Status::expired(LIST_EXPIRED)),
+            Err(_) => self.logged_view(target, revision).await,
+        }
+    }
+
+    /// A state that is older than the windows, as far back as the log remembers (RV9).
+    async fn logged_view(&self, target: &Locator, revision: Revision) -> Result<Arc<View>, Status> {
+        static PLACES: Semaphore = Semaphore::const_new(PAST_LISTS_MAX);
+        let _place = PLACES.acquire().await.map_err(Status::internal)?;
+        self.core.cache.past(&[target.row.resource], revision).await.map_err(|why| match why {
+            NoPast::Expired(_) | NoPast::TooMuch { .. } => Status::expired(LIST_EXPIRED),
+            NoPast::Unreadable(error) => {
+                tracing::error!(error = telemetry::with_causes(&error), "a list cannot read the past");
+                Status::unavailable("the past cannot be read now").already_logged()
+            }
+        })
     }
 }
+
+/// Lists of old states that are made at a time. Others wait for their turn.
+const PAST_LISTS_MAX: usize = 2;
+
+const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can \
      start a new list without the continue parameter, or use the continue token in this response to retrieve the \

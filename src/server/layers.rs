@@ -27,7 +27,7 @@ use super::audit::{self, Stage};
 use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
-use super::{App, Peer, codec, dispatch, measure, pretty, unread};
+use super::{App, Peer, codec, cors, dispatch, measure, page, pretty, unread};
 use crate::auth::{Attributes, Impersonation, Permission, Refused};
 use crate::k8s::{Query, Status, User, duration};
 use crate::registry::Remarks;
@@ -40,6 +40,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const TIMED_OUT: &str = "request did not complete within the allotted timeout";
 /// The largest request body: 3 MiB, as in kube-apiserver (LI3).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// What the page is told: it reaches the API where it came from, once its user has signed in.
+const SURROUNDINGS: &str = r#"{"through":"server"}"#;
 
 /// Bounds how many requests run at a time (LI4).
 #[derive(Debug)]
@@ -83,6 +86,9 @@ pub struct Trail {
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
+    if let Some(answer) = app.cors.preflight(&parts) {
+        return answer;
+    }
     let (body, rest) = unread::lend(&parts, body);
     let audit_id = audit_id(&app, &parts);
     let is_pretty = pretty::is_wanted(&parts);
@@ -138,6 +144,9 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     span.in_scope(|| access_log(&parts, response.status(), started));
     if parts.method == Method::HEAD {
         strip_body(&mut response);
+    }
+    if let Some(origin) = app.cors.origin(&parts) {
+        cors::allow(&mut response, origin);
     }
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);
@@ -322,6 +331,9 @@ async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Res
 async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
     let RequestContext { app, parts, info, trail, .. } = *context;
     let method = parts.method.as_str().to_ascii_lowercase();
+    if app.has_page && page::is_for(info.path) {
+        return Ok(page::answer(info.method, info.path, &parts.headers, SURROUNDINGS));
+    }
     let attributes = info.attributes(&method);
     let is_open = app.authorizer.is_open(&attributes);
     let user = match authenticate(app, parts).await? {

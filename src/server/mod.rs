@@ -7,6 +7,7 @@ pub mod audit;
 pub mod codec;
 mod cork;
 mod connections;
+mod cors;
 mod dispatch;
 mod documents;
 mod forms;
@@ -16,6 +17,7 @@ mod layers;
 mod linger;
 mod listen;
 mod measure;
+pub mod page;
 mod pretty;
 pub mod request_info;
 mod respond;
@@ -29,6 +31,7 @@ mod write;
 use std::sync::Arc;
 
 pub use connections::ConnectionLimits;
+pub use cors::{Cors, CorsError};
 pub use documents::Documents;
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
@@ -51,6 +54,9 @@ pub struct App {
     pub in_flight: InFlight,
     pub checks: Vec<Check>,
     pub shutdown: Shutdown,
+    /// Whether the page is served below `/ui/`.
+    pub has_page: bool,
+    pub cors: Cors,
 }
 
 /// One handler for every path: `request_info` reads the path, so no router has to.

@@ -17,12 +17,18 @@ use crate::k8s::Query;
 
 /// The starts of user agents that people use.
 const LOOKING: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
+/// How a browser says what it fetches for: `navigate` is somebody who looks at the answer.
+const FETCH_MODE: &str = "sec-fetch-mode";
 const STEP: usize = 2;
 
 pub fn is_wanted(parts: &Parts) -> bool {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     if let Some(pretty) = query.text("pretty") {
         return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    if parts.headers.get(FETCH_MODE).is_some_and(|mode| mode != "navigate") {
+        // A page asked, not its user.
+        return false;
     }
     let agent = parts.headers.get(USER_AGENT).map(http::HeaderValue::as_bytes).unwrap_or_default();
     LOOKING.iter().any(|start| agent.starts_with(start))

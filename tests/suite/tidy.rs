@@ -68,7 +68,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["placements", "k8s", "api", "registry", "resource", "watch", "worker", "events", "clock", "quota"],
     ),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
-    ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics"]),
+    ("ui", &[]),
+    ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics", "ui"]),
 ];
 
 /// Crates that only the named rooms may use.
@@ -79,7 +80,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("clap", &["cli"]),
     ("prometheus", &["metrics"]),
-    ("kube", &["host"]),
+    ("kube", &["host", "cli"]),
     ("k8s_openapi", &["host"]),
     ("rustls", &["server", "auth", "telemetry", "cli"]),
 ];

@@ -15,7 +15,7 @@ use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
-use ballast::server::{self, App, Check, ConnectionLimits, Documents, InFlight, Shutdown, Terms, Tls};
+use ballast::server::{self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Shutdown, Terms, Tls};
 use ballast::store::{MemoryStore, SqliteStore, Store};
 use ballast::watch::{Limits, Task};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -98,6 +98,8 @@ impl TestServer {
             in_flight: InFlight::new(400, 200),
             checks: options.checks,
             shutdown: shutdown.clone(),
+            has_page: true,
+            cors: Cors::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -22,7 +22,7 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 pub async fn failover<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const SHOP: &str = "shop-deployment";
 
-    stage.say("1. Three clusters, and a Deployment with 6 replicas, divided by room. (Here the server evicts at once:\n   --failover-eviction-timeout=0s. By default it gives a lost cluster five minutes.)")?;
+    stage.step("1. Three clusters, and a Deployment with 6 replicas, divided by room. (Here the server evicts at once:\n   --failover-eviction-timeout=0s. By default it gives a lost cluster five minutes.)").await?;
     stage.create(&example!("failover/clusters.yaml")).await?;
     for cluster in ["member1", "member2", "member3"] {
         stage.patch("cluster", cluster, Part::Status, &example!("failover/cluster-is-ready.yaml")).await?;
@@ -32,7 +32,9 @@ pub async fn failover<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> 
     stage.wait_for("the first placement", BINDINGS, SHOP, |b| replicas_of(b) == everywhere).await?;
     stage.show_table().await?;
 
-    stage.say("2. member1 is lost: its condition Ready says so. It is tainted, and what runs there is evicted.")?;
+    stage
+        .step("2. member1 is lost: its condition Ready says so. It is tainted, and what runs there is evicted.")
+        .await?;
     stage.patch("cluster", "member1", Part::Status, &example!("failover/cluster-is-lost.yaml")).await?;
     let tainted = |cluster: &Value| cluster["spec"]["taints"].as_array().is_some_and(|taints| taints.len() == 2);
     let lost = stage.wait_for("the taints", CLUSTERS, "member1", tainted).await?;
@@ -43,19 +45,19 @@ pub async fn failover<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> 
     show(stage, "resourcebinding shop-deployment", "eviction tasks", &evicted["spec"]["gracefulEvictionTasks"])?;
     ensure!(evicted["spec"]["gracefulEvictionTasks"][0]["fromCluster"] == "member1", "no task says what left");
 
-    stage.say("3. The replacements report that they are healthy, and the eviction is over.")?;
+    stage.step("3. The replacements report that they are healthy, and the eviction is over.").await?;
     stage.patch_binding(SHOP, Part::Status, &example!("failover/replacement-is-healthy.yaml")).await?;
     let is_over = |b: &Value| b["spec"].get("gracefulEvictionTasks").is_none();
     stage.wait_for("the end of the eviction", BINDINGS, SHOP, is_over).await?;
     stage.wait_for_event("EvictWorkloadFromClusterSucceed").await?;
     stage.show_events(EVENTS).await?;
 
-    stage.say("4. member1 is back, and its taints go. No replica moves by itself.")?;
+    stage.step("4. member1 is back, and its taints go. No replica moves by itself.").await?;
     stage.patch("cluster", "member1", Part::Status, &example!("failover/cluster-is-back.yaml")).await?;
     stage.wait_for("the end of the taints", CLUSTERS, "member1", |c| c["spec"].get("taints").is_none()).await?;
     stage.expect_nothing_to_move().await?;
 
-    stage.say("5. \"Rebalance this.\"")?;
+    stage.step("5. \"Rebalance this.\"").await?;
     stage.create(&example!("failover/rebalancer.yaml")).await?;
     stage.wait_for("the way home", BINDINGS, SHOP, |b| replicas_of(b) == everywhere && is_fresh(b)).await?;
     let done = stage.wait_for("the rebalancer's status", REBALANCERS, "bring-shop-back", is_finished).await?;
@@ -74,27 +76,27 @@ pub async fn groups<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     };
     let (local, rented) = ("local-data-center", "managed-by-cloud-provider");
 
-    stage.say("1. A private cluster with little room, and one in a cloud with plenty.")?;
+    stage.step("1. A private cluster with little room, and one in a cloud with plenty.").await?;
     stage.create(&example!("groups/clusters.yaml")).await?;
     stage.patch("cluster", "private", Part::Status, &example!("groups/private-status.yaml")).await?;
     stage.patch("cluster", "cloud", Part::Status, &example!("groups/cloud-status.yaml")).await?;
 
-    stage.say("2. Two groups, tried in order: the private cluster saves costs, and the cloud is the backup. What is small\n   fits into the first group, what is large does not.")?;
+    stage.step("2. Two groups, tried in order: the private cluster saves costs, and the cloud is the backup. What is small\n   fits into the first group, what is large does not.").await?;
     stage.create(&example!("groups/bindings.yaml")).await?;
     stage.wait_for("the small one's placement", BINDINGS, SMALL, is_in(local, "private", 3)).await?;
     stage.wait_for("the large one's placement", BINDINGS, LARGE, is_in(rented, "cloud", 9)).await?;
     stage.show_table().await?;
 
-    stage.say("3. The data center loses power. What ran there goes on in the next group.")?;
+    stage.step("3. The data center loses power. What ran there goes on in the next group.").await?;
     stage.patch("cluster", "private", Part::Main, &example!("groups/private-fails.yaml")).await?;
     stage.wait_for("the flight to the cloud", BINDINGS, SMALL, is_in(rented, "cloud", 3)).await?;
     stage.show_table().await?;
 
-    stage.say("4. The power is back. A scheduler that is not asked stays in the group where it is.")?;
+    stage.step("4. The power is back. A scheduler that is not asked stays in the group where it is.").await?;
     stage.patch("cluster", "private", Part::Main, &example!("groups/private-recovers.yaml")).await?;
     stage.expect_nothing_to_move().await?;
 
-    stage.say("5. Asked, it begins with the first group again. What does not fit there stays in the cloud.")?;
+    stage.step("5. Asked, it begins with the first group again. What does not fit there stays in the cloud.").await?;
     stage.create(&example!("groups/rebalancer.yaml")).await?;
     let home = is_in(local, "private", 3);
     let back = stage.wait_for("the way home", BINDINGS, SMALL, |b| home(b) && is_fresh(b)).await?;

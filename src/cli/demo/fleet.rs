@@ -24,29 +24,29 @@ const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresou
 const PLACEMENT: &str = "shop";
 
 pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
-    stage.say("1. Four member clusters join. (Their agents are played by the demo: they say hello, and report what\n   they would have applied.)")?;
+    stage.step("1. Four member clusters join. (Their agents are played by the demo: they say hello, and report what\n   they would have applied.)").await?;
     stage.create(&example!("clusters.yaml")).await?;
     for cluster in ["east-1", "east-2", "west-1", "west-2"] {
         stage.wait_for("an agent's hello", CLUSTERS, cluster, |cluster| has(cluster, "Joined")).await?;
     }
 
-    stage.say("2. PickN 2: gold clusters rather than others, never two more in one region than in the other.")?;
+    stage.step("2. PickN 2: gold clusters rather than others, never two more in one region than in the other.").await?;
     stage.create(&example!("placement.yaml")).await?;
     on_clusters(stage, &["east-2", "west-1"]).await?;
 
-    stage.say("3. Scale to 3: one is added, and the two that are there are not touched.")?;
+    stage.step("3. Scale to 3: one is added, and the two that are there are not touched.").await?;
     let before = versions(stage).await?;
     stage.patch("clusterresourceplacement", PLACEMENT, Part::Main, &example!("three-clusters.yaml")).await?;
     on_clusters(stage, &["east-1", "east-2", "west-1"]).await?;
     let after = versions(stage).await?;
     ensure!(before.iter().all(|(name, version)| after.get(name) == Some(version)), "a binding was touched");
 
-    stage.say("4. east-2 leaves the fleet. It is replaced first, and given up then: maxUnavailable is 0.")?;
+    stage.step("4. east-2 leaves the fleet. It is replaced first, and given up then: maxUnavailable is 0.").await?;
     stage.delete("membercluster", "east-2").await?;
     stage.wait_gone(CLUSTERS, "east-2").await?;
     on_clusters(stage, &["east-1", "west-1", "west-2"]).await?;
 
-    stage.say("5. east-1 is gold no more. What is placed is not judged again: nothing moves.")?;
+    stage.step("5. east-1 is gold no more. What is placed is not judged again: nothing moves.").await?;
     let before = versions(stage).await?;
     stage.patch("membercluster", "east-1", Part::Main, &example!("east-1-is-tin.yaml")).await?;
     stage.patch("membercluster", "west-2", Part::Main, &example!("west-2-is-gold.yaml")).await?;
@@ -54,7 +54,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     on_clusters(stage, &["east-1", "west-1", "west-2"]).await?;
     ensure!(before == versions(stage).await?, "a binding was touched");
 
-    stage.say("6. The policy changes: two clusters, in the west. Now things move, by the rollout strategy.")?;
+    stage.step("6. The policy changes: two clusters, in the west. Now things move, by the rollout strategy.").await?;
     stage.patch("clusterresourceplacement", PLACEMENT, Part::Main, &example!("west-only.yaml")).await?;
     on_clusters(stage, &["west-1", "west-2"]).await
 }

@@ -13,6 +13,7 @@ mod stage;
 mod stories;
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -23,15 +24,28 @@ use self::reports::Reports;
 use self::stage::Stage;
 use super::config::{FailoverArgs, GoDuration, ServeArgs};
 use super::serve;
+use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
 use crate::{api, telemetry};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which story to play
-    #[arg(long, value_enum, default_value_t)]
-    pub story: Story,
+    /// Which story to play. Default: `rebalance`, and `safe` with --ui
+    #[arg(long, value_enum)]
+    pub story: Option<Story>,
+
+    /// Show the story on a page in the browser as well, slowly, and keep the server and the page
+    /// until Ctrl-C
+    #[arg(long)]
+    pub ui: bool,
+
+    /// Port of the page on 127.0.0.1; 0 picks a free one
+    #[arg(long, default_value_t = 0, requires = "ui")]
+    pub port: u16,
 }
+
+/// The pause before each step of a story that somebody watches on the page.
+const PACE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Story {
@@ -59,46 +73,107 @@ pub enum Story {
 pub fn run(args: Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(play(args.story, &mut std::io::stdout()))
+    let out = &mut std::io::stdout();
+    match args.ui {
+        true => runtime.block_on(show(args.story.unwrap_or(Story::Safe), args.port, out)),
+        false => runtime.block_on(play(args.story.unwrap_or_default(), out)),
+    }
 }
 
 /// Plays `story` and writes it to `out`.
 pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let config = ServeArgs {
+    let server = serve::start(config(story, folder.path())).await?;
+    writeln!(out, "Ballast serves at {}, objects in a SQLite file, for as long as the story lasts.", server.url())?;
+    let told = tell(story, &server, Duration::ZERO, out).await;
+    server.stop().await?;
+    drop(told?);
+    Ok(writeln!(out, "\n{}", end(story))?)
+}
+
+/// Plays `story` with the page beside it, and keeps both until Ctrl-C.
+async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = serve::start(config(story, folder.path())).await?;
+    let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
+    let page = Page::of(&files.admin_kubeconfig, port).await?;
+    let kubeconfig = files.admin_kubeconfig.display();
+    writeln!(out, "Ballast serves at {} (kubeconfig: {kubeconfig}).", server.url())?;
+    writeln!(out, "\n  Open the page and watch: {}\n", page.address)?;
+    let watched = async {
+        let cast = tell(story, &server, PACE, out).await?;
+        cast.mend();
+        writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
+        // The cast goes on playing: what is rebalanced on the page becomes ready.
+        std::future::pending::<()>().await;
+        drop(cast);
+        Ok(())
+    };
+    let outcome = tokio::select! {
+        told = watched => told,
+        done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
+    };
+    drop(page);
+    server.stop().await?;
+    outcome
+}
+
+fn config(story: Story, folder: &Path) -> ServeArgs {
+    ServeArgs {
         secure_port: 0,
-        database_url: format!("sqlite://{}", folder.path().join("ballast.db").display()),
-        cert_dir: folder.path().join("certs"),
+        database_url: format!("sqlite://{}", folder.join("ballast.db").display()),
+        cert_dir: folder.join("certs"),
         failover: failover(story),
         ..ServeArgs::default()
-    };
-    let server = serve::start(config).await?;
-    writeln!(out, "Ballast serves at {}, objects in a SQLite file, for as long as the story lasts.", server.url())?;
-    let mut stage = Stage { client: connect(&server).await?, kinds: api::kinds(), out };
-    let told = match story {
-        Story::Rebalance => stories::rebalance(&mut stage).await,
-        Story::Task => stories::task(&mut stage).await,
-        Story::Failover => failures::failover(&mut stage).await,
-        Story::Groups => failures::groups(&mut stage).await,
-        Story::Regions => regions::story(&mut stage).await,
+    }
+}
+
+/// The agents of a story, at work until this is dropped.
+enum Cast {
+    Nobody,
+    Fleet(#[expect(dead_code, reason = "it works for as long as it is kept")] Agents),
+    Karmada(Reports),
+}
+
+impl Cast {
+    /// Ends the trouble that the story made.
+    fn mend(&self) {
+        if let Cast::Karmada(reports) = self {
+            reports.mend();
+        }
+    }
+}
+
+/// Plays `story`, with this pause before each step.
+async fn tell<W: Write>(story: Story, server: &serve::Running, pace: Duration, out: &mut W) -> anyhow::Result<Cast> {
+    let mut stage = Stage { client: connect(server).await?, kinds: api::kinds(), pace, out };
+    match story {
+        Story::Rebalance => stories::rebalance(&mut stage).await?,
+        Story::Task => stories::task(&mut stage).await?,
+        Story::Failover => failures::failover(&mut stage).await?,
+        Story::Groups => failures::groups(&mut stage).await?,
+        Story::Regions => regions::story(&mut stage).await?,
         Story::Fleet => {
-            let _at_work = Agents::start(connect(&server).await?, connect(&server).await?);
-            fleet::story(&mut stage).await
+            let agents = Agents::start(connect(server).await?, connect(server).await?);
+            fleet::story(&mut stage).await?;
+            return Ok(Cast::Fleet(agents));
         }
         Story::Safe => {
-            let agents = Reports::start(connect(&server).await?, connect(&server).await?);
-            safe::story(&mut stage, safe::Crew { witness: connect(&server).await?, agents }).await
+            let agents = Reports::start(connect(server).await?, connect(server).await?);
+            safe::story(&mut stage, connect(server).await?, &agents).await?;
+            return Ok(Cast::Karmada(agents));
         }
-    };
-    server.stop().await?;
-    told?;
-    let end = match story {
+    }
+    Ok(Cast::Nobody)
+}
+
+fn end(story: Story) -> &'static str {
+    match story {
         Story::Rebalance | Story::Task | Story::Failover | Story::Groups => "The replicas are home.",
         Story::Regions => "The replicas are where the numbers say.",
         Story::Fleet => "The placement is where its policy wants it.",
         Story::Safe => "Two teams are home, and the third is where it was.",
-    };
-    Ok(writeln!(out, "\n{end}")?)
+    }
 }
 
 /// A story cannot wait for five minutes, nor for two seconds with each of hundreds of workloads.

@@ -44,6 +44,11 @@ impl Reports {
     pub fn break_new_replicas(&self, cluster: &'static str, namespace: &'static str) {
         *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some((cluster, namespace));
     }
+
+    /// From now on, everything becomes ready again.
+    pub fn mend(&self) {
+        *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Drop for Reports {

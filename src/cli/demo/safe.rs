@@ -34,15 +34,9 @@ const STRUCK: usize = 2 * COPIES;
 /// A tenth of the moves of two teams.
 const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
 
-/// A connection for the story's own watch, and the agents.
-pub struct Crew {
-    pub witness: Client,
-    pub agents: Reports,
-}
-
-pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Result<()> {
-    let Crew { witness, agents } = crew;
-    stage.say("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)")?;
+/// `witness` is a connection for the story's own watch.
+pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
+    stage.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
     stage.create(&example!("safe/clusters.yaml")).await?;
     for member in 1..=MEMBERS {
         let ready = example!("safe/cluster-is-ready.yaml");
@@ -52,14 +46,16 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Re
     let at_home = settled(stage, |_| true).await?;
     show_clusters(stage, &at_home)?;
 
-    stage.say("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")?;
+    stage
+        .step("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")
+        .await?;
     for cluster in LOST {
         stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-lost.yaml")).await?;
     }
     let fled = settled(stage, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
     show_clusters(stage, &fled)?;
 
-    stage.say("3. Both are back. Nothing moves by itself.")?;
+    stage.step("3. Both are back. Nothing moves by itself.").await?;
     for cluster in LOST {
         stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-back.yaml")).await?;
         let is_free = |cluster: &Value| cluster["spec"].get("taints").is_none();
@@ -67,16 +63,16 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Re
     }
     stage.expect_nothing_to_move().await?;
 
-    stage.say(
+    stage.step(
         "4. How many workloads are displaced, and what would a rebalance do? A review answers, and changes nothing.",
-    )?;
+    ).await?;
     let before = placements(stage).await?;
     let review = review(stage).await?;
     ensure!(review["summary"]["selected"] == 3 * STRUCK, "not as many are displaced as have fled: {review}");
     ensure!(review["summary"]["toMove"] == 3 * STRUCK, "not all that are displaced would move: {review}");
     ensure!(placements(stage).await? == before, "the review moved something");
 
-    stage.say("5. Two teams go home: a tenth of the workloads at a time, and new replicas are ready before old ones go.\n   First as a dry run, which answers with the plan and stores nothing.")?;
+    stage.step("5. Two teams go home: a tenth of the workloads at a time, and new replicas are ready before old ones go.\n   First as a dry run, which answers with the plan and stores nothing.").await?;
     let planned = stage.dry_run(&example!("safe/home.yaml")).await?;
     show(stage, &json!({"summary": planned["status"]["summary"]}))?;
     ensure!(planned["status"]["summary"]["toMove"] == 2 * STRUCK, "the dry run plans something else: {planned}");
@@ -100,7 +96,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Re
     show_clusters(stage, &now)?;
     show_moves(stage, "shop", "home").await?;
 
-    stage.say("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   After three failures the rebalance is aborted. Nothing is torn down: the old replicas still run.")?;
+    stage.step("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   After three failures the rebalance is aborted. Nothing is torn down: the old replicas still run.").await?;
     agents.break_new_replicas("member4", "search");
     stage.create(&example!("safe/search-home.yaml")).await?;
     let aborted = finished(stage, "search-home").await?;
@@ -111,7 +107,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Re
     ensure!(failed >= 3, "it was aborted after {failed} failures, and three are the bound");
     show_clusters(stage, &placements(stage).await?)?;
 
-    stage.say("7. Take it back: each workload that was moved returns to where it was.")?;
+    stage.step("7. Take it back: each workload that was moved returns to where it was.").await?;
     stage.create(&example!("safe/search-undo.yaml")).await?;
     let undone = finished(stage, "search-undo").await?;
     show_phase(stage, "search-undo", &undone)?;
@@ -121,7 +117,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, crew: Crew) -> anyhow::Re
     ensure!(of_team(&now, "shop/") == of_team(&at_home, "shop/"), "the undo moved another team's workload");
     show_clusters(stage, &now)?;
 
-    stage.say("8. What is displaced now is what the third team has: it can go home when member4 is mended.")?;
+    stage.step("8. What is displaced now is what the third team has: it can go home when member4 is mended.").await?;
     let review = self::review(stage).await?;
     ensure!(review["summary"]["selected"] == STRUCK, "other workloads are displaced than expected: {review}");
     Ok(())

@@ -29,12 +29,20 @@ pub struct Example {
 pub struct Stage<'a, W> {
     pub client: Client,
     pub kinds: Kinds,
+    /// The pause before each step.
+    pub pace: Duration,
     pub out: &'a mut W,
 }
 
 impl<W: Write> Stage<'_, W> {
     pub fn say(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "\n{text}")?)
+    }
+
+    /// Says what comes next, after the pause of the pace.
+    pub async fn step(&mut self, text: &str) -> anyhow::Result<()> {
+        tokio::time::sleep(self.pace).await;
+        self.say(text)
     }
 
     /// `kubectl create -f`: each document of the file, in order.

@@ -25,13 +25,13 @@ pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancer
 pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const DEPLOYMENT: &str = "demo-deploy-1-deployment";
 
-    stage.say("1. Two clusters join the fleet, and report what they serve and the room they have.")?;
+    stage.step("1. Two clusters join the fleet, and report what they serve and the room they have.").await?;
     stage.create(&example!("rebalance/clusters.yaml")).await?;
     for cluster in ["member1", "member2"] {
         stage.patch("cluster", cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
     }
 
-    stage.say("2. A Deployment with 4 replicas, divided by room, and a ClusterRole are to be placed.")?;
+    stage.step("2. A Deployment with 4 replicas, divided by room, and a ClusterRole are to be placed.").await?;
     stage.create(&example!("rebalance/bindings.yaml")).await?;
     let placed = replicas(&[("member1", 2), ("member2", 2)]);
     let home = stage.wait_for("the first placement", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == placed).await?;
@@ -43,7 +43,7 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
         .await?;
     stage.show_table().await?;
 
-    stage.say("3. member1 is lost: it gets the not-ready taint, and its replicas flee.")?;
+    stage.step("3. member1 is lost: it gets the not-ready taint, and its replicas flee.").await?;
     stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
     let fled = replicas(&[("member2", 4)]);
     stage.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
@@ -55,12 +55,12 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
         .await?;
     stage.show_table().await?;
 
-    stage.say("4. member1 recovers. Placements are inert by design: no replica moves. (The ClusterRole, which is\n   copied and not divided, reaches every cluster that fits.)")?;
+    stage.step("4. member1 recovers. Placements are inert by design: no replica moves. (The ClusterRole, which is\n   copied and not divided, reaches every cluster that fits.)").await?;
     stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
     stage.expect_nothing_to_move().await?;
     stage.show_table().await?;
 
-    stage.say("5. \"Rebalance these.\" demo-deploy-2 does not exist; the status will say so.")?;
+    stage.step("5. \"Rebalance these.\" demo-deploy-2 does not exist; the status will say so.").await?;
     stage.create(&example!("rebalance/rebalancer.yaml")).await?;
     let back =
         stage.wait_for("the way home", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == placed && is_fresh(b)).await?;
@@ -74,7 +74,7 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
     stage.show_table().await?;
     show_status(stage, "workloadrebalancer demo", &done)?;
 
-    stage.say("6. With a time to live, it cleans up after itself.")?;
+    stage.step("6. With a time to live, it cleans up after itself.").await?;
     stage.patch("workloadrebalancer", "demo", Part::Main, &example!("rebalance/clean-up.yaml")).await?;
     stage.wait_gone(REBALANCERS, "demo").await?;
     writeln!(stage.out, "$ kubectl get workloadrebalancers\nNo resources found")?;
@@ -85,29 +85,29 @@ pub async fn rebalance<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()>
 pub async fn task<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<()> {
     const NGINX: &str = "nginx-deployment";
 
-    stage.say("1. A primary cluster and its backup join the fleet.")?;
+    stage.step("1. A primary cluster and its backup join the fleet.").await?;
     stage.create(&example!("task/clusters.yaml")).await?;
     for cluster in ["primary", "backup"] {
         stage.patch("cluster", cluster, Part::Status, &example!("task/cluster-status.yaml")).await?;
     }
 
-    stage.say("2. nginx belongs on the primary; the backup is the second of two groups.")?;
+    stage.step("2. nginx belongs on the primary; the backup is the second of two groups.").await?;
     stage.create(&example!("task/bindings.yaml")).await?;
     let on_primary = replicas(&[("primary", 3)]);
     stage.wait_for("the first placement", BINDINGS, NGINX, |b| replicas_of(b) == on_primary).await?;
     stage.show_table().await?;
 
-    stage.say("3. The primary is lost, and nginx flees to the backup.")?;
+    stage.step("3. The primary is lost, and nginx flees to the backup.").await?;
     stage.patch("cluster", "primary", Part::Main, &example!("task/primary-fails.yaml")).await?;
     let on_backup = replicas(&[("backup", 3)]);
     stage.wait_for("the flight to the backup", BINDINGS, NGINX, |b| replicas_of(b) == on_backup).await?;
     stage.show_table().await?;
 
-    stage.say("4. The primary is restored. Nothing moves, and the backup goes on costing money.")?;
+    stage.step("4. The primary is restored. Nothing moves, and the backup goes on costing money.").await?;
     stage.patch("cluster", "primary", Part::Main, &example!("task/primary-recovers.yaml")).await?;
     stage.expect_nothing_to_move().await?;
 
-    stage.say("5. A RescheduleTask starts the way back. It acts on create and is never stored.")?;
+    stage.step("5. A RescheduleTask starts the way back. It acts on create and is never stored.").await?;
     stage.create(&example!("task/reschedule-task.yaml")).await?;
     let back = stage.wait_for("the way back", BINDINGS, NGINX, |b| replicas_of(b) == on_primary && is_fresh(b)).await?;
     stage.show_table().await?;

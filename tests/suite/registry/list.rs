@@ -179,12 +179,14 @@ async fn rv7_and_rv9_an_exact_state_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn rv9_a_state_that_is_forgotten_is_expired() {
+async fn rv9_the_log_tells_what_the_windows_forgot_but_not_page_by_page() {
     let world = World::with_limits(Limits { window_events_max: 2, ..Limits::default() }).await;
     for name in ["a", "b", "c", "d"] {
         world.create(rebalancer(name)).await;
     }
-    let query = "resourceVersion=1&resourceVersionMatch=Exact";
+    let list = world.list(&world.all(REBALANCERS), "resourceVersion=1&resourceVersionMatch=Exact").await.unwrap();
+    assert_eq!((names(&list), list.revision), (vec!["a".to_owned()], Revision(1)), "the log remembers it");
+    let query = "resourceVersion=1&resourceVersionMatch=Exact&limit=1";
     let status = world.list(&world.all(REBALANCERS), query).await.unwrap_err();
     assert_eq!(
         (status.code, &*status.reason, &*status.message),

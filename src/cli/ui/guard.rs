@@ -1,0 +1,148 @@
+//! Who may use the page's proxy: nobody but the page that this run handed out. Pure.
+//!
+//! Whoever gets through acts with the user's credentials. So a name that was pointed at the
+//! loopback address (DNS rebinding) is refused by `Host`, another site's page by `Origin`, and
+//! other users of the machine by the secret.
+
+use http::header::{self, HeaderMap, HeaderName};
+
+/// What may be asked for besides the page: the API, and what a Kubernetes server says of itself.
+const API: [&str; 8] = ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+const ENTRANCE: &str = "/enter/";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+pub struct Guard {
+    /// The ways to write the own address.
+    hosts: [String; 2],
+    cookie: String,
+    secret: String,
+}
+
+/// Why a request is refused: a word for programs and a sentence for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the Host of this request is not the page's own address: the page is only at 127.0.0.1")]
+    ForeignHost,
+    #[error("this request comes from another site than the page")]
+    ForeignOrigin,
+    #[error("the secret of this run is missing: open the address that `ballast ui` printed")]
+    NoSecret,
+    #[error("this path is not part of the Kubernetes API; only /api, /apis and what belongs to them are passed on")]
+    OutsideApi,
+}
+
+impl Guard {
+    pub fn new(port: u16, secret: String) -> Guard {
+        let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
+        // Cookies do not tell ports apart, so the name does.
+        Guard { hosts, cookie: format!("ballast-ui-{port}"), secret }
+    }
+
+    /// The address that lets a browser in.
+    pub fn entrance(&self) -> String {
+        format!("http://{}{ENTRANCE}{}", self.hosts[0], self.secret)
+    }
+
+    /// The cookie to set, if this is the path of the entrance.
+    pub fn enters(&self, path: &str) -> Option<String> {
+        let given = path.strip_prefix(ENTRANCE)?;
+        same(given, &self.secret).then(|| format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret))
+    }
+
+    /// Whether a request comes from the own address.
+    pub fn check_sender(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        if !text(header::HOST).is_some_and(|host| self.hosts.iter().any(|own| own == host)) {
+            return Err(Refusal::ForeignHost);
+        }
+        let is_own =
+            |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| Some(origin) == text(header::HOST));
+        let from_elsewhere = text(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
+        match text(header::ORIGIN).is_some_and(|origin| !is_own(origin)) || from_elsewhere {
+            true => Err(Refusal::ForeignOrigin),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a request brings the secret.
+    pub fn check_secret(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split("; ")).filter_map(|pair| pair.split_once('='));
+        match pairs.any(|(name, value)| name == self.cookie && same(value, &self.secret)) {
+            true => Ok(()),
+            false => Err(Refusal::NoSecret),
+        }
+    }
+}
+
+/// Whether a path is one that is passed on. What a server might read as another path is not.
+pub fn check_path(path: &str) -> Result<(), Refusal> {
+    let mut segments = path.trim_start_matches('/').split('/');
+    let is_known = segments.next().is_some_and(|first| API.contains(&first));
+    let is_odd = |segment: &str| {
+        let decoded = percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned();
+        matches!(decoded.as_str(), "." | "..") || decoded.contains(['/', '\\'])
+    };
+    match is_known && path.starts_with('/') && !path.contains("//") && !segments.any(is_odd) {
+        true => Ok(()),
+        false => Err(Refusal::OutsideApi),
+    }
+}
+
+/// Compares in a time that does not tell how much is right.
+fn same(given: &str, secret: &str) -> bool {
+    given.len() == secret.len() && given.bytes().zip(secret.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn guard() -> Guard {
+        Guard::new(4321, "s3cret".to_owned())
+    }
+
+    #[test]
+    fn only_the_own_host_and_origin_get_in() {
+        for (expected, pairs) in [
+            (Ok(()), [("host", "127.0.0.1:4321"), ("origin", "http://127.0.0.1:4321")].as_slice()),
+            (Ok(()), &[("host", "localhost:4321"), ("sec-fetch-site", "none")]),
+            (Err(Refusal::ForeignHost), &[("host", "rebound.example:4321")]),
+            (Err(Refusal::ForeignHost), &[("host", "127.0.0.1:80")]),
+            (Err(Refusal::ForeignHost), &[]),
+            (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "http://evil.example")]),
+            (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "http://localhost:4321")]),
+            (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "null")]),
+            (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("sec-fetch-site", "cross-site")]),
+        ] {
+            assert_eq!(guard().check_sender(&headers(pairs)), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_this_run_opens_and_no_other() {
+        let guard = guard();
+        assert_eq!(guard.entrance(), "http://127.0.0.1:4321/enter/s3cret");
+        let cookie = guard.enters("/enter/s3cret").unwrap();
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert_eq!(guard.enters("/enter/s3cre7"), None);
+        assert_eq!(guard.check_secret(&headers(&[("cookie", "a=b; ballast-ui-4321=s3cret")])), Ok(()));
+        for wrong in ["ballast-ui-4321=x", "ballast-ui-1=s3cret", "ballast-ui-4321=s3cret0", ""] {
+            assert_eq!(guard.check_secret(&headers(&[("cookie", wrong)])), Err(Refusal::NoSecret), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_paths_of_the_api_are_passed_on() {
+        for path in ["/apis", "/api/v1/events", "/apis/g/v1/things/a%20b", "/metrics", "/version"] {
+            assert_eq!(check_path(path), Ok(()), "{path}");
+        }
+        for path in ["/", "/etc/passwd", "/apis/../x", "/apis/%2e%2e/x", "/apis/a%2Fb", "//apis", "apis", "/apisx"] {
+            assert_eq!(check_path(path), Err(Refusal::OutsideApi), "{path}");
+        }
+    }
+}

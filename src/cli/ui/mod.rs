@@ -1,0 +1,110 @@
+//! `ballast ui`: the page on the user's own machine, in front of the API that a kubeconfig names.
+//!
+//! Nothing has to be installed on the server. As `kubectl proxy` does, it adds the credentials of
+//! the kubeconfig to what the page asks, so it is careful about who asks (`guard`): it listens on
+//! the loopback address alone, and wants its own `Host`, its own `Origin`, and a secret of this run
+//! that only the printed address has.
+
+mod guard;
+mod proxy;
+mod upstream;
+mod watch;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use self::guard::Guard;
+use self::upstream::Upstream;
+use super::UsageError;
+use crate::clock::{Clock, SystemClock};
+use crate::telemetry;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Kubeconfig of the server. Default: $KUBECONFIG, or else ~/.kube/config
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig. Default: the current one
+    #[arg(long)]
+    pub context: Option<String>,
+
+    /// Port on 127.0.0.1; 0 picks a free one
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+
+    /// Open the page in the browser
+    #[arg(long)]
+    pub open: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<()> {
+    telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let upstream = Upstream::read(args.kubeconfig.as_deref(), args.context.as_deref()).await;
+        let upstream = upstream.map_err(UsageError::because)?;
+        let server = upstream.url.clone();
+        let page = Page::start(upstream, args.port).await?;
+        writeln!(std::io::stdout(), "The page of {server} is at {}\nCtrl-C ends it.", page.address)?;
+        if args.open {
+            open(&page.address)?;
+        }
+        tokio::select! {
+            done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
+            died = page.ended() => died,
+        }
+    })
+}
+
+/// The page, served until this is dropped.
+pub struct Page {
+    /// What a browser opens. It has the secret of this run.
+    pub address: String,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Page {
+    /// Serves the page on the loopback address. Port 0 picks a free one.
+    pub async fn start(upstream: Upstream, port: u16) -> anyhow::Result<Page> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            .await
+            .with_context(|| format!("failed to listen on 127.0.0.1:{port}; --port 0 picks a free port"))?;
+        let guard = Guard::new(listener.local_addr()?.port(), SystemClock.uuid());
+        let address = guard.entrance();
+        let serving = tokio::spawn(async move { axum::serve(listener, proxy::router(guard, upstream)).await });
+        Ok(Page { address, serving })
+    }
+
+    /// The page of the server that this kubeconfig names.
+    pub async fn of(kubeconfig: &std::path::Path, port: u16) -> anyhow::Result<Page> {
+        Page::start(Upstream::read(Some(kubeconfig), None).await?, port).await
+    }
+
+    /// Waits until serving ends by itself, and says why.
+    pub async fn ended(mut self) -> anyhow::Result<()> {
+        (&mut self.serving).await.context("serving the page panicked")?.context("the page is no longer served")
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Opens an address in the browser, as the desktop does it.
+fn open(address: &str) -> anyhow::Result<()> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // The browser lives on by itself.
+    let _running = command.spawn().with_context(|| format!("--open needs the program {program}"))?;
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Answers the page's browser: with the page's files, or with what the API says.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Request, State};
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::guard::{self, Guard, Refusal};
+use super::upstream::Upstream;
+use super::watch;
+use crate::server::{BODY_BYTES_MAX, page};
+use crate::telemetry;
+
+/// Requests that are passed on at a time. A browser sends six.
+const REQUESTS_MAX: usize = 64;
+/// Watches at a time, for all tabs together.
+const WATCHES_MAX: usize = 256;
+/// What belongs to one connection, and goes no further.
+const HOP_BY_HOP: [HeaderName; 4] =
+    [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::SET_COOKIE];
+
+struct Proxy {
+    guard: Guard,
+    upstream: Upstream,
+    surroundings: String,
+    requests: Semaphore,
+    watches: Arc<Semaphore>,
+}
+
+pub fn router(guard: Guard, upstream: Upstream) -> axum::Router {
+    let surroundings = json!({"through": "proxy", "server": upstream.url}).to_string();
+    let (requests, watches) = (Semaphore::new(REQUESTS_MAX), Arc::new(Semaphore::new(WATCHES_MAX)));
+    let proxy = Proxy { guard, upstream, surroundings, requests, watches };
+    axum::Router::new().fallback(serve).with_state(Arc::new(proxy))
+}
+
+type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
+
+async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    if let Err(refusal) = proxy.guard.check_sender(&parts.headers) {
+        return refused(&parts, refusal);
+    }
+    if let Some(cookie) = proxy.guard.enters(path) {
+        return entered(&cookie);
+    }
+    if let Err(refusal) = proxy.guard.check_secret(&parts.headers) {
+        return refused(&parts, refusal);
+    }
+    if path == "/" {
+        return moved();
+    }
+    if page::is_for(path) {
+        return page::answer(&parts.method, path, &parts.headers, &proxy.surroundings);
+    }
+    if let Err(refusal) = guard::check_path(path) {
+        return refused(&parts, refusal);
+    }
+    if let Ok(upgrade) = upgrade {
+        // Browsers send an Origin with each; without one it is not the page.
+        return match (parts.headers.contains_key(header::ORIGIN), Arc::clone(&proxy.watches).try_acquire_owned()) {
+            (false, _) => refused(&parts, Refusal::ForeignOrigin),
+            (true, Err(_)) => failed(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches are open"),
+            (true, Ok(place)) => {
+                let upstream = proxy.upstream.clone();
+                upgrade.on_upgrade(move |socket| async move {
+                    watch::pass_on(socket, &upstream, &parts).await;
+                    drop(place);
+                })
+            }
+        };
+    }
+    pass_on(&proxy, &parts, body).await
+}
+
+async fn pass_on(proxy: &Proxy, parts: &Parts, body: Body) -> Response<Body> {
+    let Ok(_place) = proxy.requests.acquire().await else {
+        return failed(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the page's proxy ends");
+    };
+    let Ok(body) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        let message = format!("a request has at most {BODY_BYTES_MAX} bytes");
+        return failed(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message);
+    };
+    match proxy.upstream.ask(parts, body).await {
+        Ok(mut answer) => {
+            for name in HOP_BY_HOP {
+                answer.headers_mut().remove(name);
+            }
+            harmless(answer)
+        }
+        Err(error) => failed(StatusCode::BAD_GATEWAY, "ServerUnreachable", &telemetry::with_causes(error.as_ref())),
+    }
+}
+
+/// Whatever the API answers is never run as a page, and never read by another site.
+fn harmless(mut answer: Response<Body>) -> Response<Body> {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox; frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+fn refused(parts: &Parts, refusal: Refusal) -> Response<Body> {
+    let reason = match refusal {
+        Refusal::ForeignHost => "ForeignHost",
+        Refusal::ForeignOrigin => "ForeignOrigin",
+        Refusal::NoSecret => "NoSecret",
+        Refusal::OutsideApi => "OutsideApi",
+    };
+    let is_looked_at = parts.headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    if !is_looked_at {
+        return failed(StatusCode::FORBIDDEN, reason, &refusal.to_string());
+    }
+    let mut answer = Response::new(Body::from(format!("{refusal}\n")));
+    *answer.status_mut() = StatusCode::FORBIDDEN;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    harmless(answer)
+}
+
+/// A Kubernetes Status, as the API would answer.
+fn failed(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
+    let mut answer = Response::new(Body::from(status(code, reason, message).to_string()));
+    *answer.status_mut() = code;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    harmless(answer)
+}
+
+pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> serde_json::Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+           "message": message, "reason": reason, "code": code.as_u16()})
+}
+
+fn entered(cookie: &str) -> Response<Body> {
+    let mut answer = moved();
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        answer.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    answer
+}
+
+fn moved() -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::SEE_OTHER;
+    answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static(page::ROOT));
+    answer.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    answer
+}

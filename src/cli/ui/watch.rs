@@ -1,0 +1,79 @@
+//! Watches of the page, over WebSockets.
+//!
+//! The page reaches this proxy over HTTP/1.1, of which a browser opens six connections for all
+//! tabs together: a few watches would take them all. WebSockets have no such bound. Each message
+//! has whole lines of the watch, as they came.
+
+use axum::extract::ws::{Message, WebSocket};
+use bytes::BytesMut;
+use http::StatusCode;
+use http::request::Parts;
+use http_body_util::{BodyExt, Limited};
+use serde_json::{Value, json};
+
+use super::proxy::status;
+use super::upstream::Upstream;
+use crate::telemetry;
+
+/// The longest line of a watch: an object has at most 3 MiB.
+const LINE_BYTES_MAX: usize = 8 << 20;
+/// The largest answer that says why there is no watch.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// Passes a watch on until either side ends it.
+pub async fn pass_on(mut socket: WebSocket, upstream: &Upstream, parts: &Parts) {
+    let answer = match upstream.ask(parts, bytes::Bytes::new()).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let why = telemetry::with_causes(error.as_ref());
+            return end(&mut socket, status(StatusCode::BAD_GATEWAY, "ServerUnreachable", &why)).await;
+        }
+    };
+    if !answer.status().is_success() {
+        let code = answer.status();
+        let body = Limited::new(answer.into_body(), REFUSAL_BYTES_MAX).collect().await.map(|body| body.to_bytes());
+        let told = body.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+        let told = told.filter(|told| told["kind"] == "Status");
+        let told = told.unwrap_or_else(|| status(code, "Unknown", &format!("the server answered {code}")));
+        return end(&mut socket, told).await;
+    }
+    // The page takes an empty line as word that the server answers.
+    if socket.send(Message::Text("\n".into())).await.is_err() {
+        return;
+    }
+    let mut body = answer.into_body();
+    let mut waiting = BytesMut::new();
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            message = socket.recv() => match message {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => continue,
+            },
+        };
+        let Some(Ok(frame)) = frame else { break };
+        let Ok(data) = frame.into_data() else { continue };
+        waiting.extend_from_slice(&data);
+        let Some(last) = waiting.iter().rposition(|&byte| byte == b'\n') else {
+            if waiting.len() > LINE_BYTES_MAX {
+                break;
+            }
+            continue;
+        };
+        let lines = waiting.split_to(last + 1);
+        let Ok(text) = std::str::from_utf8(&lines) else { break };
+        if socket.send(Message::Text(text.into())).await.is_err() {
+            return;
+        }
+    }
+    // The page resumes by itself, so it makes no difference whether anybody hears this.
+    let _ended = socket.send(Message::Close(None)).await;
+}
+
+/// Says in the watch why there is none: a browser does not show a page the answer to an upgrade.
+async fn end(socket: &mut WebSocket, status: Value) {
+    let event = json!({"type": "ERROR", "object": status}).to_string();
+    if socket.send(Message::Text(event.into())).await.is_ok() {
+        let _ended = socket.send(Message::Close(None)).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! Lets pages of other sites read answers, if the operator says which (`--cors-allowed-origins`).
+//! Without that no answer has a CORS header, so browsers keep them from other sites.
+
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
+use regex::Regex;
+
+use axum::body::Body;
+
+use super::respond::Response;
+
+const METHODS: HeaderValue = HeaderValue::from_static("POST, GET, OPTIONS, PUT, DELETE, PATCH");
+const HEADERS: HeaderValue = HeaderValue::from_static(
+    "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since",
+);
+const EXPOSED: HeaderValue = HeaderValue::from_static("Date, Warning");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// The origins that may read answers. The default is none.
+#[derive(Clone, Debug, Default)]
+pub struct Cors {
+    allowed: Vec<Regex>,
+}
+
+/// Why a pattern of origins cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CorsError {
+    #[error("{0:?} is no regular expression")]
+    Unreadable(String, #[source] regex::Error),
+    #[error("{0:?} would fit a part of a name: begin it with ^ or //, and end it with $ or a colon")]
+    Open(String),
+}
+
+impl Cors {
+    /// Each pattern is a regular expression of origins. As in kube-apiserver it must fit from end
+    /// to end, so that `good.example` does not let `good.example.evil` in.
+    pub fn new(patterns: &[String]) -> Result<Cors, CorsError> {
+        let read = |pattern: &String| {
+            let begins = pattern.starts_with('^') || pattern.starts_with("//");
+            if !begins || !pattern.ends_with(['$', ':']) {
+                return Err(CorsError::Open(pattern.clone()));
+            }
+            Regex::new(pattern).map_err(|error| CorsError::Unreadable(pattern.clone(), error))
+        };
+        Ok(Cors { allowed: patterns.iter().map(read).collect::<Result<_, _>>()? })
+    }
+
+    /// The origin of the request, if it is an allowed one.
+    pub fn origin<'a>(&self, parts: &'a Parts) -> Option<&'a HeaderValue> {
+        let origin = parts.headers.get(header::ORIGIN)?;
+        let text = origin.to_str().ok()?;
+        self.allowed.iter().any(|pattern| pattern.is_match(text)).then_some(origin)
+    }
+
+    /// The answer to a browser that asks beforehand. It asks without credentials.
+    pub fn preflight(&self, parts: &Parts) -> Option<Response> {
+        let asks = parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let origin = self.origin(parts).filter(|_| asks)?;
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        allow(&mut response, origin);
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+        Some(response)
+    }
+}
+
+/// Says that pages of this origin may read the answer.
+pub fn allow(response: &mut Response, origin: &HeaderValue) {
+    let headers = response.headers_mut();
+    let pairs: [(HeaderName, HeaderValue); 4] = [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone()),
+        (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
+        (header::VARY, HeaderValue::from_static("Origin")),
+    ];
+    for (name, value) in pairs {
+        headers.append(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().method(method);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn only_origins_that_fit_from_end_to_end_are_allowed() {
+        let cors = Cors::new(&[r"^https://good\.example$".to_owned(), "//localhost:".to_owned()]).unwrap();
+        for (origin, expected) in [
+            ("https://good.example", true),
+            ("https://good.example.evil", false),
+            ("http://localhost:3000", true),
+            ("null", false),
+        ] {
+            let parts = request(Method::GET, &[("origin", origin)]);
+            assert_eq!(cors.origin(&parts).is_some(), expected, "{origin}");
+            assert!(Cors::default().origin(&parts).is_none(), "off unless configured");
+        }
+        for open in ["good.example", "^good", "("] {
+            assert!(Cors::new(&[open.to_owned()]).is_err(), "{open}");
+        }
+    }
+
+    #[test]
+    fn a_browser_that_asks_beforehand_is_answered() {
+        let cors = Cors::new(&["^https://good$".to_owned()]).unwrap();
+        let asks = [("origin", "https://good"), ("access-control-request-method", "PATCH")];
+        let answer = cors.preflight(&request(Method::OPTIONS, &asks)).unwrap();
+        assert_eq!(answer.status(), 204);
+        assert_eq!(answer.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "https://good");
+        assert!(cors.preflight(&request(Method::OPTIONS, &asks[..1])).is_none());
+        assert!(cors.preflight(&request(Method::GET, &asks)).is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! Hands out the page (`ui`) below `/ui/`: to everybody, because its files say nothing about
+//! objects. The API stays behind sign-in. `ballast ui` hands the page out in the same way.
+//!
+//! The page must not load, run or send anything from or to elsewhere, so it has a strict
+//! Content-Security-Policy.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::respond::{self, Response};
+use crate::ui::{self, File};
+
+/// The path of the page, with the slash that its relative addresses need.
+pub const ROOT: &str = "/ui/";
+/// What the page finds out about its surroundings when it starts.
+const SURROUNDINGS: &str = "surroundings.json";
+
+/// Scripts, styles and requests from and to the own origin; no inline code; no frame around it.
+/// Text cannot become markup, not even by a fault of the page: no policy makes trusted types.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// Whether a request is for the page.
+pub fn is_for(path: &str) -> bool {
+    path == "/ui" || path.starts_with(ROOT)
+}
+
+/// Answers a request for the page. `surroundings` is a JSON document for the page: how it reaches
+/// the API.
+pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &str) -> Response {
+    let mut response = match path.strip_prefix(ROOT) {
+        _ if !matches!(*method, Method::GET | Method::HEAD) => {
+            respond::text(StatusCode::METHOD_NOT_ALLOWED, "the page can only be read\n")
+        }
+        None => moved(),
+        Some(SURROUNDINGS) => respond::with_type(StatusCode::OK, "application/json", surroundings.to_owned()),
+        Some(path) => ui::find(path).map_or_else(respond::page_not_found, |file| whole(file, headers)),
+    };
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn moved() -> Response {
+    let mut response = respond::text(StatusCode::PERMANENT_REDIRECT, Body::empty());
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(ROOT));
+    response
+}
+
+fn whole(file: &'static File, headers: &HeaderMap) -> Response {
+    let packed = file.packed();
+    let etag = format!("\"{}\"", packed.etag);
+    let mut response = if says(headers, header::IF_NONE_MATCH, &etag) {
+        let mut unchanged = http::Response::new(Body::empty());
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        unchanged
+    } else if says(headers, header::ACCEPT_ENCODING, "gzip") {
+        let mut response =
+            respond::with_type(StatusCode::OK, file.content_type, Bytes::from_static(packed.gzip.as_slice()));
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response
+    } else {
+        respond::with_type(StatusCode::OK, file.content_type, Bytes::from_static(file.content))
+    };
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+/// Whether a header lists this word.
+fn says(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|entry| entry.split(';').next().is_some_and(|it| it.trim() == word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(path: &str, headers: &[(HeaderName, &str)]) -> Response {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        answer(&Method::GET, path, &headers, "{}")
+    }
+
+    fn text(response: &Response, name: HeaderName) -> &str {
+        response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn the_page_runs_nothing_but_its_own_files() {
+        let page = get("/ui/", &[]);
+        assert_eq!(page.status(), 200);
+        let policy = text(&page, header::CONTENT_SECURITY_POLICY);
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(get("/ui", &[]).headers()[header::LOCATION], ROOT);
+        assert_eq!(get("/ui/../certs/ca.key", &[]).status(), 404);
+        assert_eq!(answer(&Method::POST, ROOT, &HeaderMap::new(), "{}").status(), 405);
+    }
+
+    #[test]
+    fn files_are_compressed_and_sent_once() {
+        let packed = get("/ui/main.js", &[(header::ACCEPT_ENCODING, "br, gzip;q=0.5")]);
+        assert_eq!(text(&packed, header::CONTENT_ENCODING), "gzip");
+        let etag = text(&packed, header::ETAG).to_owned();
+        assert_eq!(get("/ui/main.js", &[(header::IF_NONE_MATCH, &etag)]).status(), 304);
+        assert_eq!(text(&get("/ui/main.js", &[]), header::CONTENT_ENCODING), "");
+    }
+}

@@ -1,0 +1,249 @@
+// @ts-check
+/**
+ * Objects of one kind, kept current: listed once, then watched.
+ *
+ * A watch that ends is resumed at its last revision, so nothing is missed and nothing is sent
+ * twice. If the server no longer knows the revision (410), the kind is listed anew. While the
+ * server is away, what was last known stays on the screen, and the feed says that it is old.
+ */
+import * as api from "./api.js";
+import { keyOf } from "./model.js";
+
+/** @typedef {"idle" | "loading" | "live" | "away" | "forbidden" | "absent"} State */
+
+/** Objects in one page of a list. */
+const PAGE = 500;
+/** Pauses before another try, in milliseconds. */
+const PAUSE_MIN = 500;
+const PAUSE_MAX = 10_000;
+/** A feed that nobody looks at goes on for so long, in case they come back. */
+const LINGER_MS = 20_000;
+
+/** @type {Set<() => void>} */
+const listeners = new Set();
+let isTold = false;
+
+/** Tells everybody once, before the next picture. */
+export function changed() {
+  if (isTold) return;
+  isTold = true;
+  const tell = () => {
+    isTold = false;
+    listeners.forEach((listener) => listener());
+  };
+  // A tab in the background draws nothing, and is told all the same.
+  if (document.hidden) setTimeout(tell, 250);
+  else requestAnimationFrame(tell);
+}
+
+/** @param {() => void} listener */
+export function listen(listener) {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+  };
+}
+
+/** @template T */
+export class Feed {
+  /** @type {Map<string, T>} */
+  items = new Map();
+  /** @type {State} */
+  state = "idle";
+  error = "";
+  /** Changes with every change of the items. */
+  version = 0;
+  /** Changes when items come or go, and not when one of them changes. */
+  shape = 0;
+  /** The revision that the items are known at. */
+  revision = "";
+  /** How many are listed so far, while loading. */
+  expected = 0;
+
+  #users = 0;
+  /** @type {AbortController | null} */
+  #running = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #leaving;
+
+  /**
+   * @param {() => string} path of the collection
+   * @param {(object: any) => T} keep
+   * @param {(before: T | undefined, after: T | undefined) => void} [onChange] is told what the
+   *   watch brings
+   */
+  constructor(path, keep, onChange) {
+    this.path = path;
+    this.keep = keep;
+    this.onChange = onChange;
+  }
+
+  /** Keeps the feed going until the returned function is called. */
+  use() {
+    this.#users += 1;
+    clearTimeout(this.#leaving);
+    if (!this.#running) this.#start();
+    return () => {
+      this.#users -= 1;
+      if (this.#users > 0) return;
+      this.#leaving = setTimeout(() => this.stop(), LINGER_MS);
+    };
+  }
+
+  stop() {
+    this.#running?.abort();
+    this.#running = null;
+    this.items = new Map();
+    this.revision = "";
+    this.#say("idle");
+  }
+
+  /** Begins anew: the path or the user has changed. */
+  restart() {
+    if (!this.#running) return;
+    this.stop();
+    this.#start();
+  }
+
+  #start() {
+    this.#running = new AbortController();
+    void this.#run(this.#running.signal);
+  }
+
+  /** @param {State} state @param {string} [error] */
+  #say(state, error = "") {
+    this.shape += 1;
+    this.state = state;
+    this.error = error;
+    this.version += 1;
+    changed();
+  }
+
+  /** @param {AbortSignal} signal */
+  async #run(signal) {
+    let pause = PAUSE_MIN;
+    while (!signal.aborted) {
+      try {
+        if (!this.revision) {
+          if (this.items.size === 0) this.#say("loading");
+          await this.#list(signal);
+        }
+        pause = PAUSE_MIN;
+        await this.#watch(signal);
+      } catch (cause) {
+        if (signal.aborted) return;
+        const error =
+          cause instanceof api.ApiError ? cause : new api.ApiError(0, "", String(cause));
+        if (error.code === 410 || error.reason === "Expired") {
+          // The log has gone on without us, or is another one: what we know may be wrong.
+          this.revision = "";
+          continue;
+        }
+        if (error.isForbidden) this.#lose("forbidden", error.message);
+        else if (error.code === 404) this.#lose("absent", error.message);
+        else this.#say("away", error.message);
+        const isFinal = error.isForbidden || error.code === 404 || error.code === 401;
+        await wait(isFinal ? PAUSE_MAX : pause, signal);
+        pause = Math.min(pause * 2, PAUSE_MAX);
+      }
+    }
+  }
+
+  /** @param {State} state @param {string} why */
+  #lose(state, why) {
+    this.items = new Map();
+    this.revision = "";
+    this.#say(state, why);
+  }
+
+  /** @param {AbortSignal} signal */
+  async #list(signal) {
+    /** @type {Map<string, T>} */
+    const found = new Map();
+    let next = "";
+    /** @type {string} */
+    let revision;
+    do {
+      const page = await api.get(
+        `${this.path()}?limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`,
+        signal,
+      );
+      for (const object of page.items ?? []) {
+        // Items of a list do not name their kind.
+        object.kind ??= String(page.kind ?? "").replace(/List$/, "");
+        found.set(keyOf(object), this.keep(object));
+      }
+      revision = page.metadata?.resourceVersion ?? "";
+      next = page.metadata?.continue ?? "";
+      this.expected = found.size + (page.metadata?.remainingItemCount ?? 0);
+      if (this.state === "loading" && next) {
+        this.items = found;
+        this.shape += 1;
+        this.version += 1;
+        changed();
+      }
+    } while (next);
+    this.items = found;
+    this.revision = revision;
+    this.#say("live");
+  }
+
+  /** @param {AbortSignal} signal */
+  async #watch(signal) {
+    const began = Date.now();
+    const query = `?watch=1&allowWatchBookmarks=true&resourceVersion=${this.revision}`;
+    const opened = () => this.state !== "live" && this.#say("live");
+    await api.watch(this.path() + query, (event) => this.#apply(event), signal, opened);
+    // Servers end watches now and then. One that ends at once would be asked for without end.
+    if (Date.now() - began < 1000) await wait(PAUSE_MIN, signal);
+  }
+
+  /** @param {api.WatchEvent} event */
+  #apply(event) {
+    this.revision = event.object?.metadata?.resourceVersion ?? this.revision;
+    if (event.type !== "BOOKMARK") {
+      const key = keyOf(event.object);
+      const before = this.items.get(key);
+      const after = event.type === "DELETED" ? undefined : this.keep(event.object);
+      if (!before !== !after) this.shape += 1;
+      if (after) this.items.set(key, after);
+      else this.items.delete(key);
+      this.onChange?.(before, after);
+      this.version += 1;
+      changed();
+    }
+    if (this.state !== "live") this.#say("live");
+  }
+}
+
+/** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
+export function wait(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
+
+/**
+ * All objects of a collection as they were at a revision.
+ * @template T
+ * @param {string} path
+ * @param {(object: any) => T} keep
+ * @param {string} revision
+ * @param {AbortSignal} signal
+ * @returns {Promise<Map<string, T>>}
+ */
+export async function listAt(path, keep, revision, signal) {
+  // In one page: the server keeps no old state between two pages.
+  const page = await api.get(
+    `${path}?resourceVersion=${revision}&resourceVersionMatch=Exact`,
+    signal,
+  );
+  /** @type {Map<string, T>} */
+  const found = new Map();
+  for (const object of page.items ?? []) {
+    object.kind ??= String(page.kind ?? "").replace(/List$/, "");
+    found.set(keyOf(object), keep(object));
+  }
+  return found;
+}

@@ -1,0 +1,242 @@
+// @ts-check
+/** The parts that the screens share. */
+import { FEED_NAMES, onlyNamespace, readNamespace, useTick } from "./state.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm/standalone.js";
+import * as words from "./words.js";
+import * as api from "./api.js";
+
+/**
+ * A number with a name below. It explains itself.
+ * @param {{ value: any, name: string, tip: string, tone?: string, href?: string }} given
+ */
+export function Figure({ value, name, tip, tone = "", href }) {
+  const inner = html`<b>${value}</b><span>${name}</span>`;
+  return href
+    ? html`<a class="figure ${tone}" href=${href} data-tip=${tip} aria-description=${tip}
+        >${inner}</a
+      >`
+    : html`<div
+        class="figure ${tone}"
+        tabindex="0"
+        role="group"
+        data-tip=${tip}
+        aria-description=${tip}
+      >
+        ${inner}
+      </div>`;
+}
+
+/** @param {{ tone?: string, tip?: string, children?: any }} given */
+export const Chip = ({ tone = "", tip = "", children }) =>
+  html`<span class="chip ${tone}" data-tip=${tip || null} tabindex=${tip ? 0 : null}
+    >${children}</span
+  >`;
+
+/**
+ * A bar for how much of something is used.
+ * @param {{ name: string, used: number, all: number, resource: string, more?: string }} given
+ */
+export function Bar({ name, used, all, resource, more = "" }) {
+  const share = all > 0 ? Math.min(1, used / all) : 0;
+  const tone = share > 0.95 ? "bad" : share > 0.8 ? "warn" : "";
+  const [u, a] = [words.amount(resource, used), words.amount(resource, all)];
+  const tip = `${name}: ${u} of ${a} are requested (${Math.round(share * 100)} %)${more}`;
+  return html`<div class="bar ${tone}" tabindex="0" data-tip=${tip} role="img" aria-label=${tip}>
+    <span class="bar-name">${name}</span>
+    <span class="bar-track"
+      ><span class="bar-fill" style=${{ width: `${share * 100}%` }}></span
+    ></span>
+    <span class="bar-amount">${a}</span>
+  </div>`;
+}
+
+/** An age that goes on by itself. @param {{ since: number | null, before?: string }} given */
+export function Age({ since, before = "" }) {
+  useTick(1000);
+  if (since === null) return null;
+  const tip = `since ${words.dateTime(since)}`;
+  return html`<time class="age" data-tip=${tip} datetime=${new Date(since).toISOString()}
+    >${before}${words.span(api.now() - since)}</time
+  >`;
+}
+
+/** What to do where there is nothing. @param {{ title: string, children?: any }} given */
+export const Empty = ({ title, children }) =>
+  html`<div class="empty">
+    <h2>${title}</h2>
+    <div>${children}</div>
+  </div>`;
+
+/**
+ * Says what of the feeds is missing, and why. What is there is shown all the same.
+ * @param {{ of: [string, { state: string, error: string }][] }} given
+ */
+export function Missing({ of }) {
+  const [typed, type] = useState("");
+  const lost = of.filter(([, { state }]) => state === "forbidden" || state === "absent");
+  if (lost.length === 0) return null;
+  const offers =
+    lost.some(([name, { state }]) => name === "bindings" && state === "forbidden") &&
+    !onlyNamespace();
+  return html`<div class="notice warn" role="status">
+    ${lost.map(([name, { state, error }]) => {
+      const what = FEED_NAMES[/** @type {keyof typeof FEED_NAMES} */ (name)] ?? name;
+      return html`<p>
+        <b>${state === "absent" ? `This server has no ${what}.` : `You may not read ${what}.`}</b>
+        ${error}
+      </p>`;
+    })}
+    ${
+      offers &&
+      html`<form
+        class="row"
+        onSubmit=${(/** @type {Event} */ event) => {
+          event.preventDefault();
+          readNamespace(typed.trim());
+        }}
+      >
+        <label
+          >Read one namespace instead:
+          <input
+            value=${typed}
+            onInput=${(/** @type {any} */ e) => type(e.target.value)}
+            required
+            placeholder="namespace"
+        /></label>
+        <button>Read</button>
+      </form>`
+    }
+  </div>`;
+}
+
+/**
+ * A list of which only the visible rows are in the document.
+ * @param {{ count: number, rowHeight: number, row: (index: number) => any, label: string,
+ *   header?: any, width?: number, active: number, onActive: (index: number) => void,
+ *   onOpen: (index: number) => void, onSide?: (step: number) => void,
+ *   onView?: (left: number, width: number) => void }} given
+ */
+export function Rows({
+  count,
+  rowHeight,
+  row,
+  label,
+  header,
+  width,
+  active,
+  onActive,
+  onOpen,
+  onSide,
+  onView,
+}) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [view, look] = useState({ top: 0, height: 600 });
+  const measure = () => {
+    const it = box.current;
+    if (!it) return;
+    look((now) => {
+      const [top, height] = [Math.floor(it.scrollTop / rowHeight) * rowHeight, it.clientHeight];
+      return now.top === top && now.height === height ? now : { top, height };
+    });
+    onView?.(it.scrollLeft, it.clientWidth);
+  };
+  useEffect(() => {
+    const observer = new ResizeObserver(measure);
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
+  const last = Math.min(count, Math.ceil((view.top + view.height) / rowHeight) + 6);
+  /** @param {number} to */
+  const go = (to) => {
+    const next = Math.max(0, Math.min(count - 1, to));
+    onActive(next);
+    const it = box.current;
+    if (!it) return;
+    const room = it.clientHeight - rowHeight;
+    if (next * rowHeight < it.scrollTop) it.scrollTop = next * rowHeight;
+    if ((next + 1) * rowHeight > it.scrollTop + room) it.scrollTop = (next + 1) * rowHeight - room;
+  };
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    const page = Math.max(1, Math.floor(view.height / rowHeight) - 2);
+    const step = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -count,
+      End: count,
+    }[event.key];
+    const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step !== undefined) go(active + step);
+    else if (side !== undefined && onSide) onSide(side);
+    else if (event.key === "Enter" && active < count) onOpen(active);
+    else return;
+    event.preventDefault();
+  };
+  const rows = [];
+  for (let index = first; index < last; index += 1) rows.push(row(index));
+  return html`<div
+    class="rows"
+    ref=${box}
+    tabindex="0"
+    role="grid"
+    aria-label=${label}
+    aria-rowcount=${count + 1}
+    aria-activedescendant=${active >= first && active < last ? `row-${active}` : null}
+    onScroll=${measure}
+    onKeyDown=${onKey}
+  >
+    <div
+      class="rows-all"
+      role="presentation"
+      style=${{ width: width ? `${width}px` : null, minWidth: "100%" }}
+    >
+      ${header}
+      <div class="rows-body" role="rowgroup" style=${{ height: `${count * rowHeight}px` }}>
+        ${rows}
+      </div>
+    </div>
+  </div>`;
+}
+
+/**
+ * One explanation for the whole page: whatever has `data-tip` shows it on hover and on focus.
+ * The text is set as text.
+ */
+export function startTips() {
+  const tip = document.createElement("div");
+  tip.id = "tip";
+  tip.setAttribute("role", "tooltip");
+  tip.hidden = true;
+  document.body.append(tip);
+  /** @type {Element | null} */
+  let owner = null;
+  const hide = () => {
+    owner = null;
+    tip.hidden = true;
+  };
+  /** @param {EventTarget | null} target */
+  const show = (target) => {
+    const found = target instanceof Element ? target.closest("[data-tip]") : null;
+    if (found === owner && found) return;
+    if (!found || !found.getAttribute("data-tip")) return hide();
+    owner = found;
+    tip.textContent = found.getAttribute("data-tip");
+    tip.hidden = false;
+    const [at, size] = [found.getBoundingClientRect(), tip.getBoundingClientRect()];
+    const left = Math.max(
+      6,
+      Math.min(innerWidth - size.width - 6, at.left + at.width / 2 - size.width / 2),
+    );
+    const below = at.bottom + 8 + size.height < innerHeight;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${below ? at.bottom + 8 : Math.max(6, at.top - size.height - 8)}px`;
+  };
+  addEventListener("mouseover", (event) => show(event.target));
+  addEventListener("focusin", (event) => show(event.target));
+  addEventListener("focusout", hide);
+  addEventListener("scroll", hide, true);
+  addEventListener("keydown", (event) => event.key === "Escape" && hide());
+}

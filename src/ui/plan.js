@@ -1,0 +1,238 @@
+// @ts-check
+/** A plan as a picture: replicas before and after, the flows between clusters, and the moves. */
+import * as derive from "./derive.js";
+import * as model from "./model.js";
+import { workloadLink } from "./route.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm/standalone.js";
+import * as words from "./words.js";
+import { Rows } from "./parts.js";
+
+const ROW = 34;
+/** Rows of moves that are seen at once. */
+const ROWS_SEEN = 9;
+const BAND = 16;
+const GAP = 6;
+
+/** @typedef {{ name: string, before: number, planned: number, now: number }} Count */
+
+/**
+ * Bars of each cluster before and after, and now where that is another thing.
+ * @param {{ clusters: Count[], hasNow?: boolean }} given
+ */
+export function Bars({ clusters, hasNow = false }) {
+  const most = Math.max(
+    1,
+    ...clusters.flatMap((it) => [it.before, it.planned, hasNow ? it.now : 0]),
+  );
+  const sorted = [...clusters].sort((a, b) => model.byName(a.name, b.name));
+  return html`<ul class="before-after" aria-label="Replicas by cluster">
+    ${sorted.map(({ name, before, planned, now }) => {
+      const change = planned - before;
+      const [low, high] = [Math.min(before, planned), Math.max(before, planned)];
+      const at = hasNow ? `, ${words.number(now)} now` : "";
+      const tip = `${name}: ${words.number(before)} before, ${words.number(planned)} after${at}`;
+      return html`<li key=${name} tabindex="0" data-tip=${tip} aria-label=${tip}>
+        <span class="before-after-name">${name}</span>
+        <span class="before-after-track">
+          <span class="kept" style=${{ width: `${(low / most) * 100}%` }}></span>
+          <span
+            class=${change > 0 ? "gain" : "loss"}
+            style=${{ width: `${((high - low) / most) * 100}%` }}
+          ></span>
+          ${hasNow && html`<span class="now-mark" style=${{ left: `${(now / most) * 100}%` }}></span>`}
+        </span>
+        <span class="number">${words.number(before)}</span><span class="muted">→</span>
+        <span class="number"><b>${words.number(planned)}</b></span>
+        <span class=${`number ${change > 0 ? "arrived" : change < 0 ? "left" : "muted"}`}
+          >${change > 0 ? `+${change}` : change < 0 ? `−${-change}` : "·"}</span
+        >
+      </li>`;
+    })}
+  </ul>`;
+}
+
+/**
+ * How many replicas go from which cluster to which. A decision says only where replicas are, so
+ * those that leave are matched with those that arrive, workload by workload, in order.
+ * @param {any[]} moves
+ * @returns {{ from: string, to: string, replicas: number, workloads: number }[]}
+ */
+export function flows(moves) {
+  /** @type {Map<string, { from: string, to: string, replicas: number, workloads: number }>} */
+  const found = new Map();
+  for (const move of moves) {
+    const changes = derive.changes(model.shares(move.from), model.shares(move.to));
+    const leaving = changes
+      .filter((it) => it.change < 0)
+      .map((it) => ({ name: it.name, left: -it.change }));
+    for (const { name: to, change } of changes.filter((it) => it.change > 0)) {
+      let wanted = change;
+      for (const source of leaving) {
+        const taken = Math.min(wanted, source.left);
+        if (taken === 0) continue;
+        wanted -= taken;
+        source.left -= taken;
+        add(source.name, to, taken);
+      }
+      if (wanted > 0) add("", to, wanted);
+    }
+    for (const { name, left } of leaving) if (left > 0) add(name, "", left);
+  }
+  return [...found.values()].sort(
+    (a, b) => model.byName(a.from, b.from) || model.byName(a.to, b.to),
+  );
+
+  /** @param {string} from @param {string} to @param {number} replicas */
+  function add(from, to, replicas) {
+    const key = JSON.stringify([from, to]);
+    const known = found.get(key) ?? { from, to, replicas: 0, workloads: 0 };
+    found.set(key, {
+      ...known,
+      replicas: known.replicas + replicas,
+      workloads: known.workloads + 1,
+    });
+  }
+}
+
+/** @param {{ moves: any[] }} given */
+export function Flows({ moves }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [width, size] = useState(560);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => box.current && size(box.current.clientWidth));
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  const all = useMemo(() => flows(moves), [moves]);
+  const most = all.reduce((sum, it) => sum + it.replicas, 0);
+  if (most === 0) return html`<p class="muted" ref=${box}>No replica changes its cluster.</p>`;
+  const sources = [...new Set(all.map((it) => it.from))];
+  const goals = [...new Set(all.map((it) => it.to))].sort(model.byName);
+  const rows = Math.max(sources.length, goals.length);
+  const height = Math.max(90, rows * (BAND + GAP) + 70);
+  const scale = (height - rows * GAP - 10) / most;
+  const name = Math.min(110, width / 4);
+  const [left, right] = [
+    stack(sources, (it) => sum(all, "from", it)),
+    stack(goals, (it) => sum(all, "to", it)),
+  ];
+  const used = { left: new Map(left), right: new Map(right) };
+  return html`<figure class="flows" ref=${box}>
+    <svg
+      width=${width}
+      height=${height}
+      role="img"
+      aria-label=${`${words.counted(most, "replica")} change their cluster`}
+    >
+      ${all.map(({ from, to, replicas, workloads }) => {
+        const thick = Math.max(1.5, replicas * scale);
+        const [y1, y2] = [used.left.get(from) ?? 0, used.right.get(to) ?? 0];
+        used.left.set(from, y1 + thick);
+        used.right.set(to, y2 + thick);
+        const [x1, x2] = [name, width - name];
+        const half = (x1 + x2) / 2;
+        const d = `M${x1} ${y1 + thick / 2}C${half} ${y1 + thick / 2} ${half} ${y2 + thick / 2} ${x2} ${y2 + thick / 2}`;
+        const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} from ${from || "nowhere"} to ${to || "nowhere"}`;
+        return html`<path class="flow" d=${d} stroke-width=${thick} data-tip=${tip} />`;
+      })}
+      ${sources.map((it) => label(it || "new", (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
+      ${goals.map((it) => label(it || "no place", (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
+    </svg>
+  </figure>`;
+
+  /** @param {string[]} names @param {(name: string) => number} of @returns {Map<string, number>} */
+  function stack(names, of) {
+    let y = 5;
+    return new Map(
+      names.map((it) => {
+        const at = y;
+        y += of(it) * scale + GAP;
+        return [it, at];
+      }),
+    );
+  }
+}
+
+/** @param {ReturnType<typeof flows>} all @param {"from" | "to"} side @param {string} name */
+const sum = (all, side, name) =>
+  all.filter((it) => it[side] === name).reduce((n, it) => n + it.replicas, 0);
+
+/** @param {string} text @param {number} y @param {number} x @param {string} anchor */
+const label = (text, y, x, anchor) =>
+  html`<text class="axis-name" x=${x} y=${y + 4} text-anchor=${anchor}>${text}</text>`;
+
+/**
+ * The moves of a plan or a run.
+ * @param {{ moves: any[], hasPhase?: boolean, more?: number }} given
+ */
+export function Moves({ moves, hasPhase = false, more = 0 }) {
+  const [active, activate] = useState(0);
+  const sorted = useMemo(
+    () => [...moves].sort((a, b) => model.byName(nameOf(a), nameOf(b))),
+    [moves],
+  );
+  if (moves.length === 0) return html`<p class="muted">No workload would move.</p>`;
+  const seen = Math.min(moves.length, ROWS_SEEN);
+  return html`<div class="moves" style=${{ "--rows": seen }}>
+    <${Rows}
+      count=${moves.length}
+      rowHeight=${ROW}
+      label="Moves"
+      active=${Math.min(active, moves.length - 1)}
+      onActive=${activate}
+      onOpen=${(/** @type {number} */ index) => (location.hash = workloadLink(sorted[index].binding))}
+      row=${(/** @type {number} */ index) => {
+        const move = sorted[index];
+        const changes = derive.changes(model.shares(move.from), model.shares(move.to));
+        const place = model.text(move.workload?.namespace) || model.text(move.binding?.namespace);
+        return html`<a
+          class=${`table-row move-row ${index === active ? "active" : ""}`}
+          role="row"
+          id=${`row-${index}`}
+          key=${`${place}/${move.binding?.name}`}
+          tabindex="-1"
+          href=${workloadLink(move.binding)}
+          style=${{ top: `${index * ROW}px`, height: `${ROW}px` }}
+        >
+          <span role="rowheader" class="move-name"
+            >${place && html`<span class="muted">${place}/</span>`}${model.text(move.workload?.name)}</span
+          >
+          <span role="gridcell" class="move-changes">
+            ${changes.map(({ name, before, after, change }) => html`<span class=${change > 0 ? "arrived" : "left"}>${name} ${before} → ${after}</span>`)}
+            ${changes.length === 0 && html`<span class="muted">stays</span>`}
+          </span>
+          ${hasPhase && html`<span role="gridcell" class=${`chip ${PHASES[move.phase] ?? ""}`} data-tip=${move.message || null}>${move.phase}${move.reason && ` · ${move.reason}`}</span>`}
+        </a>`;
+      }}
+    />
+    ${more > 0 && html`<p class="muted">and ${words.counted(more, "more")} that are not listed</p>`}
+  </div>`;
+}
+
+/** @param {any} move */
+const nameOf = (move) =>
+  `${model.text(move.binding?.namespace)}/${model.text(move.workload?.name)}`;
+
+/** @type {Record<string, string>} */
+const PHASES = { Settled: "good", Moving: "home", Failed: "bad", Superseded: "warn" };
+
+/** What fits nowhere, and what would help. @param {{ entries: any[] }} given */
+export function Stuck({ entries }) {
+  if (entries.length === 0) return null;
+  return html`<section class="panel warn">
+    <h2>${words.counted(entries.length, "workload has", "workloads have")} no place</h2>
+    <ul>
+      ${entries
+        .slice(0, 100)
+        .map(
+          (it) =>
+            html`<li key=${it.binding?.uid || it.binding?.name}>
+              <a href=${workloadLink(it.binding ?? { name: "" })}
+                >${model.text(it.workload?.namespace) && `${it.workload.namespace}/`}${model.text(it.workload?.name)}</a
+              >: ${" "}${model.text(it.message) || model.text(it.reason)}
+            </li>`,
+        )}
+    </ul>
+    ${entries.length > 100 && html`<p class="muted">and ${words.number(entries.length - 100)} more</p>`}
+  </section>`;
+}

@@ -1,0 +1,215 @@
+// @ts-check
+/** Health: how the server itself does, from its metrics. */
+import * as api from "../api.js";
+import { Empty, Figure } from "../parts.js";
+import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
+import * as words from "../words.js";
+
+const EVERY_MS = 3000;
+
+/** @typedef {{ labels: Record<string, string>, value: number }} Point */
+
+export function HealthScreen() {
+  const [found, find] = useState(
+    /** @type {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string } | null} */ (
+      null
+    ),
+  );
+  const [error, fail] = useState(/** @type {api.ApiError | null} */ (null));
+  useEffect(() => {
+    const abort = new AbortController();
+    const ask = async () => {
+      try {
+        const [text, version] = await Promise.all([
+          api.getText("/metrics", abort.signal),
+          api.get("/version", abort.signal),
+        ]);
+        const now = read(text);
+        fail(null);
+        find((last) => ({
+          now,
+          before: last?.now ?? null,
+          version: String(version.gitVersion ?? ""),
+        }));
+      } catch (cause) {
+        if (!abort.signal.aborted) fail(/** @type {any} */ (cause));
+      }
+    };
+    void ask();
+    const timer = setInterval(ask, EVERY_MS);
+    return () => (clearInterval(timer), abort.abort());
+  }, []);
+  return html`
+    <div class="head">
+      <h1>Health</h1>
+      <p class="muted">From the server's own metrics, every ${EVERY_MS / 1000} seconds.</p>
+    </div>
+    ${
+      error?.isForbidden &&
+      html`<${Empty} title="You may not read the metrics"><p>${error.message}</p><p>The right to get the path /metrics is missing.</p></${Empty}>`
+    }
+    ${error && !error.isForbidden && html`<p class="notice warn" role="status">${error.message}</p>`}
+    ${found && html`<${Found} ...${found} />`}
+  `;
+}
+
+/** @param {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string }} given */
+function Found({ now, before, version }) {
+  const one = (/** @type {string} */ name) => now.get(name)?.[0]?.value;
+  const commit = mean(now, before, "ballast_store_commit_duration_seconds");
+  const writes = rate(now, before, "ballast_store_commits_total");
+  const trigger = mean(now, null, "ballast_trigger_to_scheduled_seconds");
+  const requests = rate(now, before, "apiserver_request_total");
+  const expiry = one("ballast_serving_certificate_expiry_timestamp_seconds");
+  const left = expiry ? expiry * 1000 - api.now() : null;
+  const queues = (now.get("ballast_worker_queue_depth") ?? []).map((it) => ({
+    name: it.labels.name ?? it.labels.worker ?? Object.values(it.labels)[0] ?? "",
+    depth: it.value,
+    waiting:
+      now.get("ballast_worker_queue_waiting")?.find((w) => same(w.labels, it.labels))?.value ?? 0,
+  }));
+  const size = sizes(now);
+  const leader = one("ballast_leader");
+  const started = one("process_start_time_seconds");
+  return html`
+    <div class="figures">
+      <${Figure}
+        value=${version || "–"}
+        name="version"
+        tip="The version that the server says of itself."
+      />
+      <${Figure}
+        value=${leader === undefined ? "–" : leader ? "yes" : "no"}
+        name="leads"
+        tip="Whether the workers of this replica run."
+      />
+      <${Figure}
+        value=${started ? words.span(api.now() - started * 1000) : "–"}
+        name="up"
+        tip="Since the process began."
+      />
+      <${Figure}
+        value=${commit === null ? "–" : ms(commit)}
+        name="a commit takes"
+        tip="Mean time of the last commits to the store."
+      />
+      <${Figure}
+        value=${writes === null ? "–" : `${words.number(Math.round(writes))}/s`}
+        name="commits"
+        tip="Commits a second, between the last two looks."
+      />
+      <${Figure}
+        value=${requests === null ? "–" : `${words.number(Math.round(requests))}/s`}
+        name="requests"
+        tip="Requests a second, between the last two looks."
+      />
+      <${Figure}
+        value=${trigger === null ? "–" : ms(trigger)}
+        name="trigger to scheduled"
+        tip="Mean time from a trigger to its decision, since the process began."
+      />
+      <${Figure}
+        value=${left === null ? "–" : words.span(left)}
+        name="certificate left"
+        tone=${left !== null && left < 7 * 86_400_000 ? "bad" : ""}
+        tip="Until the serving certificate expires."
+      />
+      ${size.map(({ name, value, tip }) => html`<${Figure} value=${words.bytes(value)} name=${name} tip=${tip} />`)}
+    </div>
+    <section class="panel">
+      <h2>Queues of the workers</h2>
+      <div class="scroll" tabindex="0" role="region" aria-label="Queues of the workers">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">worker</th>
+              <th scope="col" class="number" data-tip="Keys that are ready to be worked on">
+                ready
+              </th>
+              <th scope="col" class="number" data-tip="Keys that wait for their time">waiting</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${queues.map(
+              (it) =>
+                html`<tr key=${it.name}>
+                  <th scope="row">${it.name}</th>
+                  <td class="number">${words.number(it.depth)}</td>
+                  <td class="number">${words.number(it.waiting)}</td>
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  `;
+}
+
+/** @param {number} seconds */
+const ms = (seconds) =>
+  seconds < 0.0995
+    ? `${(seconds * 1000).toFixed(1)} ms`
+    : seconds < 10
+      ? `${Math.round(seconds * 1000)} ms`
+      : words.span(seconds * 1000);
+
+/** @param {Record<string, string>} a @param {Record<string, string>} b */
+const same = (a, b) => Object.keys(a).every((key) => a[key] === b[key]);
+
+/** @param {Map<string, Point[]>} now */
+function sizes(now) {
+  const found = [];
+  for (const [name, points] of now) {
+    if (!/^(ballast_(store|database)_.*bytes|process_resident_memory_bytes)$/.test(name)) continue;
+    for (const { labels, value } of points) {
+      const what = [
+        name.replace(/^ballast_|_bytes$/g, "").replace(/_/g, " "),
+        ...Object.values(labels),
+      ].join(" ");
+      found.push({
+        name: name.startsWith("process") ? "memory" : what,
+        value,
+        tip: `The metric ${name}.`,
+      });
+    }
+  }
+  return found;
+}
+
+/** @param {Map<string, Point[]>} all @param {string} name */
+const total = (all, name) => (all.get(name) ?? []).reduce((sum, { value }) => sum + value, 0);
+
+/** @param {Map<string, Point[]>} now @param {Map<string, Point[]> | null} before @param {string} name */
+function rate(now, before, name) {
+  if (!before || !now.has(name)) return null;
+  return Math.max(0, total(now, name) - total(before, name)) / (EVERY_MS / 1000);
+}
+
+/** The mean of a histogram, of what came between two looks if anything did. @param {Map<string, Point[]>} now @param {Map<string, Point[]> | null} before @param {string} name */
+function mean(now, before, name) {
+  const of = (/** @type {Map<string, Point[]>} */ all) => [
+    total(all, `${name}_sum`),
+    total(all, `${name}_count`),
+  ];
+  const [sum = 0, count = 0] = of(now);
+  const [sumBefore = 0, countBefore = 0] = before ? of(before) : [];
+  if (count > countBefore && countBefore > 0) return (sum - sumBefore) / (count - countBefore);
+  return count > 0 ? sum / count : null;
+}
+
+/** Reads the text format of Prometheus. @param {string} text @returns {Map<string, Point[]>} */
+export function read(text) {
+  /** @type {Map<string, Point[]>} */
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    const [, name, inner = "", number] = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
+    if (!name || name.endsWith("_bucket")) continue;
+    const labels = Object.fromEntries(
+      [...inner.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map((it) => [it[1], it[2]]),
+    );
+    const value = Number(number);
+    if (!found.has(name)) found.set(name, []);
+    if (Number.isFinite(value)) found.get(name)?.push({ labels, value });
+  }
+  return found;
+}

@@ -1,0 +1,295 @@
+// @ts-check
+/** Workload: who got it and why not the others, its conditions, and how it came to stand there. */
+import * as api from "../api.js";
+import * as derive from "../derive.js";
+import { revisionAt } from "../history.js";
+import * as model from "../model.js";
+import { Age, Chip, Empty, Missing } from "../parts.js";
+import { link, route } from "../route.js";
+import { currentMoment, review, showMoment, useBindings, useFeed } from "../state.js";
+import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
+import * as words from "../words.js";
+
+/** Events that are listed. */
+const EVENTS_MAX = 200;
+
+/** Modes of a review, in words. @type {[string, string, string][]} */
+const MODES = [
+  ["AsIs", "as it stands", "Why the workload is where it is, and not elsewhere"],
+  [
+    "Fresh",
+    "decided afresh",
+    "What a decision would say that does not look at where the workload runs now",
+  ],
+];
+
+export function WorkloadScreen() {
+  const bindings = useBindings();
+  const clusters = useFeed("clusters");
+  const { rest } = route();
+  const [namespace = "", name = ""] = rest;
+  const key = `${namespace === "-" ? "" : namespace}/${name}`;
+  const binding = bindings.feeds[0].items.get(key) ?? bindings.feeds[1].items.get(key);
+  if (!binding) {
+    const isLoading = bindings.isLoading;
+    return html`<${Missing}
+        of=${[
+          ["bindings", bindings.feeds[0]],
+          ["clusterBindings", bindings.feeds[1]],
+        ]}
+      />
+      ${
+        isLoading
+          ? html`<p class="muted" role="status">Loading…</p>`
+          : html`<${Empty} title=${`There is no binding ${key.replace(/^\//, "")}`}>
+            <p>${currentMoment() ? "There was none at this moment." : "It may have been deleted."} <a href="#/placements">To the placements</a></p>
+          </${Empty}>`
+      }`;
+  }
+  return html`<${Workload} key=${key} binding=${binding} clusters=${clusters.items} />`;
+}
+
+/** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster> }} given */
+function Workload({ binding, clusters }) {
+  const { workload } = binding;
+  const group =
+    binding.group &&
+    html`<${Chip} tip="The affinity group that the placement comes from.">group ${binding.group}</${Chip}>`;
+  return html`
+    <div class="head">
+      <h1>
+        <span class="muted">${workload.kind} ${binding.namespace && `${binding.namespace}/`}</span
+        >${workload.name}
+      </h1>
+      <p class="chips">
+        <${State} name="Scheduled" condition=${binding.scheduled} />
+        <${State} name="FullyApplied" condition=${binding.applied} />
+        ${group}
+        ${binding.moving && html`<${Chip} tone="home" tip="It is being moved. Its targets may add up to more than it wants meanwhile.">under way: ${binding.moving}</${Chip}>`}
+      </p>
+      <p class="muted">
+        ${words.counted(binding.replicas, "replica")}, on ${derive.told(binding.targets)}
+        ${!currentMoment() && html`<${Age} since=${binding.lastScheduled} before=" · decided " /> ${binding.lastScheduled ? "ago" : ""}`}
+      </p>
+    </div>
+    ${
+      binding.evictions.length > 0 &&
+      html`<section class="panel warn">
+        <h2>Evictions under way</h2>
+        <ul>
+          ${binding.evictions.map(
+            (it) =>
+              html`<li>
+                ${words.counted(it.replicas, "replica")} leave <b>${it.from}</b>:
+                ${it.message || it.reason}. They stay until the replacement is well.
+              </li>`,
+          )}
+        </ul>
+      </section>`
+    }
+    <${Decision} binding=${binding} clusters=${clusters} />
+    <${Past} binding=${binding} />
+  `;
+}
+
+/** @param {{ name: string, condition: model.Condition | null }} given */
+function State({ name, condition }) {
+  if (!condition)
+    return html`<${Chip} tip=${`Nobody has said ${name} of it yet.`}>${name}: not known</${Chip}>`;
+  const tone = { True: "good", False: "bad" }[condition.status] ?? "warn";
+  return html`<${Chip} tone=${tone} tip=${`${condition.reason}: ${condition.message}`}><i class="dot"></i>${name} ${condition.status}</${Chip}>`;
+}
+
+/** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster> }} given */
+function Decision({ binding, clusters }) {
+  const [mode, choose] = useState("AsIs");
+  const [found, find] = useState(/** @type {any} */ (null));
+  const [error, fail] = useState("");
+  const moment = currentMoment();
+  const { apiVersion, kind, name } = binding.workload;
+  const asked = `${mode} ${moment?.revision ?? `${binding.changed} ${clusters.size}`} ${binding.key}`;
+  useEffect(() => {
+    const abort = new AbortController();
+    const namespace = binding.workload.namespace || binding.namespace;
+    const entry = {
+      kind,
+      name,
+      ...(apiVersion && { apiVersion }),
+      ...(namespace && { namespace }),
+    };
+    review({ select: [entry], mode, explain: "Full", limit: 5 }, abort.signal)
+      .then((it) => (find(it), fail("")))
+      .catch((cause) => abort.signal.aborted || (find(null), fail(cause.message)));
+    return () => abort.abort();
+  }, [asked]);
+  const is = (/** @type {any} */ it) => model.text(it.binding?.name) === binding.name;
+  const entry = found && (found.moves.find(is) ?? found.unplaceable.find(is));
+  const attempts = model.list(model.map(entry?.trace).attempts);
+  const moves = entry ? derive.changes(model.shares(entry.from), model.shares(entry.to)) : [];
+  return html`<section class="panel">
+    <div class="panel-head">
+      <h2>Why here, and why not there</h2>
+      <span class="choice" role="group" aria-label="Which decision">
+        ${MODES.map(([value, word, tip]) => html`<button aria-pressed=${mode === value} data-tip=${tip} onClick=${() => choose(value)}>${word}</button>`)}
+      </span>
+    </div>
+    ${error && html`<p class="notice warn" role="status">The decision cannot be explained: ${error}</p>`}
+    ${!found && !error && html`<p class="muted">Asking…</p>`}
+    ${entry && html`<p class="sentence">${sentence(entry, mode, moves)}</p>`}
+    ${found && !entry && html`<p class="sentence">A fresh decision comes to the same: it is where it belongs.</p>`}
+    ${attempts.map((attempt) => html`<${Attempt} attempt=${attempt} count=${attempts.length} binding=${binding} />`)}
+  </section>`;
+}
+
+/** @param {any} entry @param {string} mode @param {ReturnType<typeof derive.changes>} moves */
+function sentence(entry, mode, moves) {
+  const message = model.text(entry.message);
+  if (mode === "AsIs") return message ? `${message[0]?.toUpperCase()}${message.slice(1)}.` : "";
+  if (moves.length === 0)
+    return message ? `It would stay: ${message}.` : "It would stay where it is.";
+  const told = moves.map(({ name, before, after }) => `${name} ${before} → ${after}`).join(", ");
+  return `Decided afresh it would move: ${told}.${message && ` (${message})`}`;
+}
+
+/** @param {{ attempt: any, count: number, binding: model.Binding }} given */
+function Attempt({ attempt, count, binding }) {
+  const rows = model.list(attempt.clusters);
+  const before = new Map(binding.targets.map((it) => [it.name, it.replicas]));
+  const sorted = [...rows].sort(
+    (a, b) =>
+      model.count(b.replicasAfter) - model.count(a.replicasAfter) ||
+      Number(b.selected) - Number(a.selected) ||
+      model.byName(model.text(a.name), model.text(b.name)),
+  );
+  const hasWeight = rows.some((it) => typeof it.weight === "number");
+  const hasRoom = rows.some((it) => typeof it.free === "number");
+  return html`
+    ${count > 1 && html`<h3>${attempt.group ? `Group ${attempt.group}` : "Attempt"}${attempt.failure ? `: ${attempt.failure}` : ""}</h3>`}
+    <div class="scroll" tabindex="0" role="region" aria-label="Clusters">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">cluster</th>
+            <th scope="col" class="number" data-tip="Replicas when the decision was made">
+              before
+            </th>
+            <th scope="col" class="number" data-tip="Replicas by the decision">after</th>
+            ${hasRoom && html`<th scope="col" class="number" data-tip="How many more replicas fit beside those that run there">room</th>`}
+            ${hasWeight && html`<th scope="col" class="number" data-tip="The cluster's weight when the replicas were divided">weight</th>`}
+            <th
+              scope="col"
+              class="number"
+              data-tip="The sum of what the scorers gave. More comes first."
+            >
+              score
+            </th>
+            <th scope="col">because</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${sorted.map((it) => {
+            const [was, is] = [model.count(it.replicasBefore), model.count(it.replicasAfter)];
+            const scores = model.list(it.scores);
+            const score = scores.reduce((all, s) => all + model.count(s.score), 0);
+            const copied = before.get(it.name) === null && before.has(it.name);
+            const isIn = !it.out && (is > 0 || copied || it.selected);
+            return html`<tr class=${isIn ? "in" : "out"} key=${it.name}>
+              <th scope="row">${model.text(it.name)}</th>
+              <td class="number">${was || "–"}</td>
+              <td class=${`number ${is > was ? "arrived" : is < was ? "left" : ""}`}>
+                ${is || (isIn && copied ? "✓" : "–")}
+              </td>
+              ${hasRoom && html`<td class="number" data-tip=${it.freeFrom ? `from: ${it.freeFrom}` : null}>${typeof it.free === "number" ? words.compact(it.free) : "–"}</td>`}
+              ${hasWeight && html`<td class="number">${typeof it.weight === "number" ? words.compact(it.weight) : "–"}</td>`}
+              <td
+                class="number"
+                data-tip=${scores.map((s) => `${s.plugin} ${s.score}`).join(", ") || null}
+              >
+                ${scores.length ? score : "–"}
+              </td>
+              <td class="because">${because(it, isIn)}</td>
+            </tr>`;
+          })}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+/** @param {any} row @param {boolean} isIn */
+function because(row, isIn) {
+  const objections = model.list(row.filters).filter((it) => it.objection);
+  const overruled = objections
+    .filter((it) => it.overruled)
+    .map((it) => `${it.filter} objects (${it.objection}), but it runs there already`);
+  if (overruled.length) return overruled.join("; ");
+  if (isIn) return "every filter agrees";
+  const objection = objections.find((it) => it.objection === row.out);
+  return objection
+    ? html`<b>${objection.filter}</b>: ${row.out}`
+    : model.text(row.out) || "no replica fell to it";
+}
+
+/** The events of a binding: how it came to stand where it does. @param {{ binding: model.Binding }} given */
+function Past({ binding }) {
+  const [events, find] = useState(/** @type {any[] | null} */ (null));
+  const [error, fail] = useState("");
+  useEffect(() => {
+    const abort = new AbortController();
+    const selector = `involvedObject.kind=${binding.kind},involvedObject.name=${binding.name}`;
+    const place = binding.namespace ? `namespaces/${encodeURIComponent(binding.namespace)}/` : "";
+    api
+      .get(
+        `/api/v1/${place}events?limit=${EVENTS_MAX}&fieldSelector=${encodeURIComponent(selector)}`,
+        abort.signal,
+      )
+      .then((it) => (find(model.list(it.items)), fail("")))
+      .catch((cause) => abort.signal.aborted || fail(cause.message));
+    return () => abort.abort();
+  }, [binding.key, binding.changed]);
+  const sorted = (events ?? [])
+    .map((it) => ({
+      at: model.time(it.lastTimestamp) ?? 0,
+      reason: model.text(it.reason),
+      message: model.text(it.message),
+      tone:
+        it.type === "Warning"
+          ? "bad"
+          : ["ReplicasMoved", "Rebalanced"].includes(model.text(it.reason))
+            ? "home"
+            : "",
+      count: model.count(it.count),
+    }))
+    .sort((a, b) => b.at - a.at || rank(a.reason) - rank(b.reason));
+  return html`<section class="panel">
+    <h2>How it came to stand there</h2>
+    ${error && html`<p class="notice warn" role="status">Its events cannot be read: ${error}</p>`}
+    ${events && sorted.length === 0 && html`<p class="muted">No event of the last hour is about it.</p>`}
+    <ol class="chronicle">
+      ${sorted.map(
+        ({ at, reason, message, tone, count }) =>
+          html`<li class=${tone}>
+            <button class="quiet" data-tip="Ask why at this moment" onClick=${() => ask(at)}>
+              <time datetime=${new Date(at).toISOString()}>${words.clock(at)}</time>
+            </button>
+            <i class="dot"></i
+            ><span
+              ><b>${reason}</b>
+              ${message}${count > 1 && html` <span class="muted">×${count}</span>`}</span
+            >
+          </li>`,
+      )}
+    </ol>
+    <p><a href=${link(["outage"])}>What happened to the fleet meanwhile</a></p>
+  </section>`;
+}
+
+/** What moved it comes before what was said of it in the same second. @param {string} reason */
+const rank = (reason) => (["ReplicasMoved", "Rebalanced"].includes(reason) ? 0 : 1);
+
+/** @param {number} at */
+async function ask(at) {
+  const second = Math.min(at + 1000, api.now());
+  showMoment({ at: second, revision: await revisionAt(second, new AbortController().signal) });
+  scrollTo({ top: 0 });
+}

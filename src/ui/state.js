@@ -1,0 +1,326 @@
+// @ts-check
+/**
+ * What the whole page shares: the feeds, the moment that it shows, and what is displaced.
+ *
+ * With a moment in the past every screen shows the objects as they were then: each kind is listed
+ * at that moment's revision, and no screen has to know.
+ */
+import * as api from "./api.js";
+import { Feed, changed, listAt, listen, wait } from "./feed.js";
+import * as model from "./model.js";
+import { useEffect, useState } from "./vendor/preact-htm/standalone.js";
+
+const KARMADA = "/apis/work.karmada.io/v1alpha2";
+const FLEET = "/apis/placement.kubernetes-fleet.io/v1beta1";
+const OURS = "/apis/ballast.dev/v1alpha1";
+
+/** How long a changed number stays marked. */
+export const MARKED_MS = 90_000;
+/** The rest between two reviews of what is displaced. */
+const REVIEW_EVERY_MS = 2500;
+/** The most workloads that a review lists. */
+const LISTED_MAX = 10_000;
+/** Kinds at moments of the past that are kept. */
+const PAST_MAX = 24;
+
+/** The only namespace that is read, where the user may not read all. Empty: all. */
+let namespace = "";
+
+/** @param {string} base @param {string} plural */
+const namespaced = (base, plural) => () =>
+  `${base}/${namespace && `namespaces/${namespace}/`}${plural}`;
+
+/** What changed last of each binding: its targets before, and when. */
+/** @type {Map<string, { before: model.Share[], at: number }>} */
+export const moved = new Map();
+
+/** @param {model.Binding | undefined} before @param {model.Binding | undefined} after */
+function noteMove(before, after) {
+  if (!before || !after) return;
+  if (JSON.stringify(before.targets) === JSON.stringify(after.targets)) return;
+  moved.delete(after.key);
+  moved.set(after.key, { before: before.targets, at: api.now() });
+  for (const [key, { at }] of moved) {
+    if (api.now() - at < MARKED_MS) break;
+    moved.delete(key);
+  }
+}
+
+/** @param {any} object */
+const whole = (object) => model.whole(object);
+
+export const feeds = {
+  clusters: new Feed(() => "/apis/cluster.karmada.io/v1alpha1/clusters", model.cluster),
+  bindings: new Feed(namespaced(KARMADA, "resourcebindings"), model.binding, noteMove),
+  clusterBindings: new Feed(() => `${KARMADA}/clusterresourcebindings`, model.binding, noteMove),
+  rebalances: new Feed(() => `${OURS}/clusterrebalances`, whole),
+  moves: new Feed(namespaced(OURS, "moves"), whole),
+  clusterMoves: new Feed(() => `${OURS}/clustermoves`, whole),
+  members: new Feed(() => "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", whole),
+  placements: new Feed(() => `${FLEET}/clusterresourceplacements`, whole),
+  fleetBindings: new Feed(() => `${FLEET}/clusterresourcebindings`, whole),
+};
+/** @typedef {keyof typeof feeds} FeedName */
+
+/** Words for people. @type {Record<FeedName, string>} */
+export const FEED_NAMES = {
+  clusters: "clusters",
+  bindings: "resource bindings",
+  clusterBindings: "cluster resource bindings",
+  rebalances: "rebalances",
+  moves: "moves",
+  clusterMoves: "cluster moves",
+  members: "member clusters",
+  placements: "Fleet placements",
+  fleetBindings: "Fleet bindings",
+};
+
+export const onlyNamespace = () => namespace;
+
+/** @param {string} name empty: all namespaces */
+export function readNamespace(name) {
+  namespace = name;
+  feeds.bindings.restart();
+  feeds.moves.restart();
+  displacement.restart();
+  changed();
+}
+
+export function restartAll() {
+  Object.values(feeds).forEach((feed) => feed.restart());
+  displacement.restart();
+}
+
+/** Draws the component anew whenever something has changed. */
+export function useChanges() {
+  const [, draw] = useState(0);
+  useEffect(() => listen(() => draw((n) => n + 1)), []);
+}
+
+/** Draws the component anew each so many milliseconds, for ages. @param {number} ms */
+export function useTick(ms) {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => draw((n) => n + 1), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+}
+
+/** @typedef {{ at: number, revision: string }} Moment */
+/** @type {Moment | null} `null`: now */
+let moment = null;
+
+export const currentMoment = () => moment;
+/** The time that the page shows, in milliseconds. */
+export const shownTime = () => moment?.at ?? api.now();
+
+/** @param {Moment | null} wanted */
+export function showMoment(wanted) {
+  if (wanted?.revision === moment?.revision && wanted?.at === moment?.at) return;
+  moment = wanted;
+  displacement.restart();
+  changed();
+}
+
+/** @typedef {{ items: Map<string, any>, state: string, error: string, abort: AbortController }} Past */
+/** @type {Map<string, Past>} by path and revision, the oldest first */
+const past = new Map();
+
+/** @param {FeedName} name @param {Moment} at @returns {Past} */
+function pastOf(name, at) {
+  const feed = feeds[name];
+  const key = `${feed.path()}@${at.revision}`;
+  const known = past.get(key);
+  if (known) return known;
+  /** @type {Past} */
+  const made = { items: new Map(), state: "loading", error: "", abort: new AbortController() };
+  past.set(key, made);
+  for (const [old, { abort }] of past) {
+    if (past.size <= PAST_MAX) break;
+    abort.abort();
+    past.delete(old);
+  }
+  const keep = /** @type {(object: any) => any} */ (feed.keep);
+  listAt(feed.path(), keep, at.revision, made.abort.signal)
+    .then((items) => Object.assign(made, { items, state: "live" }))
+    .catch((error) =>
+      Object.assign(made, {
+        state: error.isForbidden ? "forbidden" : "away",
+        error: error.message,
+      }),
+    )
+    .finally(changed);
+  return made;
+}
+
+/**
+ * The objects of a feed, now or at the moment that is shown.
+ * @param {FeedName} name
+ * @returns {{ items: Map<string, any>, state: string, error: string, version: unknown, shape: unknown }}
+ */
+export function useFeed(name) {
+  const feed = feeds[name];
+  useEffect(() => feed.use(), [feed]);
+  useChanges();
+  if (!moment)
+    return {
+      items: feed.items,
+      state: feed.state,
+      error: feed.error,
+      version: feed.version,
+      shape: feed.shape,
+    };
+  const { items, state, error } = pastOf(name, moment);
+  return { items, state, error, version: items, shape: items };
+}
+
+/** Both kinds of bindings together. */
+export function useBindings() {
+  const [some, others] = [useFeed("bindings"), useFeed("clusterBindings")];
+  return {
+    feeds: /** @type {const} */ ([some, others]),
+    isLoading: some.state === "loading" || (others.state === "loading" && some.state !== "live"),
+    /** @returns {model.Binding[]} */
+    all: () => [...some.items.values(), ...others.items.values()],
+    versions: [some.version, others.version],
+    shapes: [some.shape, others.shape],
+  };
+}
+
+/**
+ * @typedef {object} Review the status of a PlacementReview, as it came
+ * @property {string} revision
+ * @property {any} summary
+ * @property {{ name: string, before: number, planned: number, now: number }[]} clusters
+ * @property {any[]} moves
+ * @property {any[]} unplaceable
+ * @property {number} remaining
+ */
+
+/**
+ * Asks a review. Where only one namespace may be read, that one is asked about.
+ * @param {any} spec
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Review>}
+ */
+export async function review(spec, signal) {
+  const at = moment && !spec.asOf ? { asOf: { revision: moment.revision } } : {};
+  const [kind, place] = namespace
+    ? ["LocalPlacementReview", `namespaces/${namespace}/localplacementreviews`]
+    : ["PlacementReview", "placementreviews"];
+  const question = { apiVersion: "ballast.dev/v1alpha1", kind, spec: { ...spec, ...at } };
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const status = model.map((await api.post(`${OURS}/${place}`, question, signal)).status);
+      return {
+        revision: model.text(status.revision),
+        summary: model.map(status.summary),
+        clusters: model.list(status.clusters),
+        moves: model.list(status.moves),
+        unplaceable: model.list(status.unplaceable),
+        remaining: model.count(status.remaining),
+      };
+    } catch (error) {
+      // Only so many reviews are answered at a time.
+      if (!(error instanceof api.ApiError) || error.code !== 429 || tries >= 20) throw error;
+      await wait(150 + 100 * tries, signal ?? new AbortController().signal);
+    }
+  }
+}
+
+/** What a Fresh decision would place otherwise, asked anew when placements or clusters change. */
+class Displacement {
+  state = "idle";
+  error = "";
+  /** @type {Map<string, any>} by binding */
+  moves = new Map();
+  /** @type {Map<string, any>} */
+  stuck = new Map();
+  /** @type {any} */
+  summary = null;
+  #users = 0;
+  #asked = "";
+  #isAsking = false;
+  /** @type {AbortController} */
+  #abort = new AbortController();
+
+  use() {
+    this.#users += 1;
+    const stops = [
+      feeds.clusters.use(),
+      feeds.bindings.use(),
+      feeds.clusterBindings.use(),
+      listen(() => this.#look()),
+    ];
+    this.#look();
+    return () => {
+      this.#users -= 1;
+      stops.forEach((stop) => stop());
+    };
+  }
+
+  restart() {
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    this.#isAsking = false;
+    this.#asked = "";
+    this.state = "idle";
+    this.#look();
+  }
+
+  #look() {
+    if (this.#users === 0 || this.#isAsking) return;
+    const { clusters, bindings, clusterBindings } = feeds;
+    const of =
+      moment?.revision ?? `${clusters.version}/${bindings.version}/${clusterBindings.version}`;
+    const isKnown = !["idle", "loading"].includes(bindings.state);
+    if (of === this.#asked || !isKnown) return;
+    this.#asked = of;
+    this.#isAsking = true;
+    void this.#ask(this.#abort.signal);
+  }
+
+  /** @param {AbortSignal} signal */
+  async #ask(signal) {
+    try {
+      const found = await review(
+        { select: [{ displaced: true }], mode: "Fresh", limit: LISTED_MAX },
+        signal,
+      );
+      if (signal.aborted) return;
+      const keyed = (/** @type {any[]} */ entries) =>
+        new Map(
+          entries.map((it) => [
+            `${model.text(it.binding?.namespace)}/${model.text(it.binding?.name)}`,
+            it,
+          ]),
+        );
+      Object.assign(this, { state: "live", error: "", summary: found.summary });
+      this.moves = keyed(found.moves);
+      this.stuck = keyed(found.unplaceable);
+    } catch (error) {
+      if (signal.aborted) return;
+      const told = /** @type {api.ApiError} */ (error);
+      Object.assign(this, {
+        state: told.isForbidden ? "forbidden" : "away",
+        error: told.message,
+        summary: null,
+      });
+      this.moves = new Map();
+      this.stuck = new Map();
+    }
+    changed();
+    await wait(REVIEW_EVERY_MS, signal);
+    if (signal.aborted) return;
+    this.#isAsking = false;
+    this.#look();
+  }
+}
+
+export const displacement = new Displacement();
+
+export function useDisplacement() {
+  useEffect(() => displacement.use(), []);
+  useChanges();
+  return displacement;
+}

@@ -1,0 +1,20 @@
+// The rules for the page's scripts and for its tests.
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  js.configs.recommended,
+  {
+    files: ["**/*.js"],
+    languageOptions: { globals: globals.browser },
+    rules: {
+      eqeqeq: "error",
+      "no-console": ["error", { allow: ["error"] }],
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+  { files: ["tests/browser/**/*.js"], languageOptions: { globals: globals.node } },
+  { ignores: ["**/vendor/**", "**/node_modules/**"] },
+];

@@ -1,0 +1,213 @@
+// What goes wrong around the page: markup in names, a server that leaves, rights that are missing,
+// clocks that are off, and requests that are not the page's.
+import { request as raw } from "node:http";
+import { writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { expect, figure, test } from "./page.js";
+import { folder, start } from "./program.js";
+
+const BINDINGS = "/apis/work.karmada.io/v1alpha2";
+const NASTY = `<img src=x onerror="alert(1)">&lt;b&gt;`;
+
+const binding = (name, resource) => ({
+  apiVersion: "work.karmada.io/v1alpha2",
+  kind: "ResourceBinding",
+  metadata: { name, namespace: "shop", labels: { nasty: "yes" } },
+  spec: {
+    resource: { apiVersion: "apps/v1", kind: "Deployment", namespace: "shop", ...resource },
+    replicas: 2,
+  },
+});
+
+test("markup in names is text", async ({ ui }) => {
+  const path = `${BINDINGS}/namespaces/shop/resourcebindings`;
+  const made = await ui.send("POST", path, binding("nasty", { name: NASTY }));
+  expect(made.status()).toBe(201);
+  await ui.go("#/placements?q=nasty");
+  await expect(ui.page.locator(".table-row")).toContainText(NASTY);
+  await ui.page.locator(".table-row").hover();
+  await ui.page.locator(".table-row").click();
+  await expect(ui.page.getByRole("heading", { level: 1 })).toContainText(NASTY);
+  expect(await ui.page.locator("img:not([src='icon.svg'])").count()).toBe(0);
+  await ui.send("DELETE", `${path}/nasty`);
+  await expect(ui.page.getByText("There is no binding shop/nasty")).toBeVisible();
+});
+
+test("a change is on the screen soon after its commit", async ({ ui }) => {
+  await ui.go("#/placements?q=quick");
+  await expect(ui.page.getByText("No workload fits these filters")).toBeVisible();
+  const path = `${BINDINGS}/namespaces/shop/resourcebindings`;
+  await ui.send("POST", path, binding("quick", { name: "quick" }));
+  await expect(ui.page.locator(".table-row")).toHaveCount(1, { timeout: 1000 });
+  await ui.send("DELETE", `${path}/quick`);
+  await expect(ui.page.locator(".table-row")).toHaveCount(0, { timeout: 1000 });
+});
+
+test("several tabs stay live", async ({ ui, context }) => {
+  await ui.go("#/fleet");
+  for (const hash of ["#/rebalance", "#/outage", "#/placements"]) {
+    const tab = await context.newPage();
+    await tab.goto(`${ui.origin}/ui/${hash}`);
+    await expect(tab.locator(".connection")).toContainText("live");
+  }
+  await ui.page.reload();
+  await expect(ui.page.locator(".connection")).toContainText("live");
+});
+
+test("a browser whose clock is hours off shows the server's time", async ({ ui }) => {
+  await ui.page.addInitScript(() => {
+    const now = Date.now.bind(Date);
+    Date.now = () => now() - 5 * 60 * 60 * 1000;
+  });
+  await ui.go("#/outage");
+  const slider = ui.page.getByRole("slider");
+  await expect
+    .poll(async () => Math.abs(Number(await slider.getAttribute("max")) - Date.now() / 1000))
+    .toBeLessThan(10);
+  await expect(ui.page.locator(".chronicle")).toContainText("member1 was lost");
+});
+
+test("the proxy refuses what is not the page's, and says so", async ({ ui }) => {
+  const cookies = await ui.page.context().cookies();
+  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
+  const { host, port } = new URL(ui.origin);
+  const ask = (path, headers) =>
+    new Promise((resolve, reject) => {
+      const asked = raw({ host: "127.0.0.1", port, path, headers }, (answer) => {
+        let text = "";
+        answer.on("data", (piece) => (text += piece));
+        answer.on("end", () => resolve({ code: answer.statusCode, text }));
+      });
+      asked.on("error", reject).end();
+    });
+  expect((await ask("/version", { host, cookie })).code).toBe(200);
+  for (const [path, headers, reason] of [
+    ["/version", { host: `evil.example:${port}`, cookie }, "ForeignHost"],
+    ["/version", { host, cookie, origin: "http://evil.example" }, "ForeignOrigin"],
+    ["/version", { host, cookie, "sec-fetch-site": "cross-site" }, "ForeignOrigin"],
+    ["/version", { host }, "NoSecret"],
+    ["/ui/", { host }, "NoSecret"],
+    ["/etc/passwd", { host, cookie }, "OutsideApi"],
+    ["/apis/%2e%2e/version", { host, cookie }, "OutsideApi"],
+  ]) {
+    const answer = await ask(path, headers);
+    expect([answer.code, JSON.parse(answer.text).reason], path).toEqual([403, reason]);
+  }
+});
+
+test("a server that leaves and comes back with a new log", async ({ page }) => {
+  const place = folder();
+  const serve = (port) =>
+    start(
+      ["serve", "--secure-port", port, "--database-url", "memory:"],
+      /ready at https:\/\/127\.0\.0\.1:(\d+)/,
+      { folder: place.path },
+    );
+  let server = await serve("0");
+  const port = server.match[1];
+  const ui = await start(
+    ["ui", "--kubeconfig", join(place.path, "certs/admin.kubeconfig")],
+    /is at (\S+)/,
+  );
+  try {
+    await page.goto(ui.match[1]);
+    const cluster = (name) => ({
+      apiVersion: "cluster.karmada.io/v1alpha1",
+      kind: "Cluster",
+      metadata: { name },
+      spec: { syncMode: "Push" },
+    });
+    const { origin } = new URL(ui.match[1]);
+    const join = async (name) => {
+      const made = await page.request.post(`${origin}/apis/cluster.karmada.io/v1alpha1/clusters`, {
+        data: cluster(name),
+        headers: { origin },
+      });
+      expect(made.status()).toBe(201);
+    };
+    await expect(page.getByText("No cluster has joined yet")).toBeVisible();
+    await join("first");
+    await join("second");
+    await expect(page.locator(".tile")).toHaveCount(2);
+    await server.stop("SIGKILL");
+    await expect(page.locator(".connection")).toContainText("reconnecting");
+    await expect(page.locator(".tile")).toHaveCount(2);
+    server = await serve(port);
+    await join("third");
+    await expect(page.locator(".connection")).toContainText("live", { timeout: 30_000 });
+    await expect(page.locator(".tile")).toHaveCount(1);
+    await expect(page.locator(".tile")).toContainText("third");
+  } finally {
+    await ui.stop();
+    await server.stop();
+    place.remove();
+  }
+});
+
+test("who may only read one namespace signs in and reads that one", async ({ page }) => {
+  const place = folder();
+  const token = "a-token-of-this-test";
+  writeFileSync(
+    join(place.path, "tokens"),
+    `sha256:${createHash("sha256").update(token).digest("hex")},reader,1,"readers"\n`,
+  );
+  const kinds = ["resourcebindings", "moves", "rebalances", "localplacementreviews"];
+  writeFileSync(
+    join(place.path, "policy"),
+    `rules:\n- {groups: [readers], verbs: [get, list, watch, create], apiGroups: ["*"], resources: ${JSON.stringify(kinds)}, namespaces: [shop]}\n`,
+  );
+  const flags = [
+    "--token-auth-file",
+    join(place.path, "tokens"),
+    "--authorization-policy-file",
+    join(place.path, "policy"),
+  ];
+  const server = await start(
+    ["serve", "--secure-port", "0", "--database-url", "memory:", ...flags],
+    /ready at (https:\S+) /,
+    { folder: place.path },
+  );
+  const admin = await start(
+    ["ui", "--kubeconfig", join(place.path, "certs/admin.kubeconfig")],
+    /is at (\S+)/,
+  );
+  try {
+    await page.request.get(admin.match[1]);
+    const { origin } = new URL(admin.match[1]);
+    for (const namespace of ["shop", "bank"]) {
+      const data = {
+        ...binding("web", { name: `web-of-${namespace}` }),
+        metadata: { name: "web", namespace },
+      };
+      const path = `${origin}${BINDINGS}/namespaces/${namespace}/resourcebindings`;
+      expect((await page.request.post(path, { data, headers: { origin } })).status()).toBe(201);
+    }
+    const refused = await page.goto(`${server.match[1]}/apis/work.karmada.io`);
+    expect(refused.status()).toBe(401);
+    await page.goto(`${server.match[1]}/ui/#/placements`);
+    await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+    await page.getByLabel("Bearer token").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await expect(page.getByRole("alert")).toContainText("does not know this token");
+    await page.getByLabel("Bearer token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await expect(page.getByText("You may not read resource bindings.")).toBeVisible();
+    await page.getByPlaceholder("namespace", { exact: true }).fill("shop");
+    await page.getByRole("button", { name: "Read", exact: true }).click();
+    await expect(page.locator(".table-row")).toHaveCount(1);
+    await expect(page.locator(".table-row")).toContainText("web-of-shop");
+    await expect(page.getByText("You may not read clusters.")).toBeVisible();
+    expect(
+      await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie])),
+    ).not.toContain(token);
+    await page.getByRole("link", { name: "Health" }).click();
+    await expect(page.getByText("You may not read the metrics")).toBeVisible();
+    await page.getByRole("link", { name: "Fleet", exact: true }).click();
+    await expect(figure(page, "clusters ready")).toBeVisible();
+  } finally {
+    await admin.stop();
+    await server.stop();
+    place.remove();
+  }
+});

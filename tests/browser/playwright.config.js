@@ -1,0 +1,23 @@
+// One browser, one worker: the tests share a server that plays an outage.
+import { defineConfig } from "@playwright/test";
+
+export default defineConfig({
+  testDir: ".",
+  outputDir: "results",
+  workers: 1,
+  forbidOnly: true,
+  timeout: 60_000,
+  expect: { timeout: 15_000 },
+  reporter: [["list"]],
+  globalSetup: "./outage.js",
+  use: {
+    viewport: { width: 1280, height: 900 },
+    ignoreHTTPSErrors: true,
+    trace: "retain-on-failure",
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      // The tests run as root in containers, where the sandbox cannot.
+      args: ["--no-sandbox"],
+    },
+  },
+});

@@ -94,8 +94,16 @@ pub(super) fn failure(error: WriteError) -> Status {
         WriteError::Busy => Status::too_many_requests(1),
         // The writer has logged it, once for all the writes that failed together.
         WriteError::Unavailable(_) => Status::unavailable(error.to_string()).already_logged(),
+        // Whoever leads next can be asked soon.
+        WriteError::Following | WriteError::Deposed => try_again(error),
         WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
     }
+}
+
+/// 503, with the advice to come again in a second.
+pub(super) fn try_again(why: impl std::fmt::Display) -> Status {
+    let details = Details { retry_after_seconds: 1, ..Details::default() };
+    Status::unavailable(why.to_string()).with(details).already_logged()
 }
 
 /// The answer to a create of an object that exists (ER2, ER3, DE5). `generated`: the server made

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use super::commit;
 use super::core::{Core, Registry};
 use super::locator::Locator;
 use crate::k8s::{
@@ -13,7 +14,7 @@ use crate::k8s::{
 };
 use crate::resource::Lifetime;
 use crate::telemetry;
-use crate::watch::{NoPast, View};
+use crate::watch::{NoPast, Stale, View};
 
 /// How long a read waits for a revision that is not there yet (RV3).
 const REVISION_WAIT: Duration = Duration::from_secs(3);
@@ -41,9 +42,7 @@ impl Registry {
         }
         target.allow("get")?;
         let key = target.key()?;
-        if let Some(revision) = options.revision {
-            await_revision(&self.core, revision).await?;
-        }
+        await_state(&self.core, options.revision).await?;
         let view = self.core.cache.view();
         view.get(&key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))
     }
@@ -65,7 +64,13 @@ impl Registry {
         let token = options.continue_token.as_deref().map(|token| ContinueToken::decode(token, namespaced));
         let token = token.transpose()?;
         let view = match &token {
-            Some(token) => self.view_of(token)?,
+            Some(token) => {
+                // Another replica may have given the page before, from a state that is not here.
+                if token.revision.is_none_or(|revision| revision > self.core.cache.view().revision) {
+                    await_state(&self.core, None).await?;
+                }
+                self.view_of(token)?
+            }
             None => self.view_for(target, options).await?,
         };
         Ok(page(&view, target, options, token.as_ref()))
@@ -87,10 +92,10 @@ impl Registry {
 
     /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit` (RV4-RV9).
     async fn view_for(&self, target: &Locator, options: &ListOptions) -> Result<Arc<View>, Status> {
+        await_state(&self.core, options.revision).await?;
         let Some(revision) = options.revision.filter(|&revision| revision > Revision::ZERO) else {
             return Ok(self.core.cache.view());
         };
-        await_revision(&self.core, revision).await?;
         let is_exact = match options.revision_match {
             Some(wanted) => wanted == RevisionMatch::Exact,
             None => options.limit.is_some(),
@@ -142,6 +147,19 @@ pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result
     match (&target.namespace, target.row.is_namespaced()) {
         (Some(_), false) => Err(Status::not_found(target.row.resource, "")),
         _ => Ok(()),
+    }
+}
+
+/// Waits until the view is as new as a read wants it: the newest state for one that names no
+/// revision, that revision for one that names one, and any state for zero.
+pub(super) async fn await_state(core: &Core, revision: Option<Revision>) -> Result<(), Status> {
+    match revision {
+        None => core.cache.fresh().await.map_err(commit::try_again),
+        Some(Revision::ZERO) if core.cache.is_outdated() => Err(commit::try_again(Stale::Unreachable)),
+        Some(Revision::ZERO) => Ok(()),
+        // A replica that is cut off cannot know what was compacted or taken back.
+        Some(_) if core.cache.is_cut_off() => Err(commit::try_again(Stale::Unreachable)),
+        Some(revision) => await_revision(core, revision).await,
     }
 }
 

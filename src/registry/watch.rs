@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
+use super::commit;
 use super::core::Registry;
-use super::list::{await_revision, check_selectors, selected};
+use super::list::{await_state, check_selectors, selected};
 use super::locator::Locator;
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::telemetry;
-use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Subscriber};
+use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Stale, Subscriber};
 
 /// The time between two bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -73,6 +75,8 @@ pub struct Watch {
     ready: VecDeque<WatchEvent>,
     /// `None` once the watch has ended.
     source: Option<Source>,
+    /// Whether the replica has lost the database for so long that watches end.
+    outdated: watch::Receiver<bool>,
     bookmarks: bool,
     deadline: Instant,
     /// Fires at the next bookmark or at the deadline.
@@ -103,10 +107,13 @@ impl Registry {
         let from = options.revision.filter(|&revision| revision > Revision::ZERO);
         // A watch without a revision begins with the state, asked for or not (WA4).
         let starts_with_state = options.send_initial_events.unwrap_or(from.is_none());
-        if options.send_initial_events == Some(true)
-            && let Some(revision) = from
-        {
-            await_revision(&self.core, revision).await?;
+        match from {
+            None => await_state(&self.core, options.revision).await?,
+            Some(revision) if options.send_initial_events == Some(true) => {
+                await_state(&self.core, Some(revision)).await?;
+            }
+            Some(_) if self.core.cache.is_cut_off() => return Err(commit::try_again(Stale::Unreachable)),
+            Some(_) => {}
         }
         let view = self.core.cache.view();
         let mut initial = Vec::new();
@@ -135,6 +142,7 @@ impl Registry {
             initial: initial.into_iter(),
             ready,
             source: Some(source),
+            outdated: self.core.cache.outdated(),
             bookmarks: options.allow_bookmarks,
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline)),
@@ -156,6 +164,7 @@ impl Watch {
                 biased;
                 () = &mut self.timer => self.tick(),
                 events = source.next() => self.take(events),
+                () = turned_true(&mut self.outdated) => self.take(Err(commit::try_again(Stale::Unreachable))),
             }
         }
     }
@@ -215,6 +224,13 @@ impl Watch {
             false => self.deadline,
         };
         self.timer.as_mut().reset(next);
+    }
+}
+
+async fn turned_true(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|it| *it).await.is_err() {
+        // The cache holds the sender, so it does not come to this.
+        std::future::pending().await
     }
 }
 

@@ -10,6 +10,7 @@ use crate::k8s::{GroupResource, Revision};
 use crate::store::Store;
 
 use super::backlog::Backlog;
+use super::freshness::Freshness;
 use super::subscriber::{Interest, Subscriber};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
@@ -25,8 +26,9 @@ struct Shared {
     past: RwLock<Past>,
     /// The revision of the newest view, sent after the view and its events are in place.
     tip: watch::Sender<Revision>,
-    /// Only for events that the windows have forgotten. The writer owns it.
+    /// Only for events that the windows have forgotten. The task of the log owns it.
     store: Weak<dyn Store>,
+    freshness: Freshness,
     limits: Limits,
 }
 
@@ -60,15 +62,22 @@ struct Kind {
 
 impl Cache {
     /// A cache at `view` that remembers no event up to `start`.
-    pub(super) fn new(view: View, start: Revision, store: Weak<dyn Store>, limits: Limits) -> Cache {
+    pub(super) fn new(
+        view: View,
+        start: Revision,
+        store: Weak<dyn Store>,
+        freshness: Freshness,
+        limits: Limits,
+    ) -> Cache {
         let revision = view.revision;
         let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
-        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, store, limits }) }
+        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, store, freshness, limits }) }
     }
 
-    /// The newest state. It contains every acknowledged write.
+    /// The newest state that is known here. Where nobody else writes, it contains every
+    /// acknowledged write; elsewhere, wait with `fresh` first.
     pub fn view(&self) -> Arc<View> {
         self.shared.newest.load_full()
     }
@@ -189,13 +198,33 @@ impl Cache {
         drop(forgotten);
     }
 
+    /// Goes on from a state whose events are not known. Every subscriber that is not there yet has
+    /// to list again.
+    pub(super) fn begin_anew(&self, view: View) {
+        let (revision, view) = (view.revision, Arc::new(view));
+        let gone = {
+            let mut past = self.write();
+            let gone = past.forget_all(revision);
+            (gone, self.shared.newest.swap(view))
+        };
+        for kind in self.read().kinds.values() {
+            kind.moved.send_replace(revision);
+        }
+        self.shared.tip.send_replace(revision);
+        drop(gone);
+    }
+
     /// Forgets events that have become too old. Kinds without writes need this.
     pub(super) fn forget(&self, now_ms: i64) {
         let forgotten = self.write().trim(now_ms, &self.shared.limits);
         drop(forgotten);
     }
 
-    /// The store; `None` once the writer has ended.
+    pub(super) fn freshness(&self) -> &Freshness {
+        &self.shared.freshness
+    }
+
+    /// The store; `None` once the task of the log has ended.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.store.upgrade()
     }
@@ -270,6 +299,17 @@ impl Past {
         forgotten
     }
 
+    /// Forgets every event up to a revision that was not reached step by step.
+    fn forget_all(&mut self, revision: Revision) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        for kind in self.kinds.values_mut() {
+            forgotten.events.extend(kind.window.restart(revision));
+        }
+        forgotten.views.extend(std::mem::take(&mut self.views).into_values());
+        (self.start, self.revision) = (revision, revision);
+        forgotten
+    }
+
     fn keep(&mut self, view: Arc<View>, views_max: usize) -> Forgotten {
         let mut forgotten = Forgotten::default();
         forgotten.views.extend(self.views.insert(view.revision, view));
@@ -303,7 +343,7 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let limits = Limits { window_events_max: 1, ..Limits::default() };
         let start = View::empty_at(Revision::ZERO);
-        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), limits.clone());
+        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), Freshness::alone(), limits.clone());
         let oldest = event(1);
         let watched = Arc::downgrade(&oldest);
         let mut past = cache.write();

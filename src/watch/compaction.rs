@@ -1,23 +1,35 @@
-//! Removes old changes from the log, by age and by number. Writes get their turn in between.
+//! Removes old changes from the log, by age and by number. Writes get their turn in between. Only
+//! who leads removes anything; the others forget old events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::watch;
+
 use crate::clock::Clock;
 use crate::k8s::Revision;
 use crate::metrics;
-use crate::store::{Error, Store};
+use crate::store::{Error, Store, Term};
 use crate::telemetry;
 
 use super::{Cache, Limits};
 
 /// Runs for as long as it is polled.
-pub(super) async fn run(store: Arc<dyn Store>, clock: Arc<dyn Clock>, cache: Cache, limits: Limits) -> Infallible {
+pub(super) async fn run(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    cache: Cache,
+    held: watch::Receiver<Option<Term>>,
+) -> Infallible {
+    let limits: Limits = cache.limits().clone();
     loop {
         tokio::time::sleep(limits.compaction_every).await;
         let now_ms = clock.now_ms();
         cache.forget(now_ms);
+        if held.borrow().is_none() {
+            continue;
+        }
         let started = Instant::now();
         let compacted = compact(&*store, now_ms, cache.view().revision, &limits).await;
         metrics::store_compacted(started.elapsed(), compacted.is_ok());

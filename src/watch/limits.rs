@@ -36,6 +36,9 @@ pub struct Limits {
     pub past_views_max: usize,
     /// Bytes of objects that a state from before the windows may hold of its own (`Cache::past`).
     pub past_bytes_max: usize,
+    /// How long a replica that cannot reach the database shows what it knows to who accepts an old
+    /// state.
+    pub outdated_after: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
     /// The newest revisions whose rows compaction keeps.
@@ -64,6 +67,7 @@ impl Default for Limits {
             beat_max: Duration::from_millis(100),
             past_views_max: 64,
             past_bytes_max: 256 << 20,
+            outdated_after: Duration::from_secs(60),
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
             compaction_every: Duration::from_secs(60),

@@ -1,32 +1,47 @@
-//! Fills the cache at the start.
+//! Fills the cache: at the start, and when the log was compacted beyond what a follower has seen.
 //!
 //! The newest row of each key becomes the view, and the end of the log becomes the windows, so that
 //! watches resume across a restart.
+//!
+//! Others may commit and compact meanwhile. The state is read as of one revision, and what comes
+//! later is news.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::clock::Clock;
 use crate::k8s::{Key, Object, Revision};
 use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
 
 use super::window::{Event, EventKind};
-use super::{Cache, Limits, View};
+use super::{Limits, View};
 
 /// Rows that are read at once, about two megabytes.
 const PAGE_ROWS: usize = 1000;
 
 pub(super) struct Loaded {
-    pub cache: Cache,
+    pub view: View,
+    /// The events that the windows remember, oldest first.
+    pub events: Vec<Arc<Event>>,
+    /// The revision that they begin after.
+    pub start: Revision,
     /// When the newest change was written, in milliseconds since 1970.
     pub time_ms: i64,
 }
 
-pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limits) -> Result<Loaded, Error> {
-    let store = &**log;
-    let bounds = store.bounds().await?;
-    let mut view = View::empty_at(bounds.last);
-    let mut time_ms = 0;
+pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, Error> {
+    loop {
+        let bounds = store.bounds().await?;
+        let loaded = load_at(store, bounds, limits).await;
+        // Whoever leads may compact what is being read.
+        if loaded.is_err() && store.bounds().await?.compacted > bounds.compacted {
+            continue;
+        }
+        return loaded;
+    }
+}
+
+async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<Loaded, Error> {
+    let (mut view, mut time_ms) = (View::empty_at(bounds.last), 0);
     let mut after = Revision::ZERO;
     loop {
         let page = store.page(bounds.last, after, PAGE_ROWS).await?;
@@ -40,26 +55,33 @@ pub(super) async fn load(log: &Arc<dyn Store>, clock: &dyn Clock, limits: &Limit
             break;
         }
     }
-    let (start, pages) = recent(store, bounds, limits).await?;
-    let cache = Cache::new(view, start, Arc::downgrade(log), limits.clone());
-    let view = cache.view();
-    let mut known = Known { view: &view, recent: HashMap::new() };
+    let (start, events) = recent(store, &view, bounds, limits).await?;
+    let newest_ms = events.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
+    Ok(Loaded { view, events, start, time_ms: newest_ms })
+}
+
+/// The events at the end of the log, and the revision that they begin after.
+async fn recent(
+    store: &dyn Store,
+    view: &View,
+    bounds: Bounds,
+    limits: &Limits,
+) -> Result<(Revision, Vec<Arc<Event>>), Error> {
+    let (start, pages) = pages(store, bounds, limits).await?;
+    let mut known = Known { view, recent: HashMap::new() };
+    let mut events = Vec::new();
     for page in pages {
-        time_ms = page.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
         known.learn_previous(store, &page).await?;
-        let events: Vec<Arc<Event>> = page.into_iter().map(|change| known.event(change)).collect::<Result<_, _>>()?;
-        cache.recall(&events, clock.now_ms());
+        for change in page {
+            events.push(known.event(change)?);
+        }
     }
-    Ok(Loaded { cache, time_ms })
+    Ok((start, events))
 }
 
 /// The end of the log in pages, and the revision that it begins after. All kinds together get the
 /// bounds of one window here, so the windows may be shorter after a restart, but never wrong.
-async fn recent(
-    store: &dyn Store,
-    bounds: Bounds,
-    limits: &Limits,
-) -> Result<(Revision, VecDeque<Vec<Change>>), Error> {
+async fn pages(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<(Revision, VecDeque<Vec<Change>>), Error> {
     let (mut start, mut rows, mut bytes) = (bounds.last, 0, 0);
     let mut pages = VecDeque::new();
     while start > bounds.compacted && rows < limits.window_events_max && bytes < limits.window_bytes_max {
@@ -143,6 +165,17 @@ pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     let previous = before.map(object).transpose()?.map(Arc::new);
     let object = Arc::new(object(change)?);
     Ok(Arc::new(Event { revision, kind: kind_of(operation), object, previous, time_ms }))
+}
+
+/// The event of the change that comes next after a view.
+pub(super) fn next_event(view: &View, change: Change) -> Result<Arc<Event>, Error> {
+    let previous = view.get(&change.key).cloned();
+    let replaced = previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision);
+    if change.revision != view.revision.next() || change.previous != replaced {
+        return Err(missing(view.revision.next(), change.revision));
+    }
+    let (revision, time_ms, kind) = (change.revision, change.time_ms, kind_of(change.operation));
+    Ok(Arc::new(Event { revision, kind, object: Arc::new(object(change)?), previous, time_ms }))
 }
 
 fn kind_of(operation: Operation) -> EventKind {

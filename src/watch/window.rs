@@ -74,6 +74,12 @@ impl Window {
         }
     }
 
+    /// Forgets everything, also what was never here, up to a revision.
+    pub fn restart(&mut self, floor: Revision) -> VecDeque<Arc<Event>> {
+        (self.bytes, self.floor) = (0, floor);
+        std::mem::take(&mut self.events)
+    }
+
     /// The last revision whose event may be forgotten.
     pub fn floor(&self) -> Revision {
         self.floor

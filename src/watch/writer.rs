@@ -1,28 +1,17 @@
-//! The only writer. It numbers the changes, commits all waiting calls as one transaction, makes
-//! them visible, and then answers.
-//!
-//! *Invariants.* Revisions have no gaps: the counter is the revision of the newest view and moves
-//! only with it. A call is never split over two transactions. When the store fails, only the calls
-//! of that group fail. The next group tries again, so writing resumes by itself once the disk has
-//! space.
+//! The handle that hands writes to whoever leads, and the queue in which they wait for their turn.
+//! `leader` empties it; a process that only follows refuses what comes.
 
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use crate::clock::Clock;
 use crate::k8s::{Document, Key, Object, Revision, Status};
-use crate::metrics;
-use crate::store::{self, Store, Term};
-use crate::telemetry;
+use crate::store;
 
 use super::book::Bookkeeper;
 use super::plan::{Group, Planned};
-use super::{Cache, Limits, View};
-use super::{beat, compaction};
+use super::{Limits, View};
 
 /// What happens to the other writes of a call when one is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +78,12 @@ pub enum WriteError {
     /// The fence of the call does not hold any more. Nothing was stored.
     #[error("this replica does not hold the lease")]
     Fenced,
+    /// This process does not lead. Nothing was stored.
+    #[error("this replica does not lead")]
+    Following,
+    /// Another replica took over while the call waited. Nothing was stored.
+    #[error("another replica leads now")]
+    Deposed,
     /// The writer has stopped, and takes no further call.
     #[error("the writer has stopped")]
     Closed,
@@ -110,15 +105,15 @@ type Books = Arc<OnceLock<Arc<dyn Bookkeeper>>>;
 /// A semaphore counts in 32 bits, so the room is counted in kibibytes.
 const QUEUE_UNIT: usize = 1024;
 
-struct Call {
-    writes: Vec<Write>,
-    atomicity: Atomicity,
-    fence: Option<Fence>,
+pub(super) struct Call {
+    pub writes: Vec<Write>,
+    pub atomicity: Atomicity,
+    pub fence: Option<Fence>,
     bytes: usize,
-    caller: Caller,
+    pub caller: Caller,
 }
 
-struct Caller {
+pub(super) struct Caller {
     answer: oneshot::Sender<Answer>,
     /// Its room in the queue, given back with the answer.
     _room: OwnedSemaphorePermit,
@@ -166,168 +161,50 @@ impl Writer {
     }
 }
 
-/// The handle, and the loop to run.
-pub(super) fn start(
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    cache: Cache,
-    newest_ms: i64,
-    limits: Limits,
-) -> (Writer, impl Future<Output = Result<(), store::Error>>) {
+/// The handle, and the queue behind it.
+pub(super) fn queue(limits: &Limits) -> (Writer, Calls) {
     let (queue, calls) = mpsc::channel(limits.queue_calls_max);
     let room_max = u32::try_from(limits.queue_bytes_max / QUEUE_UNIT).unwrap_or(u32::MAX);
     let room = Arc::new(Semaphore::new(room_max as usize));
-    let beat = beat::run(cache.tip(), cache.clone(), limits.clone());
-    let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), limits.clone());
     let books = Books::default();
-    let turn = Turn { store, clock, cache, limits, calls, doubt: None, time_ms: newest_ms, books: Arc::clone(&books) };
-    let run = async move {
-        tokio::select! {
-            // The beat comes after the turn that it follows. It then needs no wake-up of its own,
-            // and on one thread followers hear of a write before its caller does.
-            biased;
-            ended = turn.run() => ended,
-            never = compaction => match never {},
-            never = beat => match never {},
-        }
-    };
-    (Writer { queue, room, room_max, books }, run)
+    (Writer { queue, room, room_max, books: Arc::clone(&books) }, Calls { waiting: calls, books })
 }
 
-struct Turn {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    cache: Cache,
-    limits: Limits,
-    calls: mpsc::Receiver<Call>,
-    /// A group that may or may not be durable, because the store did not answer.
-    doubt: Option<Group>,
-    /// The time of the newest change.
-    time_ms: i64,
+/// The calls that wait for their turn.
+pub(super) struct Calls {
+    waiting: mpsc::Receiver<Call>,
     books: Books,
 }
 
-/// What has become of a group whose commit failed.
-enum Fate {
-    /// It is durable after all, and was published.
-    Stored,
-    Lost,
-    /// The log does not answer. The group is kept in `doubt`.
-    Unknown(store::Error),
-}
+impl Calls {
+    /// Who keeps the books of what is written, if anybody does.
+    pub fn keeper(&self) -> Option<Arc<dyn Bookkeeper>> {
+        self.books.get().map(Arc::clone)
+    }
 
-impl Turn {
-    async fn run(mut self) -> Result<(), store::Error> {
-        while let Some(first) = self.calls.recv().await {
-            let calls = self.gather(first);
-            self.write(calls).await?;
-        }
-        Ok(())
+    /// `None` once the last `Writer` is dropped and nothing waits.
+    pub async fn next(&mut self) -> Option<Call> {
+        self.waiting.recv().await
     }
 
     /// The waiting calls, up to the bounds. While one group is on its way to the disk, the next one
     /// gathers. So groups grow with the load, and a single call does not wait.
-    fn gather(&mut self, first: Call) -> Vec<Call> {
+    pub fn gather(&mut self, first: Call, limits: &Limits) -> Vec<Call> {
         let (mut rows, mut bytes) = (first.writes.len(), first.bytes);
         let mut calls = vec![first];
-        while rows < self.limits.group_rows_max && bytes < self.limits.group_bytes_max {
-            let Ok(call) = self.calls.try_recv() else { break };
+        while rows < limits.group_rows_max && bytes < limits.group_bytes_max {
+            let Ok(call) = self.waiting.try_recv() else { break };
             rows += call.writes.len();
             bytes += call.bytes;
             calls.push(call);
         }
         calls
     }
-
-    async fn write(&mut self, calls: Vec<Call>) -> Result<(), store::Error> {
-        if let Some(doubtful) = self.doubt.take()
-            && let Fate::Unknown(error) = self.settle(doubtful).await?
-        {
-            refuse(calls.into_iter().map(|call| call.caller), error);
-            return Ok(());
-        }
-        // Times in the log never decrease, even when the clock is set back.
-        self.time_ms = self.time_ms.max(self.clock.now_ms());
-        let mut group = Group::after(&self.cache.view(), self.time_ms, self.books.get().map(|keeper| &**keeper));
-        let mut answers = Vec::with_capacity(calls.len());
-        for call in calls {
-            if call.fence.is_some_and(|is_held| !is_held()) {
-                let _ = call.caller.answer.send(Err(WriteError::Fenced));
-                continue;
-            }
-            answers.push((call.caller, group.add(call.writes, call.atomicity)));
-        }
-        group.close();
-        if !group.changes.is_empty()
-            && let Some(error) = self.commit(group).await?
-        {
-            refuse(answers.into_iter().map(|(caller, _)| caller), error);
-            return Ok(());
-        }
-        for (caller, outcomes) in answers {
-            // A caller that has gone hears nothing. The write stands.
-            let _ = caller.answer.send(Ok(outcomes));
-        }
-        Ok(())
-    }
-
-    /// With the inner error this group fails. The outer error ends the writer.
-    async fn commit(&mut self, group: Group) -> Result<Option<store::Error>, store::Error> {
-        let started = Instant::now();
-        let span = tracing::debug_span!("store_commit", changes = group.changes.len());
-        let committed = self.store.commit(Term::default(), &group.changes).instrument(span).await;
-        metrics::store_commit(group.changes.len(), started.elapsed(), committed.is_ok());
-        let Err(error) = committed else {
-            self.publish(group);
-            return Ok(None);
-        };
-        let rows = group.changes.len();
-        match self.settle(group).await? {
-            Fate::Stored => {
-                let error = telemetry::with_causes(&error);
-                tracing::warn!(error, rows, "a commit failed, but its changes are stored");
-                Ok(None)
-            }
-            Fate::Lost | Fate::Unknown(_) => Ok(Some(error)),
-        }
-    }
-
-    /// Finds out whether a failed commit is durable all the same. Going on without knowing could
-    /// give the same revision to two changes.
-    async fn settle(&mut self, group: Group) -> Result<Fate, store::Error> {
-        let asked = async {
-            let stored = self.store.settle(Term::default(), &group.changes).await?;
-            Ok((stored, self.store.bounds().await?.last))
-        };
-        let (stored, last) = match asked.await {
-            Ok(answers) => answers,
-            Err(error) => {
-                self.doubt = Some(group);
-                return Ok(Fate::Unknown(error));
-            }
-        };
-        if stored {
-            self.publish(group);
-            return Ok(Fate::Stored);
-        }
-        if last == self.cache.view().revision {
-            return Ok(Fate::Lost);
-        }
-        let advice = format!("another process has written to it (it is at revision {last}); stop that one and restart");
-        Err(store::Error::Corrupt { advice, source: None })
-    }
-
-    fn publish(&self, group: Group) {
-        self.cache.publish(group.view, group.events, self.clock.now_ms());
-    }
 }
 
-/// Tells the callers of a group, and the log in one line for all of them.
-fn refuse(callers: impl ExactSizeIterator<Item = Caller>, error: store::Error) {
-    let calls = callers.len();
-    tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
-    let error = Arc::new(error);
-    for caller in callers {
-        let _ = caller.answer.send(Err(WriteError::Unavailable(error.clone())));
+impl Caller {
+    /// A caller that has gone hears nothing. What was stored stands.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
     }
 }

@@ -9,6 +9,7 @@ mod full_disk;
 mod kill;
 mod past;
 mod postgres;
+mod replicas;
 mod sqlite_file;
 mod watching;
 mod writer;

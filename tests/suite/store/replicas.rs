@@ -1,0 +1,304 @@
+//! Several replicas over one log: everybody follows, one leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ballast::clock::{Clock, SystemClock};
+use ballast::k8s::{GroupResource, Revision};
+use ballast::store::{Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Span, Store, Term};
+use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
+use futures_util::future::join_all;
+
+use super::fixtures::*;
+
+const LEASE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn join(store: &Arc<MemoryStore>) -> Joined {
+    join_with(store.clone(), Limits::default()).await
+}
+
+async fn join_with(store: Arc<dyn Store>, limits: Limits) -> Joined {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    watch::join(store, clock, limits).await.unwrap()
+}
+
+/// Ends the term of whoever leads, and makes this replica lead.
+async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
+    let candidate = Candidate { name: name.to_owned(), address: format!("{name}:7443") };
+    let leader = store.lead(&candidate, LEASE).await.unwrap();
+    if !leader.is_held_by(&candidate) {
+        store.resign(leader.term).await.unwrap();
+    }
+    let term = store.lead(&candidate, LEASE).await.unwrap().term;
+    tokio::time::timeout(PATIENCE, replica.office.take(term)).await.unwrap().unwrap();
+    term
+}
+
+async fn put(replica: &Joined, write: ballast::watch::Write) -> Result<Revision, WriteError> {
+    let outcomes = replica.writer.commit(vec![write], Atomicity::All).await?;
+    Ok(outcomes.into_iter().next().unwrap().unwrap().revision)
+}
+
+async fn next(subscriber: &mut Subscriber, count: usize) -> Vec<Arc<Event>> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        events.extend(tokio::time::timeout(PATIENCE, subscriber.next()).await.unwrap().unwrap());
+    }
+    events
+}
+
+#[tokio::test]
+async fn what_the_leader_writes_every_follower_shows_once_and_in_order() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut leader, follower) = (join(&store).await, join(&store).await);
+    lead(&*store, &mut leader, "one").await;
+    let mut watching = follower.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
+    let web = binding("web");
+    let made = put(&leader, create(&web, 1)).await.unwrap();
+    let changed = put(&leader, update(&web, made, 2)).await.unwrap();
+    let gone = put(&leader, delete(&web, changed)).await.unwrap();
+    let events = next(&mut watching, 3).await;
+    let seen: Vec<(Revision, EventKind, Option<i64>)> =
+        events.iter().map(|event| (event.revision, event.kind, event.previous.as_deref().map(value))).collect();
+    let expected =
+        [(made, EventKind::Created, None), (changed, EventKind::Updated, Some(1)), (gone, EventKind::Deleted, Some(2))];
+    assert_eq!(seen, expected);
+    assert_eq!(follower.cache.view().revision, gone);
+}
+
+#[tokio::test]
+async fn who_does_not_lead_refuses_writes_and_stores_nothing() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut leader, mut follower) = (join(&store).await, join(&store).await);
+    assert!(matches!(put(&follower, create(&binding("web"), 1)).await, Err(WriteError::Following)));
+    lead(&*store, &mut leader, "one").await;
+    assert!(matches!(put(&follower, create(&binding("web"), 1)).await, Err(WriteError::Following)));
+    lead(&*store, &mut follower, "two").await;
+    assert_eq!(put(&follower, create(&binding("web"), 1)).await.unwrap(), Revision(1));
+}
+
+#[tokio::test]
+async fn a_leader_whose_term_is_over_stores_nothing_and_follows() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut old, mut new) = (join(&store).await, join(&store).await);
+    lead(&*store, &mut old, "one").await;
+    put(&old, create(&binding("web"), 1)).await.unwrap();
+    lead(&*store, &mut new, "two").await;
+    // The old leader does not know yet.
+    assert!(matches!(put(&old, create(&binding("lost"), 2)).await, Err(WriteError::Deposed)));
+    tokio::time::timeout(PATIENCE, old.office.lost()).await.unwrap().unwrap();
+    let api = put(&new, create(&binding("api"), 3)).await.unwrap();
+    assert_eq!(api, Revision(2), "the refused write used no revision");
+    tokio::time::timeout(PATIENCE, old.cache.reached(api)).await.unwrap();
+    assert!(old.cache.view().get(&binding("lost")).is_none());
+    assert!(matches!(put(&old, create(&binding("lost"), 2)).await, Err(WriteError::Following)));
+    assert_eq!(store.bounds().await.unwrap().last, api);
+}
+
+#[tokio::test]
+async fn an_idle_leader_notices_that_another_one_writes() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut old, mut new) = (join(&store).await, join(&store).await);
+    lead(&*store, &mut old, "one").await;
+    lead(&*store, &mut new, "two").await;
+    let api = put(&new, create(&binding("api"), 3)).await.unwrap();
+    tokio::time::timeout(PATIENCE, old.cache.reached(api)).await.unwrap();
+    tokio::time::timeout(PATIENCE, old.office.lost()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_new_leader_goes_on_from_everything_that_was_written_before() {
+    let store = Arc::new(MemoryStore::new());
+    let mut old = join(&store).await;
+    lead(&*store, &mut old, "one").await;
+    let writes = (0..1000).map(|number| create(&binding(&format!("b{number}")), number)).collect();
+    old.writer.commit(writes, Atomicity::All).await.unwrap();
+    let mut new = join(&store).await;
+    old.writer.commit(vec![create(&binding("last"), 1)], Atomicity::All).await.unwrap();
+    lead(&*store, &mut new, "two").await;
+    assert_eq!(new.cache.view().revision, Revision(1001));
+    assert_eq!(put(&new, create(&binding("more"), 1)).await.unwrap(), Revision(1002));
+}
+
+#[tokio::test]
+async fn a_follower_that_missed_a_compacted_part_begins_anew_and_its_watchers_list_again() {
+    let store = Arc::new(MemoryStore::new());
+    let link = Arc::new(Link::new(store.clone()));
+    let (mut leader, follower) = (join(&store).await, join_with(link.clone(), Limits::default()).await);
+    lead(&*store, &mut leader, "one").await;
+    let web = binding("web");
+    let mut at = put(&leader, create(&web, 0)).await.unwrap();
+    tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
+    let mut watching = follower.cache.subscribe(Interest::All, at).unwrap();
+    link.cut();
+    for number in 1..20 {
+        at = put(&leader, update(&web, at, number)).await.unwrap();
+    }
+    while store.compact(at, 1000).await.unwrap() {}
+    link.mend();
+    tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
+    assert_eq!(value(follower.cache.view().get(&web).unwrap()), 19);
+    assert!(tokio::time::timeout(PATIENCE, watching.next()).await.unwrap().is_err(), "it has missed events");
+    let mut watching = follower.cache.subscribe(Interest::All, at).unwrap();
+    put(&leader, update(&web, at, 20)).await.unwrap();
+    assert_eq!(next(&mut watching, 1).await[0].previous.as_deref().map(value), Some(19));
+}
+
+#[tokio::test]
+async fn a_consistent_read_at_a_follower_sees_what_was_acknowledged_and_shares_its_question() {
+    const READS: usize = 1000;
+    let store = Arc::new(MemoryStore::new());
+    let link = Arc::new(Link::new(store.clone()));
+    let (mut leader, follower) = (join(&store).await, join_with(link.clone(), Limits::default()).await);
+    lead(&*store, &mut leader, "one").await;
+    let mut at = put(&leader, create(&binding("web"), 0)).await.unwrap();
+    for number in 1..50 {
+        at = put(&leader, update(&binding("web"), at, number)).await.unwrap();
+        follower.cache.fresh().await.unwrap();
+        assert!(follower.cache.view().revision >= at);
+    }
+    let before = link.asked.load(Ordering::SeqCst);
+    for outcome in join_all((0..READS).map(|_| follower.cache.fresh())).await {
+        outcome.unwrap();
+    }
+    let asked = link.asked.load(Ordering::SeqCst) - before;
+    assert!(asked < READS / 10, "{asked} questions for {READS} reads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_without_its_database_says_so_and_shows_old_state_for_a_bounded_time() {
+    let link = Arc::new(Link::new(Arc::new(MemoryStore::new())));
+    let limits = Limits { outdated_after: Duration::from_secs(30), ..Limits::default() };
+    let replica = join_with(link.clone(), limits).await;
+    replica.cache.fresh().await.unwrap();
+    link.cut();
+    assert_eq!(replica.cache.fresh().await, Err(Stale::Unreachable));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(replica.cache.is_cut_off() && !replica.cache.is_outdated(), "{:?}", replica.cache.lag());
+    tokio::time::timeout(PATIENCE * 3, replica.cache.outdated().wait_for(|is_so| *is_so)).await.unwrap().unwrap();
+    link.mend();
+    tokio::time::timeout(PATIENCE * 3, replica.cache.outdated().wait_for(|is_so| !*is_so)).await.unwrap().unwrap();
+    replica.cache.fresh().await.unwrap();
+    assert!(!replica.cache.is_cut_off());
+}
+
+#[tokio::test]
+async fn a_log_that_was_taken_back_ends_the_replica() {
+    let store = Arc::new(MemoryStore::new());
+    let link = Arc::new(Link::new(store.clone()));
+    let (mut leader, follower) = (join(&store).await, join_with(link.clone(), Limits::default()).await);
+    lead(&*store, &mut leader, "one").await;
+    let at = put(&leader, create(&binding("web"), 0)).await.unwrap();
+    tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
+    link.forget.store(1, Ordering::SeqCst);
+    let ended = tokio::time::timeout(PATIENCE, follower.task).await.unwrap().unwrap();
+    assert!(matches!(&ended, Err(Error::Corrupt { advice, .. }) if advice.contains("revision 0")), "{ended:?}");
+}
+
+/// A store behind a network that can be cut.
+pub struct Link {
+    inner: Arc<MemoryStore>,
+    is_whole: tokio::sync::watch::Sender<bool>,
+    /// How often the end of the log was asked for.
+    pub asked: AtomicUsize,
+    /// Revisions that the log has lost.
+    pub forget: AtomicUsize,
+}
+
+impl Link {
+    pub fn new(inner: Arc<MemoryStore>) -> Link {
+        let (asked, forget) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Link { inner, is_whole: tokio::sync::watch::Sender::new(true), asked, forget }
+    }
+
+    /// Calls hang from now on.
+    pub fn cut(&self) {
+        self.is_whole.send_replace(false);
+    }
+
+    /// What hangs goes on.
+    pub fn mend(&self) {
+        self.is_whole.send_replace(true);
+    }
+
+    async fn pass(&self) {
+        let _ = self.is_whole.subscribe().wait_for(|is_whole| *is_whole).await;
+    }
+}
+
+#[async_trait]
+impl Store for Link {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.commit(term, changes).await?;
+        // The answer passes the network, too.
+        self.pass().await;
+        Ok(())
+    }
+
+    async fn settle(&self, term: Term, changes: &[Change]) -> Result<bool, Error> {
+        self.pass().await;
+        self.inner.settle(term, changes).await
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        self.pass().await;
+        self.inner.page(at, after, limit).await
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        self.pass().await;
+        self.inner.changes(after, limit).await
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.news(after).await
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        self.pass().await;
+        self.inner.history(resource, span, limit).await
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        self.pass().await;
+        self.inner.rows(revisions).await
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        self.pass().await;
+        self.inner.compact(through, limit).await
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.pass().await;
+        let bounds = self.inner.bounds().await?;
+        let lost = i64::try_from(self.forget.load(Ordering::SeqCst)).unwrap();
+        Ok(Bounds { last: Revision(bounds.last.0 - lost), ..bounds })
+    }
+
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        self.pass().await;
+        self.inner.lead(candidate, lease).await
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.resign(term).await
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.probe().await
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        self.pass().await;
+        self.inner.revision_before(time_ms).await
+    }
+}

@@ -78,6 +78,7 @@ pub fn without_no_execute_taints(registry: Registry) -> Registry {
 }
 
 /// What the workers need besides the registry.
+#[derive(Clone)]
 pub struct WorkerOptions {
     /// The one that the registry was made with: its actions and the workers share a memory of who
     /// asked for what.

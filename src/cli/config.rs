@@ -6,6 +6,7 @@ mod audit;
 mod database;
 mod failover;
 mod identity;
+mod replicas;
 mod tracing;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use audit::AuditArgs;
 pub use database::DatabaseArgs;
 pub use failover::FailoverArgs;
 pub use identity::{HostArgs, IdentityArgs};
+pub use replicas::ReplicaArgs;
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,6 +60,10 @@ pub struct ServeArgs {
     /// Key of --tls-cert-file (PEM)
     #[arg(long, env = "BALLAST_TLS_PRIVATE_KEY_FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub replicas: ReplicaArgs,
 
     #[command(flatten)]
     #[serde(flatten)]

@@ -1,10 +1,15 @@
-//! Decides when the workers of this process start: at once, or when it holds the lease of the host
-//! cluster.
+//! Decides when the workers of this process run: at once where nobody else has the log, while it
+//! holds the lease of the host cluster, or while it leads the replicas of a shared log.
 
 use std::future::pending;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
 use super::assembly::{self, WorkerOptions};
+use super::election::{Election, Turn};
 use crate::clock::Clock;
 use crate::host::Lease;
 use crate::metrics;
@@ -21,10 +26,9 @@ pub struct Crew {
 }
 
 impl Crew {
-    pub fn start(self, workers: &mut Workers) {
-        let Crew { registry, cache, clock, options } = self;
-        for work in assembly::workers(&registry, &clock, options) {
-            workers.spawn(work, &cache, &clock);
+    pub fn start(&self, workers: &mut Workers) {
+        for work in assembly::workers(&self.registry, &self.clock, self.options.clone()) {
+            workers.spawn(work, &self.cache, &self.clock);
         }
     }
 }
@@ -33,53 +37,68 @@ impl Crew {
 pub enum Leadership {
     /// There is no lease, and no other replica.
     Alone,
-    StandsBy(Box<Lease>, Box<Crew>),
-    Leads(Box<Lease>),
+    /// The lease of the host cluster, and whether it is held.
+    Leased(Box<Lease>, bool),
+    Elected(Elected),
 }
 
-/// A change of the leadership.
-pub enum Turn {
-    Leads(Box<Crew>),
-    Lost,
+/// A running election.
+pub struct Elected {
+    turns: mpsc::Receiver<Turn>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Elected {
+    pub fn begin(election: Election) -> Elected {
+        let (tells, turns) = mpsc::channel(1);
+        let stop = CancellationToken::new();
+        Elected { turns, stop: stop.clone(), task: tokio::spawn(election.run(tells, stop)) }
+    }
 }
 
 impl Leadership {
-    /// Starts the workers now if there is no lease to wait for.
-    pub fn begin(lease: Option<Lease>, crew: Crew, workers: &mut Workers) -> Leadership {
-        match lease {
-            Some(lease) => Leadership::StandsBy(Box::new(lease), Box::new(crew)),
-            None => {
-                crew.start(workers);
-                metrics::leader(true);
-                Leadership::Alone
-            }
-        }
-    }
-
     /// Waits for the next change. This future may be dropped while it waits.
     pub async fn next(&mut self) -> Turn {
         match self {
             Leadership::Alone => pending().await,
-            Leadership::Leads(lease) => {
-                lease.keep().await;
-                Turn::Lost
-            }
-            Leadership::StandsBy(lease, _) => {
+            Leadership::Leased(lease, is_held @ false) => {
                 lease.acquire().await;
-                match std::mem::replace(self, Leadership::Alone) {
-                    Leadership::StandsBy(lease, crew) => {
-                        *self = Leadership::Leads(lease);
-                        Turn::Leads(crew)
-                    }
-                    _ => unreachable!("matched above"),
-                }
+                *is_held = true;
+                Turn::Leads
             }
+            Leadership::Leased(lease, true) => {
+                lease.keep().await;
+                Turn::Ended(anyhow::anyhow!("the lease was lost; another replica may be working"))
+            }
+            Leadership::Elected(elected) => match elected.turns.recv().await {
+                Some(turn) => turn,
+                None => Turn::Ended(anyhow::anyhow!("the election ended by itself")),
+            },
         }
     }
 
-    /// Releases the lease. Call it when the workers have ended.
-    pub async fn end(self) {
-        if let Leadership::Leads(lease) = self {
+    /// Whether there may be another replica that can lead.
+    pub fn can_hand_over(&self) -> bool {
+        matches!(self, Leadership::Elected(_))
+    }
+
+    /// Lets another replica lead at once. What waits to be written is refused.
+    pub async fn hand_over(&mut self) {
+        if let Leadership::Elected(elected) = self {
+            elected.stop.cancel();
+            // A turn that nobody takes any more must not hold the election up.
+            elected.turns.close();
+            let _ended = (&mut elected.task).await;
+            *self = Leadership::Alone;
+            metrics::leader(false);
+        }
+    }
+
+    /// Gives back what is held. Call it when the workers have ended.
+    pub async fn end(mut self) {
+        self.hand_over().await;
+        if let Leadership::Leased(lease, true) = self {
             lease.release().await;
         }
     }

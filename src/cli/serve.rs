@@ -20,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
 use super::config::{AuditArgs, HostArgs, SchedulingProfile, ServeArgs};
+use super::election::{Election, Turn};
 use super::identity::Identity;
-use super::leadership::{Crew, Leadership, Turn};
+use super::leadership::{Crew, Elected, Leadership};
+use super::peers::{self, Upkeep};
+use super::replicas::{self, Log};
 use super::{UsageError, certs, memory, tables};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
@@ -30,11 +33,11 @@ use crate::host::Lease;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Lifetime};
 use crate::server::audit::{self, Audit};
-use crate::server::{self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Shutdown, Terms};
+use crate::server::{self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Replicas, Shutdown, Terms};
 use crate::store::Store;
-use crate::watch::{Limits, Task, View};
+use crate::watch::{Task, View};
 use crate::worker::Workers;
-use crate::{api, metrics, store, telemetry, watch};
+use crate::{api, metrics, store, telemetry};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -109,9 +112,17 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 
 /// Starts a server. Returns when it accepts requests.
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let database = store::shown(&args.database_url);
     store::check_url(&args.database_url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
+    launch(args, None).await
+}
+
+/// Starts one of several servers over a store that they share.
+pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Running> {
+    launch(args, Some(store)).await
+}
+
+async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Result<Running> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
     let cors = Cors::new(&args.cors_allowed_origins).map_err(UsageError::because)?;
@@ -121,19 +132,27 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
 
     let kinds = Arc::new(if args.host.is_given() { api::kinds() } else { api::standalone_kinds() });
-    let store = match store::open_with(&args.database_url, &tables::tables(&kinds), &args.database.settings()).await {
-        Ok(store) => store,
-        Err(error @ store::Error::Misplaced { .. }) => {
-            return Err(UsageError(format!("--database-url {database}: {error}")).into());
-        }
-        Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
+    let is_shared = shared.is_some() || store::is_server(&args.database_url);
+    let store = match shared {
+        Some(store) => store,
+        None => open(&args, &kinds).await?,
     };
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
-    let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
+    let mut checks = std::mem::take(&mut identity.checks);
+    let log = match is_shared {
+        true => {
+            let candidate = replicas::candidate(&args, address, &*clock);
+            Log::join(store, &clock, candidate, args.replicas.lease()).await?
+        }
+        false => Log::alone(store, &clock).await?,
+    };
+    checks.extend(log.check());
+    let Log { cache, writer, writing, election } = log;
     let documents = Documents::of(&kinds);
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
+    let own_writer = writer.clone();
     let registry =
         assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile(&args));
     let registry = match args.failover.allow_no_execute_taint_policy {
@@ -141,8 +160,14 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         false => assembly::without_no_execute_taints(registry),
     };
     let lease = identity.lease(&args.host, clock.as_ref())?;
+    if election.is_some() && lease.is_some() {
+        let why = "--leader-elect: the database already says which replica leads; leave the flag out";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
-    fill_defaults(&registry).await;
+    if election.is_none() {
+        fill_defaults(&registry).await;
+    }
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
@@ -153,17 +178,32 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         host_events: identity.events(&args.host),
     };
     let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
-    let leadership = Leadership::begin(lease, crew, &mut workers);
+    let lead = election.as_ref().map(Election::lead);
+    let leadership = match (election, lease) {
+        (Some(election), _) => Leadership::Elected(Elected::begin(election)),
+        (None, Some(lease)) => Leadership::Leased(Box::new(lease), false),
+        (None, None) => {
+            crew.start(&mut workers);
+            metrics::leader(true);
+            Leadership::Alone
+        }
+    };
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
-    let mut checks = std::mem::take(&mut identity.checks);
     checks.push(Check::new("writer", Counts::Alive, move || {
         if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     }));
     checks.push(storage.check());
     let Identity { tls, authenticator, authorizer, development, mut background, .. } = identity;
     background.spawn(probing);
+    let replicas = lead.map(|lead| {
+        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock)));
+        let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
+        let upkeep = Upkeep { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
+        background.spawn(peers::follow(upkeep));
+        replicas
+    });
     background.spawn(memory::give_back());
     let app = App {
         documents,
@@ -173,6 +213,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
         audit: audit.clone(),
         clock: Arc::clone(&clock),
         in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
+        replicas,
         checks,
         shutdown: shutdown.clone(),
         // Behind a host cluster nobody reaches this server but through its kube-apiserver.
@@ -187,8 +228,17 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     let delay = args.shutdown_delay_duration.0;
     let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
-    let tasks =
-        Tasks { serving, workers, stop_workers, writing, leadership, background, audit, shutdown: shutdown.clone() };
+    let tasks = Tasks {
+        serving,
+        crew,
+        workers,
+        stop_workers,
+        writing,
+        leadership,
+        background,
+        audit,
+        shutdown: shutdown.clone(),
+    };
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()) })
 }
 
@@ -286,6 +336,7 @@ impl StorageProbe {
 /// The tasks of a running server.
 struct Tasks {
     serving: JoinHandle<()>,
+    crew: Crew,
     workers: Workers,
     stop_workers: CancellationToken,
     writing: Task,
@@ -297,6 +348,21 @@ struct Tasks {
 }
 
 impl Tasks {
+    async fn start_workers(&mut self) {
+        if matches!(self.leadership, Leadership::Elected(_)) {
+            // Only who leads may write. Where nobody else has the log, it was done at the start.
+            fill_defaults(&self.crew.registry).await;
+        }
+        self.crew.start(&mut self.workers);
+    }
+
+    /// Stops the workers of a term that is over. Another term has workers of its own.
+    async fn stop_workers(&mut self) {
+        self.stop_workers.cancel();
+        self.stop_workers = CancellationToken::new();
+        std::mem::replace(&mut self.workers, Workers::new(self.stop_workers.clone())).drain().await;
+    }
+
     /// Waits for the end of the server, whether asked for or not, and stops everything in order.
     async fn supervise(mut self) -> anyhow::Result<()> {
         let mut written = None;
@@ -305,12 +371,22 @@ impl Tasks {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
             turn = self.leadership.next() => match turn {
-                Turn::Leads(crew) => {
-                    crew.start(&mut self.workers);
+                Turn::Leads => {
+                    self.start_workers().await;
                     continue;
                 }
-                Turn::Lost => Some(anyhow::anyhow!("the lease was lost; another replica may be working")),
+                Turn::Lost => {
+                    self.stop_workers().await;
+                    continue;
+                }
+                Turn::Ended(fault) => Some(fault),
             },
+            () = self.shutdown.begun(), if self.leadership.can_hand_over() => {
+                // Others need not wait until the last request here has ended.
+                self.stop_workers.cancel();
+                self.leadership.hand_over().await;
+                continue;
+            }
             ended = &mut self.writing => {
                 let fault = match &ended {
                     Ok(Ok(())) => anyhow::anyhow!("the writer ended by itself"),
@@ -331,6 +407,7 @@ impl Tasks {
         self.stop_workers.cancel();
         self.workers.drain().await;
         self.leadership.end().await;
+        drop(self.crew);
         if written.is_none() {
             // The server and the workers were the last users of the queue. It empties, and the
             // loop ends.
@@ -350,4 +427,15 @@ fn profile(args: &ServeArgs) -> Profile {
         SchedulingProfile::Karmada => Profile::karmada(),
     };
     Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
+}
+
+async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
+    let database = store::shown(&args.database_url);
+    match store::open_with(&args.database_url, &tables::tables(kinds), &args.database.settings()).await {
+        Ok(store) => Ok(store),
+        Err(error @ store::Error::Misplaced { .. }) => {
+            Err(UsageError(format!("--database-url {database}: {error}")).into())
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
+    }
 }

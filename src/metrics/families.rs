@@ -65,6 +65,10 @@ pub struct Families {
     pub fleet: Fleet,
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
+    pub leader_term: IntGauge,
+    pub forwarded_writes: IntCounterVec,
+    pub lag_revisions: IntGauge,
+    pub lag_milliseconds: IntGauge,
     pub process: Process,
 }
 
@@ -261,6 +265,15 @@ impl Families {
                 &["success", "failure"],
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
+            leader_term: make.gauge("ballast_leader_term", "The term of whoever leads the replicas of a shared log."),
+            forwarded_writes: make.counters(
+                "ballast_forwarded_writes_total",
+                "Writes that were passed on to the leader, by the status of the answer.",
+                &["code"],
+            ),
+            lag_revisions: make.gauge("ballast_lag_revisions", "Changes of the log that are known to be missing here."),
+            lag_milliseconds: make
+                .gauge("ballast_lag_milliseconds", "The time since the state here was last known to be the newest."),
             process: Process::new(&make.registry),
             names: make.names.into_inner(),
             registry: make.registry,

@@ -342,6 +342,22 @@ pub fn spans_delivered(result: &'static str) {
     FAMILIES.span_deliveries.with_label_values(&[result]).inc();
 }
 
+/// Counts a write that was passed on to the leader, by the status of its answer.
+pub fn forwarded_write(code: u16) {
+    FAMILIES.forwarded_writes.with_label_values(&[decimal(code, &mut [0; 5])]).inc();
+}
+
+/// Sets the term of whoever leads the replicas of a shared log.
+pub fn leader_term(term: i64) {
+    FAMILIES.leader_term.set(term);
+}
+
+/// Sets how much older than the log the view of this process may be.
+pub fn lag(revisions: u64, time: Duration) {
+    FAMILIES.lag_revisions.set(i64::try_from(revisions).unwrap_or(i64::MAX));
+    FAMILIES.lag_milliseconds.set(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+}
+
 /// Sets whether the workers of this process run.
 pub fn leader(is_leader: bool) {
     FAMILIES.leader.set(i64::from(is_leader));

@@ -24,6 +24,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::audit::{self, Stage};
+use super::forward::Passed;
 use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
@@ -198,6 +199,13 @@ struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
+    /// When the answer is due.
+    fn deadline(&self) -> Result<tokio::time::Instant, Status> {
+        let passed = self.app.clock.now_ms().saturating_sub(self.received_ms).max(0).unsigned_abs();
+        let left = deadline(&self.info.query)?.saturating_sub(Duration::from_millis(passed));
+        Ok(tokio::time::Instant::now() + left)
+    }
+
     /// Counts and audits the answer.
     async fn record(&self, mut response: Response, started: Instant) -> Response {
         let asked = measure::request(self.app, self.info, &self.parts.headers);
@@ -336,6 +344,14 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
     }
     let attributes = info.attributes(&method);
     let is_open = app.authorizer.is_open(&attributes);
+    if let Some(replicas) = &app.replicas
+        && let Some(user) = replicas.user(parts).await
+    {
+        // Another replica has authorized and audited it.
+        let user = user?;
+        let _place = app.in_flight.enter(info, &user).await?;
+        return dispatch::dispatch(app, (&user, &trail.remarks), parts, info, body).await;
+    }
     let user = match authenticate(app, parts).await? {
         Some(user) => user,
         None if is_open => return dispatch::path(app, parts, info),
@@ -364,6 +380,15 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
             let place = app.in_flight.enter(info, &user).await?;
             Some((place, metrics::in_flight(if info.is_read_only() { "readOnly" } else { "mutating" })))
         }
+    };
+    let body = match &app.replicas {
+        Some(replicas) if !info.is_read_only() => {
+            match replicas.pass_on(parts, &user, body, context.deadline()?).await? {
+                Passed::Here(body) => body,
+                Passed::Answered(response) => return Ok(response),
+            }
+        }
+        _ => body,
     };
     dispatch::dispatch(app, (&user, &trail.remarks), parts, info, body).await
 }

@@ -81,6 +81,11 @@ impl Shutdown {
         self.begun.cancel();
     }
 
+    /// Returns when the shutdown has begun.
+    pub async fn begun(&self) {
+        self.begun.cancelled().await;
+    }
+
     pub fn has_begun(&self) -> bool {
         self.begun.is_cancelled()
     }

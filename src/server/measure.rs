@@ -62,6 +62,8 @@ fn method(method: &Method) -> &'static str {
 /// All metrics, including those that are read from the state (ME1).
 pub fn answer(app: &App) -> Response {
     let view = app.registry.cache().view();
+    let lag = app.registry.cache().lag();
+    metrics::lag(lag.revisions, lag.time);
     for row in app.registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
         metrics::objects(row.resource.group(), row.resource.resource(), view.count(row.resource, None));
     }

@@ -11,6 +11,7 @@ mod cors;
 mod dispatch;
 mod documents;
 mod forms;
+mod forward;
 mod frames;
 mod health;
 mod layers;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
 pub use documents::Documents;
+pub use forward::{Lead, PEER_NAME, Replicas};
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
 pub use listen::{Peer, Shutdown, Terms, run};
@@ -52,6 +54,8 @@ pub struct App {
     pub audit: Option<Arc<audit::Audit>>,
     pub clock: Arc<dyn Clock>,
     pub in_flight: InFlight,
+    /// The other replicas, where several share a log.
+    pub replicas: Option<Arc<Replicas>>,
     pub checks: Vec<Check>,
     pub shutdown: Shutdown,
     /// Whether the page is served below `/ui/`.

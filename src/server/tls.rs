@@ -7,12 +7,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use super::forward::PEER_NAME;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
 /// The configuration of TLS. Clones share it. A renewal holds for new connections, and open ones
@@ -20,7 +23,11 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureSc
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,
+    peers: PeerKey,
 }
+
+/// The certificate that is shown to other replicas, which ask for `PEER_NAME`.
+type PeerKey = Arc<ArcSwapOption<CertifiedKey>>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -36,12 +43,20 @@ impl Tls {
     /// `certificate` is a PEM chain, leaf first; `key` its PEM key. `subjects` are the names (DER)
     /// of the CAs whose certificates clients are asked for.
     pub fn new(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Tls, TlsError> {
-        Ok(Tls { config: Arc::new(ArcSwap::new(config(certificate, key, subjects)?)) })
+        let peers = PeerKey::default();
+        let config = config(certificate, key, subjects, &peers)?;
+        Ok(Tls { config: Arc::new(ArcSwap::new(config)), peers })
     }
 
     /// As `new`, for future connections. After an error the old configuration stays.
     pub fn renew(&self, certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<(), TlsError> {
-        self.config.store(config(certificate, key, subjects)?);
+        self.config.store(config(certificate, key, subjects, &self.peers)?);
+        Ok(())
+    }
+
+    /// Shows this certificate to other replicas, from their next connection on.
+    pub fn show_to_peers(&self, certificate: &[u8], key: &[u8]) -> Result<(), TlsError> {
+        self.peers.store(Some(certified(certificate, key, &ring::default_provider())?));
         Ok(())
     }
 
@@ -50,19 +65,43 @@ impl Tls {
     }
 }
 
-fn config(certificate: &[u8], key: &[u8], subjects: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<_, _>>()
-        .map_err(|error| TlsError::Certificate(error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(error.to_string()))?;
+fn config(
+    certificate: &[u8],
+    key: &[u8],
+    subjects: &[Vec<u8>],
+    peers: &PeerKey,
+) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());
+    let certificates = Arc::new(ByName { own: certified(certificate, key, &provider)?, peers: Arc::clone(peers) });
     let verifier = Arc::new(AskForCertificate::new(&provider, subjects));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+fn certified(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, TlsError> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::Certificate(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(error.to_string()))?;
+    Ok(Arc::new(CertifiedKey::from_der(chain, key, provider)?))
+}
+
+/// Picks the certificate by the name that the client asks for.
+#[derive(Debug)]
+struct ByName {
+    own: Arc<CertifiedKey>,
+    peers: PeerKey,
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let for_peers = self.peers.load_full().filter(|_| hello.server_name() == Some(PEER_NAME));
+        Some(for_peers.unwrap_or_else(|| Arc::clone(&self.own)))
+    }
 }
 
 /// The algorithms that verify chains of client certificates.

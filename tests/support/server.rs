@@ -96,6 +96,7 @@ impl TestServer {
             audit: options.audit,
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
+            replicas: None,
             checks: options.checks,
             shutdown: shutdown.clone(),
             has_page: true,

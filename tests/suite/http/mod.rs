@@ -14,6 +14,7 @@ mod policy_kinds;
 mod policy_rules;
 mod quotas;
 mod rebalances;
+mod replicas;
 mod reviews;
 mod verbs;
 mod rows;

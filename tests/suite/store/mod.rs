@@ -10,6 +10,7 @@ mod kill;
 mod past;
 mod postgres;
 mod replicas;
+mod replicas_simulation;
 mod sqlite_file;
 mod watching;
 mod writer;

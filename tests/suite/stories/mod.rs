@@ -20,7 +20,7 @@ mod safe_surge;
 mod schedule;
 mod scheduling;
 mod seeds;
-mod simulation;
+pub mod simulation;
 mod specified;
 mod task;
 mod ttl;

@@ -1,0 +1,246 @@
+//! Elects who leads among the replicas that share a database. The database holds the lease, and
+//! its clock decides when the lease ends.
+//!
+//! *Invariants:*
+//! - This process believes that it leads for at most what was left of the lease when it *sent* its
+//!   last renewal. The database counts from a later moment.
+//! - Belief decides when workers stop and where requests go, and nothing else. What keeps a
+//!   process that was paused from writing is the term, which the store checks in each commit.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics;
+use crate::server::Lead;
+use crate::store::{self, Candidate, Store, Term};
+use crate::telemetry;
+use crate::watch::Office;
+
+/// The leader renews its lease this many times before it would end.
+const RENEWALS: u32 = 4;
+/// The longest pause between two tries to take the lease. It bounds how long a lease that was given
+/// back stays free.
+const TRY_EVERY: Duration = Duration::from_millis(250);
+/// The pause after a try that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How long the commit that is under way may take when this process stops leading.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+/// How long giving the lease back may take. Others wait for its end otherwise.
+const RESIGN_MAX: Duration = Duration::from_millis(500);
+
+/// A change of the leadership.
+#[derive(Debug)]
+pub enum Turn {
+    /// This process leads from a view that has caught up, so its workers can start.
+    Leads,
+    /// It does not lead any more: its workers must stop.
+    Lost,
+    /// It cannot go on.
+    Ended(anyhow::Error),
+}
+
+/// Elects this process or learns who else leads.
+pub struct Election {
+    store: Arc<dyn Store>,
+    candidate: Candidate,
+    lease: Duration,
+    office: Office,
+    lead: watch::Sender<Lead>,
+    /// The last leader that was logged.
+    known: Option<Term>,
+}
+
+/// What is held while this process leads.
+struct Held {
+    term: Term,
+    until: Instant,
+}
+
+impl Election {
+    pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, office: Office) -> Election {
+        metrics::leader(false);
+        Election { store, candidate, lease, office, lead: watch::Sender::new(Lead::Nobody), known: None }
+    }
+
+    pub fn lead(&self) -> watch::Receiver<Lead> {
+        self.lead.subscribe()
+    }
+
+    /// Stands in the election until `stop`, and gives the lease back then.
+    pub async fn run(mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) {
+        loop {
+            let held = tokio::select! {
+                held = self.stand() => held,
+                () = stop.cancelled() => return,
+            };
+            let term = held.term;
+            let fault = self.serve(held, &turns, &stop).await;
+            self.lead.send_replace(Lead::Nobody);
+            metrics::leader(false);
+            // A commit that hangs is not waited for: the store refuses it once the term is over.
+            let left = tokio::time::timeout(LEAVE_MAX, self.office.leave()).await.unwrap_or(Ok(()));
+            // Also of a term that seems lost: with a new one nothing of it can arrive late.
+            self.resign(term).await;
+            if stop.is_cancelled() {
+                return;
+            }
+            let turn = match (fault, left) {
+                (Some(fault), _) => Turn::Ended(fault),
+                (None, Err(closed)) => Turn::Ended(closed.into()),
+                (None, Ok(())) => Turn::Lost,
+            };
+            tracing::warn!(%term, "this replica does not lead any more");
+            let is_over = matches!(turn, Turn::Ended(_));
+            if turns.send(turn).await.is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// Waits until this process holds the lease.
+    async fn stand(&mut self) -> Held {
+        loop {
+            let sent = Instant::now();
+            let pause = match self.ask().await {
+                Ok(leader) if leader.is_held_by(&self.candidate) => {
+                    self.learn(leader.term, None);
+                    return Held { term: leader.term, until: sent + leader.remaining };
+                }
+                Ok(leader) => {
+                    let address = Some(&*leader.address).filter(|_| !leader.holder.is_empty());
+                    self.learn(leader.term, address);
+                    leader.remaining.min(TRY_EVERY)
+                }
+                Err(error) => {
+                    tracing::debug!(error = telemetry::with_causes(&error), "failed to ask who leads");
+                    RETRY_PAUSE
+                }
+            };
+            tokio::time::sleep(pause.max(Duration::from_millis(1))).await;
+        }
+    }
+
+    /// Leads until the lease or the office is lost, or until `stop`. An error ends the process.
+    async fn serve(
+        &mut self,
+        held: Held,
+        turns: &mpsc::Sender<Turn>,
+        stop: &CancellationToken,
+    ) -> Option<anyhow::Error> {
+        let term = held.term;
+        let (store, candidate, lease) = (Arc::clone(&self.store), self.candidate.clone(), self.lease);
+        let (lead, until) = (self.lead.clone(), Mutex::new(held.until));
+        let renewing = keep(&*store, &candidate, lease, held, |renewed| {
+            *until.lock().expect("no panic while it is held") = renewed;
+            // Only once the office is taken: `Here` means that writes are accepted.
+            lead.send_if_modified(|lead| match lead {
+                Lead::Here { until } => std::mem::replace(until, renewed) != renewed,
+                Lead::There { .. } | Lead::Nobody => false,
+            });
+        });
+        let mut renewing = std::pin::pin!(renewing);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            _ = &mut renewing => return None,
+            taken = self.office.take(term) => if let Err(closed) = taken { return Some(closed.into()) },
+        }
+        let until = *until.lock().expect("no panic while it is held");
+        self.lead.send_replace(Lead::Here { until });
+        metrics::leader(true);
+        tracing::info!(%term, name = candidate.name, "this replica leads: its workers start");
+        if turns.send(Turn::Leads).await.is_err() {
+            return None;
+        }
+        let is_deposed = tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            () = &mut renewing => false,
+            lost = self.office.lost() => match lost {
+                Ok(()) => true,
+                Err(closed) => return Some(closed.into()),
+            },
+        };
+        match is_deposed {
+            true => self.written_beside(term).await,
+            false => None,
+        }
+    }
+
+    /// The log has changes that this process did not write. That is a fault if its term goes on.
+    async fn written_beside(&self, term: Term) -> Option<anyhow::Error> {
+        let leader = self.ask().await.ok()?;
+        let is_ours = leader.is_held_by(&self.candidate) && leader.term == term;
+        is_ours
+            .then(|| anyhow::anyhow!("another process has written to the log within the term {} of this one", term.0))
+    }
+
+    async fn ask(&self) -> Result<store::Leadership, store::Error> {
+        ask(&*self.store, &self.candidate, self.lease).await
+    }
+
+    /// Notes the address of another replica that leads, if there is one. A new leader is logged.
+    fn learn(&mut self, term: Term, address: Option<&str>) {
+        metrics::leader_term(term.0);
+        let lead = match address {
+            None => Lead::Nobody,
+            Some(address) => Lead::There { address: address.to_owned() },
+        };
+        if self.known.replace(term) != Some(term)
+            && let Some(address) = address
+        {
+            tracing::info!(%term, address, "another replica leads");
+        }
+        self.lead.send_if_modified(|known| std::mem::replace(known, lead.clone()) != lead);
+    }
+
+    async fn resign(&self, term: Term) {
+        match tokio::time::timeout(RESIGN_MAX, self.store.resign(term)).await {
+            Ok(Ok(())) => tracing::info!(%term, "this term is over"),
+            Ok(Err(_)) | Err(_) => tracing::warn!(%term, "the lease could not be given back; others wait for its end"),
+        }
+    }
+}
+
+/// Renews the lease until it is lost.
+async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: Held, renewed: impl Fn(Instant)) {
+    let Held { term, mut until } = held;
+    loop {
+        let renew = async {
+            tokio::time::sleep(lease / RENEWALS).await;
+            loop {
+                let sent = Instant::now();
+                match ask(store, candidate, lease).await {
+                    Ok(leader) => return (sent, leader),
+                    Err(error) => {
+                        tracing::warn!(error = telemetry::with_causes(&error), "failed to renew the lease");
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            // First: after a pause of the process the lease is over, whatever an answer says.
+            () = tokio::time::sleep_until(until) => return,
+            (sent, leader) = renew => {
+                if !leader.is_held_by(candidate) || leader.term != term {
+                    return;
+                }
+                until = sent + leader.remaining;
+                renewed(until);
+            }
+        }
+    }
+}
+
+/// Takes or renews the lease, or learns who has it. An answer that comes too late is none.
+async fn ask(store: &dyn Store, candidate: &Candidate, lease: Duration) -> Result<store::Leadership, store::Error> {
+    tokio::time::timeout(lease, store.lead(candidate, lease)).await.unwrap_or_else(|late| {
+        Err(store::Error::Unavailable { action: "failed to ask who leads", source: Arc::new(late) })
+    })
+}

@@ -1,0 +1,61 @@
+//! How this process has its log: to itself, or shared with other replicas, of which one leads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::certs;
+use super::config::ServeArgs;
+use super::election::Election;
+use crate::clock::Clock;
+use crate::server::{Check, Counts};
+use crate::store::{Candidate, Error, Store};
+use crate::watch::{self, Cache, Limits, Task, Writer};
+
+/// The open log.
+pub struct Log {
+    pub cache: Cache,
+    pub writer: Writer,
+    pub writing: Task,
+    /// `None` where no other process can write.
+    pub election: Option<Election>,
+}
+
+impl Log {
+    pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Result<Log, Error> {
+        let (cache, writer, writing) = watch::open(store, Arc::clone(clock), Limits::default()).await?;
+        Ok(Log { cache, writer, writing, election: None })
+    }
+
+    pub async fn join(
+        store: Arc<dyn Store>,
+        clock: &Arc<dyn Clock>,
+        candidate: Candidate,
+        lease: Duration,
+    ) -> Result<Log, Error> {
+        let joined = watch::join(Arc::clone(&store), Arc::clone(clock), Limits::default()).await?;
+        let watch::Joined { cache, writer, office, task } = joined;
+        Ok(Log { cache, writer, writing: task, election: Some(Election::new(store, candidate, lease, office)) })
+    }
+
+    /// The readiness of a replica: it has heard from the database.
+    pub fn check(&self) -> Option<Check> {
+        let cache = self.cache.clone();
+        self.election.as_ref().map(|_| {
+            Check::new("replica", Counts::Ready, move || match cache.is_cut_off() {
+                true => Err(format!("nothing was heard from the database for {:?}", cache.lag().time)),
+                false => Ok(()),
+            })
+        })
+    }
+}
+
+/// This process as one that may lead. No other has its name, also not the next in the same pod.
+pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Candidate {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let own = || certs::reachable(address).to_string();
+    Candidate {
+        name: format!("{}_{}", machine.trim(), clock.uuid()),
+        address: args.replicas.advertise_address.clone().unwrap_or_else(own),
+    }
+}

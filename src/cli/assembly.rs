@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::config::Controllers;
 use crate::actions::{self, CarriedFields, NoExecuteTaints, RescheduleTasks};
 use crate::api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
 use crate::api::karmada::policy::v1alpha1::ClusterTaintPolicy;
@@ -85,13 +86,14 @@ pub struct WorkerOptions {
     pub recorder: Recorder,
     pub profile: Profile,
     pub failover: FailoverOptions,
+    pub controllers: Controllers,
     /// Where events go besides the store.
     pub host_events: Option<Arc<dyn Sink>>,
 }
 
-/// Every background worker, not yet running.
+/// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, host_events } = options;
+    let WorkerOptions { recorder, profile, failover, controllers, host_events } = options;
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
     if profile.federated_quotas {
@@ -108,5 +110,6 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
     sinks.extend(host_events);
     workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
+    workers.retain(|work| controllers.run(work.name()));
     workers
 }

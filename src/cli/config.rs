@@ -4,7 +4,9 @@
 
 mod audit;
 mod database;
+mod controllers;
 mod failover;
+mod feature_gates;
 mod identity;
 mod replicas;
 mod tracing;
@@ -18,13 +20,17 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
+use super::UsageError;
+use crate::engine::karmada::Profile;
 use crate::k8s::duration;
 use crate::{store, telemetry};
 
 pub use self::tracing::TracingArgs;
 pub use audit::AuditArgs;
 pub use database::DatabaseArgs;
+pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
 pub use failover::FailoverArgs;
+pub use feature_gates::FeatureGatesArgs;
 pub use identity::{HostArgs, IdentityArgs};
 pub use replicas::ReplicaArgs;
 
@@ -106,6 +112,14 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     #[serde(flatten)]
+    pub gates: FeatureGatesArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub controllers: ControllersArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
     pub failover: FailoverArgs,
 
     #[command(flatten)]
@@ -136,6 +150,16 @@ pub enum SchedulingProfile {
     #[default]
     Default,
     Karmada,
+}
+
+impl SchedulingProfile {
+    /// The profile with its own defaults.
+    pub fn rules(self) -> Profile {
+        match self {
+            SchedulingProfile::Default => Profile::ours(),
+            SchedulingProfile::Karmada => Profile::karmada(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
@@ -189,6 +213,14 @@ impl Serialize for GoDuration {
 impl ServeArgs {
     pub fn listen_address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.secure_port)
+    }
+
+    /// The configuration with what flags say about each other written out. An error where they
+    /// contradict each other.
+    pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
+        self.controllers.settle(&mut self.failover)?;
+        self.gates.settle(self.scheduling_profile);
+        Ok(self)
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
-use super::config::{AuditArgs, HostArgs, SchedulingProfile, ServeArgs};
+use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, Turn};
 use super::identity::Identity;
 use super::leadership::{Crew, Elected, Leadership};
@@ -69,6 +69,7 @@ impl Running {
 /// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
 /// stored.
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let args = args.settled()?;
     if args.print_config {
         let text = serde_saphyr::to_string(&args)?;
         return Ok(write!(std::io::stdout(), "{text}")?);
@@ -122,6 +123,7 @@ pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Runn
 }
 
 async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Result<Running> {
+    let args = args.settled()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
@@ -175,6 +177,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         recorder,
         profile: profile(&args),
         failover: args.failover.options(),
+        controllers: args.controllers.chosen()?,
         host_events: identity.events(&args.host),
     };
     let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
@@ -422,10 +425,7 @@ impl Tasks {
 }
 
 fn profile(args: &ServeArgs) -> Profile {
-    let profile = match args.scheduling_profile {
-        SchedulingProfile::Default => Profile::ours(),
-        SchedulingProfile::Karmada => Profile::karmada(),
-    };
+    let profile = args.gates.over(args.scheduling_profile.rules());
     Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
 }
 

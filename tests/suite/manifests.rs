@@ -7,7 +7,7 @@ mod others;
 mod schema;
 mod tools;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -144,6 +144,31 @@ fn ag4_ag10_r22_there_is_an_apiservice_for_each_group_and_version_that_is_served
     }
 }
 
+/// With a lower priority, discovery prefers the version of a group that is still a CRD. Garbage
+/// collection and `kubectl get rb` then look at stale bindings in etcd.
+#[test]
+fn bk1_discovery_prefers_our_versions_to_those_of_crds() {
+    // What kube-apiserver gives each version of a CRD.
+    const OF_CRDS: i64 = 100;
+    for (whose, rendered) in [("the manifests", manifests()), ("the chart", chart::rendered("placement"))] {
+        let services = rendered.iter().filter(|it| it["kind"] == "APIService");
+        let priorities: BTreeMap<(&str, &str), i64> = services
+            .map(|it| &it["spec"])
+            .map(|spec| {
+                let text = |name: &str| spec[name].as_str().unwrap();
+                ((text("group"), text("version")), spec["versionPriority"].as_i64().unwrap())
+            })
+            .collect();
+        assert!(priorities.contains_key(&("work.karmada.io", "v1alpha2")), "{whose}");
+        for (version, priority) in &priorities {
+            assert!(*priority > OF_CRDS, "{whose}: {version:?} has {priority}");
+        }
+        for group in ["cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io"] {
+            assert!(priorities[&(group, "v1")] > priorities[&(group, "v1beta1")], "{whose}: {group}");
+        }
+    }
+}
+
 #[test]
 fn az10_the_server_may_ask_what_it_asks() {
     let manifests = manifests();
@@ -166,8 +191,8 @@ fn the_deployments_flags_are_flags() {
 
 /// The overlay for a control plane where Karmada's controllers run.
 #[test]
-fn beside_karmada_the_server_neither_taints_nor_evicts() {
-    let overlay = &yaml(&read("beside-karmada/kustomization.yaml"))[0];
+fn bk3_beneath_karmada_the_server_neither_taints_nor_evicts_nor_copies_policies() {
+    let overlay = &yaml(&read("beneath-karmada/kustomization.yaml"))[0];
     assert_eq!(overlay["resources"], json!(["../manifests"]));
     let patch = &yaml(overlay["patches"][0]["patch"].as_str().unwrap())[0];
     let mut deployment = manifests().into_iter().find(|it| it["kind"] == "Deployment").unwrap();
@@ -194,6 +219,7 @@ fn beside_karmada_the_server_neither_taints_nor_evicts() {
     let shown = print_config(&deployment);
     assert!(shown.contains("taint-unready-clusters: false"), "{shown}");
     assert!(shown.contains("enable-no-execute-taint-eviction: false"), "{shown}");
+    assert!(shown.contains("-application-failover") && shown.contains("-policy"), "{shown}");
 }
 
 /// The Secret's `ca.crt` is renewed with the certificate; a file that somebody once copied is not.

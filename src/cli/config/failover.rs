@@ -1,6 +1,6 @@
 //! Flags about failing clusters, with the names of Karmada's controller manager.
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{GoDuration, share};
@@ -10,27 +10,29 @@ use crate::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailoverArgs {
-    /// Taint clusters that are not ready; set to false if another controller does that
-    #[arg(long, env = "BALLAST_TAINT_UNREADY_CLUSTERS", default_value_t = true, action = ArgAction::Set)]
-    pub taint_unready_clusters: bool,
+    /// Taint clusters that are not ready; set to false if another controller does that [default:
+    /// whether cluster-taints runs]
+    #[arg(long, env = "BALLAST_TAINT_UNREADY_CLUSTERS")]
+    pub taint_unready_clusters: Option<bool>,
 
     /// How long a cluster must be not ready before its workloads are evicted (a NoExecute taint)
     #[arg(long, env = "BALLAST_FAILOVER_EVICTION_TIMEOUT", default_value = "5m")]
     pub failover_eviction_timeout: GoDuration,
 
     /// Evict bindings from clusters with NoExecute taints; set to false if another controller does
-    /// that
-    #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION", default_value_t = true, action = ArgAction::Set)]
-    pub enable_no_execute_taint_eviction: bool,
+    /// that [default: whether failover runs]
+    #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION")]
+    pub enable_no_execute_taint_eviction: Option<bool>,
 
     /// Allow ClusterTaintPolicies to set NoExecute taints, which evict workloads
     #[arg(long, env = "BALLAST_ALLOW_NO_EXECUTE_TAINT_POLICY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub allow_no_execute_taint_policy: bool,
 
     /// Keep a deleted Cluster until no binding is placed on it, by the finalizer
-    /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does
-    #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER", default_value_t = true, action = ArgAction::Set)]
-    pub manage_cluster_finalizer: bool,
+    /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does [default:
+    /// whether cluster-finalizer runs]
+    #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER")]
+    pub manage_cluster_finalizer: Option<bool>,
 
     /// How workloads leave a tainted cluster if their binding does not say so
     #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
@@ -81,7 +83,7 @@ impl FailoverArgs {
             large_cluster_num_threshold,
             graceful_eviction_timeout,
         } = self;
-        let unready = match taint_unready_clusters {
+        let unready = match taint_unready_clusters.unwrap_or(true) {
             true => Unready::Tainted { evicted_after_seconds: seconds(*failover_eviction_timeout) },
             false => Unready::Ignored,
         };
@@ -95,11 +97,11 @@ impl FailoverArgs {
             unhealthy_share: *unhealthy_cluster_threshold,
             large_fleet: *large_cluster_num_threshold,
         };
-        let taints = match enable_no_execute_taint_eviction {
+        let taints = match enable_no_execute_taint_eviction.unwrap_or(true) {
             true => TaintEviction::By { purge_mode, rate },
             false => TaintEviction::Off,
         };
-        let finalizer = match manage_cluster_finalizer {
+        let finalizer = match manage_cluster_finalizer.unwrap_or(true) {
             true => Finalizer::Managed,
             false => Finalizer::Foreign,
         };

@@ -104,6 +104,8 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         &["serve", "--tls-cert-file", "only.crt"],
         &["serve", "--max-requests-inflight", "0"],
         &["serve", "--failover-eviction-timeout=-5s"],
+        &["serve", "--controllers=*,policy", "--beneath-karmada"],
+        &["serve", "--feature-gates=WorkloadAffinity"],
         &["serve", "--failover-eviction-timeout=9999999999999h"],
         &["demo", "--story", "unknown"],
         &["no-such-command"],
@@ -131,6 +133,8 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
         ("--database-max-connections", "1..", &["-1", "0"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
+        ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancr", "rebalncer"]),
+        ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
     ];
     for (flag, expected, values) in flags {
         for value in values {
@@ -166,6 +170,11 @@ fn print_config_shows_what_flags_and_defaults_amount_to() {
     let shown = text(&done.stdout);
     assert!(done.status.success());
     assert!(shown.contains("secure-port: 8443") && shown.contains("scheduler-name: default-scheduler"), "{shown}");
+    let line = ["serve", "--beneath-karmada", "--scheduling-profile=karmada", "--print-config"];
+    let shown = text(&ballast(folder.path(), &[&line[..], &["--feature-gates=WorkloadAffinity=true"]].concat()).stdout);
+    for part in ["-policy", "-failover", "MultiplePodTemplatesScheduling=false", "WorkloadAffinity=true"] {
+        assert!(shown.contains(part), "{part} is missing in:\n{shown}");
+    }
 }
 
 #[test]

@@ -112,6 +112,21 @@ fn tainting_and_evicting_can_be_left_to_karmadas_controllers() {
 }
 
 #[test]
+fn bk3_what_karmadas_controllers_do_can_be_left_to_them() {
+    let shown = |values: Value| {
+        let rendered = render("ballast-system", values);
+        print_config(rendered.iter().find(|it| it["kind"] == "Deployment").unwrap())
+    };
+    let config = shown(json!({"beneathKarmada": true}));
+    for line in ["beneath-karmada: true", "taint-unready-clusters: false", "-graceful-eviction", "-policy"] {
+        assert!(config.contains(line), "{line:?} is missing in:\n{config}");
+    }
+    assert!(!config.contains("-rebalancer"), "{config}");
+    let config = shown(json!({"controllers": "*,-rebalancer,-ttl"}));
+    assert!(config.contains("-rebalancer") && config.contains("-ttl") && !config.contains("-policy"), "{config}");
+}
+
+#[test]
 fn the_schema_refuses_values_that_the_chart_cannot_use() {
     assert_eq!(faults(&json!({})), [""; 0]);
     let refused = [
@@ -126,6 +141,8 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"storage": {"size": "much"}}), "/storage/size"),
         (json!({"resources": {"limits": {"memory": "1 GB"}}}), "/resources/limits/memory"),
         (json!({"extraArgs": "--v=2"}), "/extraArgs"),
+        (json!({"beneathKarmada": "yes"}), "/beneathKarmada"),
+        (json!({"controllers": "*, -policy"}), "/controllers"),
         (json!({"otlp": {"endpoint": "collector:4318"}}), "/otlp/endpoint"),
         (json!({"apiServices": []}), "/apiServices"),
         (json!({"apiServices": [{"group": "apps", "version": "v1", "versionPriority": 1}]}), "/apiServices/0/group"),
@@ -159,15 +176,20 @@ fn the_notes_say_what_is_missing_and_what_to_wait_for() {
         Template::parse(&text).render(&root("placement", &values))
     };
     let told = notes(json!({}));
-    for part in
-        ["-n placement rollout", " apiservice/v1alpha1.apps.karmada.io ", "Job ballast-certificates-3", "set failover."]
-    {
+    for part in [
+        "-n placement rollout",
+        " apiservice/v1alpha1.apps.karmada.io ",
+        "Job ballast-certificates-3",
+        "set beneathKarmada.",
+    ] {
         assert!(told.contains(part), "{part:?} is missing in:\n{told}");
     }
     let told = notes(json!({"certificates": {"source": "secret"}, "failover": {"evictFromTaintedClusters": false}}));
     for part in ["certificates.caBundle is empty", "Ballast does not evict"] {
         assert!(told.contains(part), "{part:?} is missing in:\n{told}");
     }
+    let beneath = notes(json!({"beneathKarmada": true}));
+    assert!(beneath.contains("to Karmada's controllers") && !beneath.contains("would happen twice"), "{beneath}");
     assert!(!told.contains("certificates-3"), "{told}");
 }
 
@@ -180,6 +202,11 @@ fn faults(values: &Value) -> Vec<String> {
 fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
     let name = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap(), it["metadata"]["name"].as_str().unwrap());
     manifests.into_iter().map(|manifest| (name(&manifest), manifest)).collect()
+}
+
+/// All documents of the chart with its own values.
+pub fn rendered(namespace: &str) -> Vec<Value> {
+    render(namespace, json!({}))
 }
 
 /// All documents of the chart with these values over its own.

@@ -1,6 +1,7 @@
 //! The requirements as stories. Each test carries the number of its requirement in its name
 //! (docs/requirements.md).
 
+mod beneath;
 mod events;
 mod failover;
 pub mod fleet;

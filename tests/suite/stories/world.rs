@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use ballast::actions::RescheduleTasks;
 use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::cli::assembly::{self, WorkerOptions};
+use ballast::cli::config::{Controllers, ServeArgs};
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
 use ballast::engine::karmada::Profile;
@@ -53,6 +54,7 @@ pub struct World {
     store: Arc<FaultyStore>,
     profile: Profile,
     failover: FailoverOptions,
+    controllers: Controllers,
     live: Option<Live>,
     /// The changes that the log has compacted.
     compacted: Vec<store::Change>,
@@ -72,17 +74,23 @@ impl World {
     }
 
     pub async fn with(profile: Profile) -> World {
-        World::of(profile, without_a_rate()).await
+        World::of(profile, without_a_rate(), Controllers::default()).await
     }
 
     pub async fn with_failover(failover: FailoverOptions) -> World {
-        World::of(Profile::ours(), failover).await
+        World::of(Profile::ours(), failover, Controllers::default()).await
     }
 
-    async fn of(profile: Profile, failover: FailoverOptions) -> World {
+    /// What `ballast serve` does with these flags.
+    pub async fn with_flags(args: ServeArgs) -> World {
+        let args = args.settled().unwrap();
+        World::of(Profile::ours(), args.failover.options(), args.controllers.chosen().unwrap()).await
+    }
+
+    async fn of(profile: Profile, failover: FailoverOptions, controllers: Controllers) -> World {
         let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
         let store = Arc::new(FaultyStore::default());
-        let mut world = World { clock, store, profile, failover, live: None, compacted: Vec::new() };
+        let mut world = World { clock, store, profile, failover, controllers, live: None, compacted: Vec::new() };
         world.start().await;
         world
     }
@@ -101,6 +109,7 @@ impl World {
             recorder: recorder.clone(),
             profile: self.profile.clone(),
             failover: self.failover,
+            controllers: self.controllers.clone(),
             host_events: None,
         };
         let work = assembly::workers(&registry, &clock, options);

@@ -50,6 +50,17 @@ struct NamedCondition {
     condition: Result<CompiledCondition, String>,
 }
 
+/// What a write is to the rules of a webhook.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    pub operation: &'a str,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub is_namespaced: bool,
+}
+
 pub struct Endpoint {
     pub client: Client,
     /// The path with the query.
@@ -109,18 +120,31 @@ impl Hook {
     }
 
     fn rules_name(&self, asked: &Asked<'_>, row: &ResourceKind) -> bool {
+        let written = Written {
+            operation: asked.operation.as_str(),
+            group: row.group,
+            version: row.version,
+            resource: row.plural,
+            subresource: asked.subresource,
+            is_namespaced: row.is_namespaced(),
+        };
+        self.means(&written)
+    }
+
+    /// Whether the rules name such writes.
+    pub fn means(&self, written: &Written<'_>) -> bool {
         self.rules.iter().any(|rule| {
             let resources = rule.resources.as_deref().unwrap_or_default();
             let scope = match rule.scope.as_deref() {
                 None | Some("*") => true,
-                Some("Namespaced") => row.is_namespaced(),
-                Some(_) => !row.is_namespaced(),
+                Some("Namespaced") => written.is_namespaced,
+                Some(_) => !written.is_namespaced,
             };
             scope
-                && has(&rule.operations, asked.operation.as_str())
-                && has(&rule.api_groups, row.group)
-                && has(&rule.api_versions, row.version)
-                && resources.iter().any(|pattern| names(pattern, row.plural, asked.subresource))
+                && has(&rule.operations, written.operation)
+                && has(&rule.api_groups, written.group)
+                && has(&rule.api_versions, written.version)
+                && resources.iter().any(|pattern| names(pattern, written.resource, written.subresource))
         })
     }
 

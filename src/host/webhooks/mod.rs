@@ -17,7 +17,7 @@ mod call;
 mod condition;
 mod hook;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use self::call::{Answer, Review};
-use self::hook::Hook;
+use self::hook::{Hook, Written};
 use super::namespaces::Namespaces;
 use super::{Host, Pauses};
 use crate::k8s::{Details, Status};
@@ -46,6 +46,19 @@ type Tree = Map<String, Value>;
 
 /// How long a write waits for the configurations to be read, as in kube-apiserver.
 const READY_MAX: Duration = Duration::from_secs(10);
+
+/// What the scheduler writes, and no webhook is asked about (D48).
+const SCHEDULED: [Written<'static>; 2] = {
+    let written = Written {
+        operation: "UPDATE",
+        group: "work.karmada.io",
+        version: "v1alpha2",
+        resource: "resourcebindings",
+        subresource: "",
+        is_namespaced: true,
+    };
+    [written, Written { resource: "clusterresourcebindings", is_namespaced: false, ..written }]
+};
 
 /// Webhooks by the name of their configuration.
 type Known = BTreeMap<String, Vec<Arc<Hook>>>;
@@ -170,6 +183,7 @@ where
         hooks.called.store(Arc::new(known.values().flatten().cloned().collect()));
     };
     let mut listed = Known::new();
+    let mut told = BTreeSet::new();
     let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
     while let Some(event) = events.next().await {
         let arcs = |configuration: K| read(configuration).into_iter().map(Arc::new).collect::<Vec<_>>();
@@ -181,9 +195,11 @@ where
             Ok(Event::InitDone) => {
                 publish(&|known| *known = listed.clone());
                 hooks.is_read.send_replace(true);
+                listed.values().flatten().for_each(|hook| tell_unasked(hook, &mut told));
             }
             Ok(Event::Apply(configuration)) => {
                 let (name, hooks) = (configuration.name_any(), arcs(configuration));
+                hooks.iter().for_each(|hook| tell_unasked(hook, &mut told));
                 publish(&|known| drop(known.insert(name.clone(), hooks.clone())));
             }
             Ok(Event::Delete(configuration)) => {
@@ -193,6 +209,25 @@ where
                 tracing::warn!(error = telemetry::with_causes(&error), "failed to watch webhook configurations");
             }
         }
+    }
+}
+
+/// The resource whose updates by the scheduler the webhook means, though it is not asked (BK9).
+fn unasked(hook: &Hook) -> Option<&'static str> {
+    SCHEDULED.iter().find(|written| hook.means(written)).map(|written| written.resource)
+}
+
+/// Says so in the log, once for each webhook.
+fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
+    let Some(resource) = unasked(hook) else { return };
+    let Hook { configuration, name, .. } = hook;
+    if told.insert(format!("{configuration}/{name}")) {
+        tracing::warn!(
+            configuration,
+            webhook = name,
+            resource,
+            "a webhook of the host cluster means what the scheduler writes, and is asked only about what clients write"
+        );
     }
 }
 
@@ -277,5 +312,39 @@ impl Webhooks {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(rule: Value) -> Hook {
+        let hook = json!({
+            "name": "quota.example.com", "clientConfig": {"url": "https://127.0.0.1:1/quota"},
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [rule],
+        });
+        Hook::of_validating("karmada", serde_json::from_value(hook).unwrap())
+    }
+
+    #[tokio::test]
+    async fn bk9_a_webhook_that_means_the_scheduler_s_writes_is_told() {
+        let rule = |operations: &[&str], resources: &[&str]| {
+            let (groups, versions) = (["work.karmada.io"], ["v1alpha2"]);
+            json!({"operations": operations, "apiGroups": groups, "apiVersions": versions, "resources": resources})
+        };
+        for (rule, wanted) in [
+            (rule(&["CREATE", "UPDATE"], &["resourcebindings"]), Some("resourcebindings")),
+            (rule(&["*"], &["clusterresourcebindings"]), Some("clusterresourcebindings")),
+            (rule(&["*"], &["*/*"]), Some("resourcebindings")),
+            (rule(&["CREATE"], &["resourcebindings"]), None),
+            (rule(&["UPDATE"], &["resourcebindings/status", "works"]), None),
+        ] {
+            assert_eq!(unasked(&hook(rule.clone())), wanted, "{rule}");
+        }
+        let (mut told, quota) = (BTreeSet::new(), hook(rule(&["UPDATE"], &["resourcebindings"])));
+        tell_unasked(&quota, &mut told);
+        tell_unasked(&quota, &mut told);
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), ["karmada/quota.example.com"]);
     }
 }

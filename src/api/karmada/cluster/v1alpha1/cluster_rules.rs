@@ -1,7 +1,4 @@
 //! Defaults and rules for clusters that a schema cannot express. They are upstream's.
-//!
-//! Left out are upstream's default resource models. Models have a meaning only together with
-//! `status.resourceSummary.allocatableModelings`. Whoever counts the nodes writes both.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +15,20 @@ const NAME_LENGTH_MAX: usize = 48;
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory", "storage"];
 
+/// Where each of the default classes begins: `cpu` and `memory` (BK6). A class ends where the next
+/// one begins.
+const DEFAULT_CLASSES: [(&str, &str); 9] = [
+    ("0", "0"),
+    ("1", "4Gi"),
+    ("2", "16Gi"),
+    ("4", "32Gi"),
+    ("8", "64Gi"),
+    ("16", "128Gi"),
+    ("32", "256Gi"),
+    ("64", "512Gi"),
+    ("128", "1Ti"),
+];
+
 pub fn prepare(object: &mut Object, given: &Given<'_>) {
     if let Some(spec) = tree::object(object, &["spec"]) {
         for (_, taint) in tree::items(spec, "taints") {
@@ -31,6 +42,9 @@ pub fn prepare(object: &mut Object, given: &Given<'_>) {
             let zone = spec.remove("zone").filter(|zone| *zone != "");
             spec.extend(zone.map(|zone| ("zones".to_owned(), json!([zone]))));
         }
+        if given.old.is_none() && spec.get("resourceModels").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            spec.insert("resourceModels".to_owned(), default_models());
+        }
         prepare_models(spec);
     }
     if let Some(summary) = tree::object(object, &["status", "resourceSummary"]) {
@@ -39,6 +53,20 @@ pub fn prepare(object: &mut Object, given: &Given<'_>) {
             amounts.into_iter().flat_map(Object::values_mut).for_each(write_as_text);
         }
     }
+}
+
+/// The classes of a new cluster that names none. Upstream's gate
+/// `CustomizedClusterResourceModeling` is on, and its controller counts the nodes of each class.
+fn default_models() -> Value {
+    let last = (i64::MAX.to_string(), i64::MAX.to_string());
+    let ends = DEFAULT_CLASSES.iter().skip(1).map(|(cpu, memory)| ((*cpu).to_owned(), (*memory).to_owned()));
+    let classes = DEFAULT_CLASSES.iter().zip(ends.chain([last])).enumerate();
+    let range = |name: &str, min: &str, max: String| json!({"name": name, "min": min, "max": max});
+    classes
+        .map(|(grade, ((cpu, memory), (cpu_end, memory_end)))| {
+            json!({"grade": grade, "ranges": [range("cpu", cpu, cpu_end), range("memory", memory, memory_end)]})
+        })
+        .collect()
 }
 
 /// Sorts the classes. The first one starts at zero, and the last one has no upper bound.

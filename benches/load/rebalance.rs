@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ballast::api::karmada::work::v1alpha2::OWED;
+
 use super::preview::rebalanced;
 use super::process::ServerProcess;
 use super::setup::{REBALANCERS, await_scheduled, larger_clusters, make_bindings, make_fleet};
@@ -42,7 +44,8 @@ pub async fn run() {
         let accepted = begun.elapsed();
         await_scheduled(&client, BINDINGS, since, |binding| {
             let triggered = &binding.spec.reschedule_triggered_at;
-            triggered.is_some() && *triggered <= binding.status.last_scheduled_time
+            let is_owed = binding.metadata.annotations.contains_key(OWED);
+            triggered.is_some() && !is_owed && *triggered <= binding.status.last_scheduled_time
         })
         .await;
         let whole = begun.elapsed();

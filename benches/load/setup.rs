@@ -1,6 +1,6 @@
 //! Shared by the load benches: many requests at a time, and clusters with bindings to place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,6 +159,8 @@ pub struct Binding {
 pub struct Metadata {
     #[serde(default)]
     pub name: String,
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,9 +1,9 @@
 //! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh
 //! (R8-R25).
 //!
-//! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and a stamp that
-//! is later than everything on the binding (C7). The call returns when the marks of all selected
-//! bindings are durable (R27). It does not wait for the scheduler (R23).
+//! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and the present
+//! time as the stamp (C7), with the debt of a pass (C10). The call returns when the marks of all
+//! selected bindings are durable (R27). It does not wait for the scheduler (R23).
 //!
 //! *Invariant:* after an error, some bindings may be marked and others not. That is harmless,
 //! because the kind does not promise idempotency (R20): the caller can post again.
@@ -30,7 +30,7 @@ use crate::api::karmada::task::v1alpha1::{PolicySelector, RescheduleTask, Resche
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference, Trigger};
 use crate::clock::Clock;
 use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
-use crate::k8s::{Edit, Key, Object, Status, Time, User};
+use crate::k8s::{Edit, Key, Object, Revision, Status, Time, User};
 use crate::registry::{Action, Atomicity, Change, Client};
 use crate::resource::Resource;
 use crate::watch::View;
@@ -104,15 +104,14 @@ impl RescheduleTasks {
                 let now = self.clock.now();
                 // A binding that is gone by now needs no mark.
                 let mark = |base: &Arc<Object>| {
-                    let (stamp, edits) = mark(base, now)?;
-                    let change = Change::Edit { base: Arc::clone(base), edits };
-                    Some(((base.key.clone(), stamp), (base.key.resource, change)))
+                    let change = Change::Edit { base: Arc::clone(base), edits: mark(base, now)? };
+                    Some(((base.key.clone(), base.revision), (base.key.resource, change)))
                 };
-                let (marks, changes): (Vec<(Key, Time)>, Vec<_>) =
+                let (marks, changes): (Vec<(Key, Revision)>, Vec<_>) =
                     chunk.iter().filter_map(|key| mark(view.get(key)?)).unzip();
                 // The scheduler may answer before this hears that the marks are written.
                 let of_bindings = marks.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
-                for overtaken in self.recorder.asks().note(about, of_bindings.map(|(key, stamp)| (key, *stamp))) {
+                for overtaken in self.recorder.asks().note(about, of_bindings.map(|(key, owed)| (key, *owed))) {
                     self.recorder.summed_up(Some(overtaken));
                 }
                 let outcomes = self.client.batch(changes, Atomicity::Each).await?;
@@ -134,19 +133,15 @@ impl RescheduleTasks {
     }
 }
 
-/// The stamp, and the edits that mark the binding or placement. `None` if it cannot be read.
-fn mark(object: &Object, now: Time) -> Option<(Time, Vec<Edit>)> {
+/// The edits that mark the binding or placement. `None` if it cannot be read.
+fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
     if PlacementKinds::of(object.key.resource).is_some() {
-        let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
-        let stamp = known.stamp(now);
-        return Some((stamp, vec![trigger::stamp(stamp)]));
+        return Some(vec![trigger::stamp(trigger::next(trigger::triggered_at(object), now))]);
     }
     let stamp = BindingSketch::of(object).ok()?.trigger().stamp(now);
-    let edits = vec![
-        Edit::set(&["spec", "forceRescheduling"], true),
-        Edit::set(&["spec", "rescheduleTriggeredAt"], stamp.to_string()),
-    ];
-    Some((stamp, edits))
+    let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
+    edits.extend(Trigger::accepted(stamp, object.revision));
+    Some(edits)
 }
 
 /// The bindings and placements that a task selects.

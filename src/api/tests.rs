@@ -21,7 +21,8 @@ fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<S
     (kind.mend)(&mut object);
     kind.schema.prune(&mut object);
     kind.schema.default(&mut object);
-    (kind.prepare)(&mut object, &Given { old, now: "2024-04-17T15:04:05Z".parse::<Time>().unwrap() });
+    let now = "2024-04-17T15:04:05Z".parse::<Time>().unwrap();
+    (kind.prepare)(&mut object, &Given { old, now, is_by_client: true });
     let mut faults = kind.schema.validate(&object);
     if faults.is_empty() {
         faults = (kind.validate)(&object, old);
@@ -644,6 +645,41 @@ fn classes_of_nodes_go_up_without_a_gap() {
             "{path}.ranges[0].min: Invalid value: \"3\": Model intervals for resources must be contiguous and non-overlapping"
         )]
     );
+}
+
+#[test]
+fn bk6_a_new_cluster_gets_nine_classes_of_nodes_and_an_old_one_none() {
+    let cluster = || json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}});
+    let stored = accepted::<Cluster>(cluster());
+    let models = stored["spec"]["resourceModels"].as_array().unwrap();
+    let shown = |model: &Value| {
+        let range = |range: &Value| {
+            let text = |name: &str| range[name].as_str().unwrap().to_owned();
+            format!("{} {} to {}", text("name"), text("min"), text("max"))
+        };
+        let ranges: Vec<String> = model["ranges"].as_array().unwrap().iter().map(range).collect();
+        format!("{}: {}", model["grade"], ranges.join(", "))
+    };
+    assert_eq!(
+        models.iter().map(shown).collect::<Vec<_>>(),
+        [
+            "0: cpu 0 to 1, memory 0 to 4Gi",
+            "1: cpu 1 to 2, memory 4Gi to 16Gi",
+            "2: cpu 2 to 4, memory 16Gi to 32Gi",
+            "3: cpu 4 to 8, memory 32Gi to 64Gi",
+            "4: cpu 8 to 16, memory 64Gi to 128Gi",
+            "5: cpu 16 to 32, memory 128Gi to 256Gi",
+            "6: cpu 32 to 64, memory 256Gi to 512Gi",
+            "7: cpu 64 to 128, memory 512Gi to 1Ti",
+            "8: cpu 128 to 9223372036854775807, memory 1Ti to 9223372036854775807",
+        ]
+    );
+    let mut empty = cluster();
+    empty["spec"]["resourceModels"] = json!([]);
+    assert_eq!(accepted::<Cluster>(empty)["spec"]["resourceModels"], stored["spec"]["resourceModels"]);
+    let old = cluster();
+    let updated = admit::<Cluster>(cluster(), Some(&old)).expect("accepted");
+    assert_eq!(updated["spec"].get("resourceModels"), None);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Who asked for which fresh placement, and what came of it: the memory between those who write
 //! triggers and the scheduler that answers them (BD11).
 //!
-//! A trigger is two fields of a binding, and neither names its writer. So the writer notes here
-//! what it is about to write. The scheduler finds the writer of a trigger here, and says what its
-//! pass came to. When all triggers of one writer have been answered, one event says so on the
-//! object that asked.
+//! A trigger names the time of its cause and not its writer. So the writer notes here what it is
+//! about to write, by the debt (`work::v1alpha2::OWED`), which no two triggers of a binding share.
+//! The scheduler finds the writer of a trigger here, and says what its pass came to. When all
+//! triggers of one writer have been answered, one event says so on the object that asked.
 //!
 //! Differs from Karmada (D51), where nobody hears.
 //!
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::api::core::ObjectReference;
-use crate::k8s::{Key, Time};
+use crate::k8s::{Key, Revision};
 
 /// Triggers that are remembered at once. Those beyond are answered all the same.
 const ASKS_MAX: usize = 200_000;
@@ -56,7 +56,7 @@ struct Inner {
 }
 
 struct Ask {
-    stamp: Time,
+    owed: Revision,
     asker: u64,
     about: Arc<ObjectReference>,
     /// Whether it was answered once. What fits nowhere is tried again.
@@ -146,16 +146,20 @@ impl Tally {
 impl Asks {
     /// Notes triggers that this object is about to write, in place of those that are noted for the
     /// same bindings. The sums of those to whom no answer is owed any more.
-    pub fn note<'k>(&self, about: &ObjectReference, stamps: impl IntoIterator<Item = (&'k Key, Time)>) -> Vec<Summary> {
+    pub fn note<'k>(
+        &self,
+        about: &ObjectReference,
+        triggers: impl IntoIterator<Item = (&'k Key, Revision)>,
+    ) -> Vec<Summary> {
         let mut inner = self.lock();
         let (asker, about) = inner.asker(about);
         let mut summaries = Vec::new();
-        for (key, stamp) in stamps {
+        for (key, owed) in triggers {
             inner.withdraw(asker, key);
             summaries.extend(inner.overtake(key));
             let has_room = inner.asks.len() < ASKS_MAX;
             if has_room {
-                let ask = Ask { stamp, asker, about: Arc::clone(&about), is_counted: false };
+                let ask = Ask { owed, asker, about: Arc::clone(&about), is_counted: false };
                 inner.asks.insert(key.clone(), ask);
             }
             let Some(tally) = inner.askers.get_mut(&asker) else { continue };
@@ -184,10 +188,10 @@ impl Asks {
         inner.summary(asker)
     }
 
-    /// Who wrote the binding's trigger.
-    pub fn asker(&self, key: &Key, stamp: Option<Time>) -> Option<Arc<ObjectReference>> {
+    /// Who wrote the binding's trigger with this debt.
+    pub fn asker(&self, key: &Key, owed: Option<Revision>) -> Option<Arc<ObjectReference>> {
         let inner = self.lock();
-        inner.asks.get(key).filter(|ask| Some(ask.stamp) == stamp).map(|ask| Arc::clone(&ask.about))
+        inner.asks.get(key).filter(|ask| Some(ask.owed) == owed).map(|ask| Arc::clone(&ask.about))
     }
 
     /// Whether no answer is awaited, so that none need be made.
@@ -195,20 +199,20 @@ impl Asks {
         self.lock().asks.is_empty()
     }
 
-    /// Says what a pass over the binding with this stamp came to. The sum of whoever asked, if this
+    /// Says what a pass over the binding with this debt came to. The sum of whoever asked, if this
     /// was its last answer.
-    pub fn answered(&self, key: &Key, stamp: Option<Time>, answer: &Answer) -> Option<Summary> {
+    pub fn answered(&self, key: &Key, owed: Option<Revision>, answer: &Answer) -> Option<Summary> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let ask = inner.asks.get_mut(key)?;
         // The pass may have begun before the trigger that is noted here was written.
-        if stamp.is_none_or(|stamp| stamp < ask.stamp) {
+        if owed.is_none_or(|owed| owed < ask.owed) {
             return None;
         }
         let (asker, was_counted) = (ask.asker, std::mem::replace(&mut ask.is_counted, true));
         let tally = inner.askers.get_mut(&asker);
         if let Some(tally) = tally.filter(|_| !was_counted) {
-            match stamp > Some(ask.stamp) && *answer != Answer::LeftAlone {
+            match owed > Some(ask.owed) && *answer != Answer::LeftAlone {
                 true => {
                     tally.answered += 1;
                     tally.overtaken += 1;
@@ -283,17 +287,17 @@ mod tests {
         ObjectReference { name: Some(name.to_owned()), ..ObjectReference::default() }
     }
 
-    fn at(seconds: i64) -> Time {
-        Time::from_seconds(seconds)
+    fn at(revision: i64) -> Revision {
+        Revision(revision)
     }
 
-    fn noted(asks: &Asks, who: &ObjectReference, names: &[&str], stamp: i64) -> Vec<Summary> {
+    fn noted(asks: &Asks, who: &ObjectReference, names: &[&str], owed: i64) -> Vec<Summary> {
         let keys: Vec<Key> = names.iter().map(|name| key(name)).collect();
-        asks.note(who, keys.iter().map(|key| (key, at(stamp))))
+        asks.note(who, keys.iter().map(|key| (key, at(owed))))
     }
 
-    fn answered(asks: &Asks, name: &str, stamp: i64, answer: Answer) -> Option<String> {
-        asks.answered(&key(name), Some(at(stamp)), &answer).map(|summary| summary.message)
+    fn answered(asks: &Asks, name: &str, owed: i64, answer: Answer) -> Option<String> {
+        asks.answered(&key(name), Some(at(owed)), &answer).map(|summary| summary.message)
     }
 
     #[test]
@@ -323,7 +327,7 @@ mod tests {
         assert_eq!(asks.close(&who("r")), None);
         assert_eq!(noted(&asks, &who("s"), &["a"], 6), []);
         let told = "2 answered: 0 moved with 0 replicas, 0 stayed, 0 fit nowhere, 2 asked for again by others.";
-        assert_eq!(answered(&asks, "c", 7, Answer::Stayed).as_deref(), Some(told), "a client's own trigger");
+        assert_eq!(answered(&asks, "c", 7, Answer::Stayed).as_deref(), Some(told), "a trigger that was not noted");
         assert_eq!(asks.asker(&key("a"), Some(at(6))).as_deref(), Some(&who("s")));
     }
 

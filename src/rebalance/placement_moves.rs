@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crate::api::fleet::placement::v1beta1::any::{AnyBinding, AnyPolicySnapshot, PlacementKinds};
 use crate::api::fleet::placement::v1beta1::{BindingState, trigger};
-use crate::api::karmada::work::v1alpha2::Trigger;
 use crate::events::ObjectReference;
 use crate::k8s::{Edit, Object, Time};
 use crate::placements;
@@ -15,8 +14,7 @@ use crate::watch::View;
 
 /// The edit that triggers the placement.
 pub fn trigger(placement: &Object, now: Time) -> Edit {
-    let known = Trigger { triggered_at: trigger::triggered_at(placement), ..Trigger::default() };
-    trigger::stamp(known.stamp(now))
+    trigger::stamp(trigger::next(trigger::triggered_at(placement), now))
 }
 
 /// What is missing for the trigger to be answered. `None`: nothing.

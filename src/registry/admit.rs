@@ -130,7 +130,7 @@ impl Admission<'_> {
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
         row.schema.default(object);
-        (row.prepare)(object, &Given { old, now: self.now });
+        (row.prepare)(object, &Given { old, now: self.now, is_by_client: self.author == Author::Client });
         if row.lifetime == Lifetime::Stored {
             metadata::validate(metadata::of(object), row.is_namespaced(), &mut errors);
         }

@@ -144,6 +144,8 @@ pub struct Given<'a> {
     /// The stored object, on an update.
     pub old: Option<&'a Map<String, Value>>,
     pub now: Time,
+    /// Whether a client of the API wrote the object, and not a part of Ballast.
+    pub is_by_client: bool,
 }
 
 type Mend = fn(&mut Map<String, Value>) -> Vec<String>;

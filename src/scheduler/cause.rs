@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
-use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, Trigger};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch};
 use crate::engine::karmada::{ClusterSet, Mode, Request, Target};
 use crate::events::ObjectReference;
 use crate::k8s::{Key, Object, Time};
@@ -58,8 +58,7 @@ impl Cause {
         asker: Option<ObjectReference>,
     ) -> Cause {
         if mode == Mode::Fresh {
-            let trigger = Trigger::of(&binding.spec, &binding.status);
-            return asker.map_or(Cause::Trigger(trigger.triggered_at), Cause::Asked);
+            return asker.map_or(Cause::Trigger(binding.spec.reschedule_triggered_at), Cause::Asked);
         }
         if request.placement_changed {
             let annotations = BindingSketch::of(object).map(|sketch| sketch.annotations()).unwrap_or_default();

@@ -18,13 +18,15 @@ use crate::k8s::{Edit, Time};
 use crate::quota::QUOTA_EXCEEDED;
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
-/// `placement` is the text of `spec.placement` as it is stored.
+/// `placement` is the text of `spec.placement` as it is stored. `is_prompted`: an event asked for
+/// the pass.
 pub fn edits(
     binding: &AnyBinding,
     placement: Option<&str>,
     generation: i64,
     trigger: Trigger,
     decision: &Decision,
+    is_prompted: bool,
     now: Time,
 ) -> Vec<Edit> {
     let (spec, status) = (&binding.spec, &binding.status);
@@ -69,10 +71,13 @@ pub fn edits(
             edits.push(Edit::set(&["status", "schedulerObservedGeneration"], observed));
         }
     }
+    if decision.is_success() {
+        edits.extend(trigger.answer());
+    }
     let served = trigger.served(now);
-    // A pass that no trigger asked for and that changes nothing leaves no trace. Duplicated
-    // bindings are decided at every chance, so a restart would rewrite them all.
-    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh;
+    // A pass that an event asked for is told by its time even where it changes nothing (BK9).
+    // Duplicated bindings are decided at every chance, so a restart would rewrite them all.
+    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_prompted;
     if decision.is_success() && is_worth_it && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }

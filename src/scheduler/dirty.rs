@@ -1,10 +1,10 @@
 //! Tells whether a change of a binding calls for a pass. Pure.
 //!
-//! Only what a decision reads counts: the spec (by its generation), and the labels that say who
-//! manages the binding. A change of the status, which is the most frequent change of a binding,
-//! does not count.
+//! Only what a decision reads counts: the spec (by its generation), the labels that say who manages
+//! the binding, and the debt of a pass, which may come without a new stamp. A change of
+//! the status, which is the most frequent change of a binding, does not count.
 
-use crate::api::karmada::work::v1alpha2::{SpecSketch, TargetSketch};
+use crate::api::karmada::work::v1alpha2::{BindingSketch, OWED, SpecSketch, TargetSketch};
 use crate::engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use crate::k8s::Object;
 
@@ -13,8 +13,18 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
     match before {
         _ if after.deleting => false,
         None => true,
-        Some(before) => before.generation != after.generation || before.labels != after.labels,
+        Some(before) => {
+            before.generation != after.generation || before.labels != after.labels || is_owed_anew(before, after)
+        }
     }
+}
+
+/// Whether a trigger was accepted in between.
+fn is_owed_anew(before: &Object, after: &Object) -> bool {
+    let owed = |object: &Object| BindingSketch::of(object).ok()?.owed();
+    // Most bindings have no debt, and need not be read.
+    let has_debt = memchr::memmem::find(after.text.content(), OWED.as_bytes()).is_some();
+    has_debt && owed(after).is_some_and(|debt| owed(before) != Some(debt))
 }
 
 /// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the
@@ -59,6 +69,16 @@ mod tests {
         assert!(!is_dirtied(Some(&first), &status));
         assert!(is_dirtied(Some(&first), &spec));
         assert!(is_dirtied(Some(&first), &labels));
+    }
+
+    #[test]
+    fn c10_a_trigger_without_a_new_stamp_counts_and_its_answer_does_not() {
+        let noted = |note: &str| object(json!({"metadata": {"generation": 1, "annotations": {OWED: note}}}));
+        let bare = object(json!({"metadata": {"generation": 1, "annotations": {"other": OWED}}}));
+        assert!(is_dirtied(Some(&bare), &noted("7")));
+        assert!(is_dirtied(Some(&noted("7")), &noted("9")));
+        assert!(!is_dirtied(Some(&noted("9")), &noted("9")));
+        assert!(!is_dirtied(Some(&noted("9")), &bare));
     }
 
     #[test]

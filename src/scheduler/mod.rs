@@ -34,7 +34,7 @@ pub mod underway;
 pub use self::census::Census;
 pub use self::fleet::FleetScheduler;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -48,7 +48,7 @@ use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::{Answer, Recorder};
-use crate::k8s::{GroupResource, Key, Object, Time};
+use crate::k8s::{GroupResource, Key, Object, Revision};
 use crate::metrics;
 use crate::quota;
 use crate::registry::{Atomicity, Change, Client};
@@ -74,6 +74,9 @@ pub struct Scheduler {
     workloads: Workloads,
     /// The workload groups that each binding was last noted with.
     groups: HashMap<Key, WorkloadGroups>,
+    /// The bindings that wait for a look that no event asked for: those that were there at the
+    /// start, or after events were missed.
+    unprompted: HashSet<Key>,
 }
 
 impl Scheduler {
@@ -88,6 +91,7 @@ impl Scheduler {
             index: Index::default(),
             workloads: Workloads::default(),
             groups: HashMap::new(),
+            unprompted: HashSet::new(),
         }
     }
 
@@ -113,6 +117,7 @@ impl Scheduler {
 
     fn forget(&mut self, key: &Key) {
         self.index.remove(key);
+        self.unprompted.remove(key);
         if let Some(was) = self.groups.remove(key) {
             self.workloads.remove(&key.namespace, &key.name, &was);
         }
@@ -132,7 +137,7 @@ impl Scheduler {
     }
 
     /// Wakes the bindings that the change of a cluster can affect.
-    fn notice_cluster(&self, event: &Event, queue: &mut Queue) {
+    fn notice_cluster(&mut self, event: &Event, queue: &mut Queue) {
         let old = event.previous.as_deref().and_then(lowered);
         let new = (event.kind != EventKind::Deleted).then(|| lowered(&event.object)).flatten();
         let difference = Difference::between(old.as_ref(), new.as_ref());
@@ -142,6 +147,7 @@ impl Scheduler {
         let reached = self.index.reached(&event.object.key.name, old.as_ref(), new.as_ref());
         if difference.is_of_fit() {
             for (key, priority) in self.index.restless(&reached) {
+                self.unprompted.remove(key);
                 queue.mark(key.clone(), priority);
             }
             queue.mark_working(|key| self.index.concerns(&reached, key));
@@ -186,6 +192,7 @@ impl Work for Scheduler {
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let spec = sketch(object);
             self.note(object, &spec);
+            self.unprompted.insert(object.key.clone());
             queue.mark(object.key.clone(), spec.priority());
         }
     }
@@ -206,6 +213,7 @@ impl Work for Scheduler {
             let spec = sketch(object);
             self.note(object, &spec);
             self.wake_companions(&object.key, queue);
+            self.unprompted.remove(&object.key);
             queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
         }
     }
@@ -222,6 +230,7 @@ impl Work for Scheduler {
             now: self.clock.now(),
             tells: self.recorder.has_room(),
             asks: self.recorder.asks().clone(),
+            unprompted: keys.iter().filter_map(|key| self.unprompted.take(key)).collect(),
         };
         work(self.client.clone(), self.recorder.clone(), pass, keys).boxed()
     }
@@ -313,8 +322,8 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, n
 }
 
 /// Whoever asked for this pass hears what came of it, once all that it asked for is answered.
-fn tell_asker(recorder: &Recorder, key: &Key, answer: Option<(Option<Time>, Answer)>) {
-    if let Some((stamp, answer)) = answer {
-        recorder.summed_up(recorder.asks().answered(key, stamp, &answer));
+fn tell_asker(recorder: &Recorder, key: &Key, answer: Option<(Option<Revision>, Answer)>) {
+    if let Some((debt, answer)) = answer {
+        recorder.summed_up(recorder.asks().answered(key, debt, &answer));
     }
 }

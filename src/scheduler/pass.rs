@@ -3,7 +3,7 @@
 //! *Invariant:* clusters, groups and bindings come from one view. So a pass that serves a trigger
 //! knows everything that was written before the trigger was accepted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::cause::{self, Cause, Shift};
@@ -35,6 +35,8 @@ pub struct Pass {
     /// Whether there is room for events about successes.
     pub tells: bool,
     pub asks: Asks,
+    /// The bindings that no event asked to look at.
+    pub unprompted: HashSet<Key>,
 }
 
 /// The result of a pass for one binding.
@@ -50,14 +52,14 @@ pub struct Judged {
     pub news: Option<News>,
     /// How long the trigger that this pass answers has waited.
     pub waited_seconds: Option<i64>,
-    /// What it came to, for whoever wrote the trigger with this stamp.
-    pub answer: Option<(Option<Time>, Answer)>,
+    /// What it came to, for whoever wrote the trigger with this debt.
+    pub answer: Option<(Option<Revision>, Answer)>,
 }
 
 impl Judged {
     /// The binding is gone or cannot be read, so no trigger of it will have another answer.
     fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> Judged {
-        let answer = Some((Some(Time::from_seconds(i64::MAX)), Answer::LeftAlone));
+        let answer = Some((Some(Revision(i64::MAX)), Answer::LeftAlone));
         Judged { key, revision, change: None, next, news: None, waited_seconds: None, answer }
     }
 }
@@ -81,7 +83,7 @@ impl Pass {
                 return Judged::left_alone(key, revision, Next::Park);
             }
         };
-        let trigger = Trigger::of(&binding.spec, &binding.status);
+        let trigger = Trigger::of(&binding);
         if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
             request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
         }
@@ -94,7 +96,9 @@ impl Pass {
             false => pass.decide(&request),
         };
         let placement = decision.applies_placement().then(|| placement(object)).flatten();
-        let mut edits = commit::edits(&binding, placement, object.generation, trigger, &decision, self.now);
+        let is_prompted = !self.unprompted.contains(&key);
+        let mut edits =
+            commit::edits(&binding, placement, object.generation, trigger, &decision, is_prompted, self.now);
         // Who is decided by a pass is in no move any more (BD6).
         let is_looked_at = decision.is_scheduled() || decision.observes_generation();
         if mark.is_some() && !is_left_alone && is_looked_at {
@@ -107,8 +111,7 @@ impl Pass {
         let (outcome, mode) = named(&decision);
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), shift.as_ref().map(|shift| shift.arriving));
         tracing::debug!(%key, outcome, mode, cause, replicas, "decided");
-        let stamp = binding.spec.reschedule_triggered_at;
-        let answer = (!self.asks.is_empty()).then(|| (stamp, answer(&decision, shift.as_ref())));
+        let answer = (!self.asks.is_empty()).then(|| (trigger.owed, answer(&decision, shift.as_ref())));
         metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
         let is_answer = decision.mode == Mode::Fresh && decision.is_success();
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
@@ -130,7 +133,7 @@ impl Pass {
         if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() {
             return None;
         }
-        let asker = self.asks.asker(&object.key, spec.reschedule_triggered_at).map(|asker| (*asker).clone());
+        let asker = self.asks.asker(&object.key, Trigger::of(binding).owed).map(|asker| (*asker).clone());
         let cause = Cause::of(object, request, binding, &self.fleet, mode, asker);
         Some((cause.word(), cause::sentence(shift, &cause)))
     }

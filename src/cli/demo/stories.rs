@@ -8,6 +8,7 @@ use anyhow::ensure;
 use serde_json::Value;
 
 use super::stage::{Example, Part, Stage, replicas_of};
+use crate::api::karmada::work::v1alpha2::OWED;
 
 macro_rules! example {
     ($path:literal) => {
@@ -125,11 +126,12 @@ pub fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(cluster, count)| (cluster.to_owned(), count)).collect()
 }
 
-/// Whether the trigger, if there is one, has been served (R53). Times in RFC 3339 UTC sort as text.
+/// Whether there was a trigger, and it has been served (R53). Times in RFC 3339 UTC sort as text.
 pub fn is_fresh(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
     let scheduled = binding["status"]["lastScheduledTime"].as_str();
-    triggered.is_some() && triggered <= scheduled && binding["spec"].get("forceRescheduling").is_none()
+    let is_owed = !binding["metadata"]["annotations"][OWED].is_null();
+    triggered.is_some() && triggered <= scheduled && !is_owed && binding["spec"].get("forceRescheduling").is_none()
 }
 
 pub fn is_finished(rebalancer: &Value) -> bool {

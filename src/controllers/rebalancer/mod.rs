@@ -140,7 +140,8 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         let about = reference(&key, &rebalancer);
         // The scheduler may answer before this hears that the stamps are written.
         let of_bindings = plan.stamps.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
-        for overtaken in recorder.asks().note(&about, of_bindings.map(|(key, stamp)| (key, *stamp))) {
+        let noted = of_bindings.filter_map(|(key, _)| Some((key, view.get(key)?.revision)));
+        for overtaken in recorder.asks().note(&about, noted) {
             recorder.summed_up(Some(overtaken));
         }
         let committed = commit(client, &view, object, &plan).await;
@@ -232,15 +233,15 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     if refused.contains(&key) {
         return Found::Refused;
     }
-    let known = Trigger { triggered_at: trigger::triggered_at(object), ..Trigger::default() };
-    Found::Binding(key, known)
+    let known = trigger::triggered_at(object);
+    Found::Placement(key, known)
 }
 
 /// The stamp in the form of the object's family.
-fn stamp(key: &Key, time: Time) -> Edit {
-    match PlacementKinds::of(key.resource) {
-        Some(_) => trigger::stamp(time),
-        None => Edit::set(&["spec", "rescheduleTriggeredAt"], time.to_string()),
+fn stamp(object: &Object, time: Time) -> Vec<Edit> {
+    match PlacementKinds::of(object.key.resource) {
+        Some(_) => vec![trigger::stamp(time)],
+        None => Trigger::accepted(time, object.revision).into(),
     }
 }
 
@@ -248,7 +249,8 @@ async fn commit(client: &Client, view: &View, rebalancer: &Arc<Object>, plan: &P
     let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
     for (key, time) in &plan.stamps {
         let Some(base) = view.get(key).cloned() else { return Committed::Changed };
-        changes.push((key.resource, Change::Edit { base, edits: vec![stamp(key, *time)] }));
+        let edits = stamp(&base, *time);
+        changes.push((key.resource, Change::Edit { base, edits }));
     }
     let Ok(status) = serde_json::to_value(&plan.status) else { return Committed::Unavailable };
     let edits = vec![Edit::set(&["status"], status)];

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{
     ObjectReference, ObservedWorkload, REFERENCED_BINDING_NOT_FOUND, RebalanceResult, WorkloadRebalancerStatus,
 };
@@ -30,6 +31,8 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Binding(Key, Trigger),
+    /// A placement of the Fleet family, with its last stamp.
+    Placement(Key, Option<Time>),
     /// It has no binding.
     Nothing,
     /// The binding refused the stamp, and is tried again later (R78).
@@ -79,8 +82,12 @@ pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now:
             break;
         }
         match find(&entry.workload) {
-            Found::Binding(key, trigger) => {
-                stamps.push((key, trigger.stamp(cause)));
+            Found::Binding(key, known) => {
+                stamps.push((key, known.stamp(cause)));
+                entry.result = Some(RebalanceResult::Successful);
+            }
+            Found::Placement(key, known) => {
+                stamps.push((key, trigger::next(known, cause)));
                 entry.result = Some(RebalanceResult::Successful);
             }
             Found::Nothing => {

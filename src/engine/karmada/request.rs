@@ -39,6 +39,8 @@ pub struct Request {
     pub evicting: Vec<Box<str>>,
     pub force: bool,
     pub triggered_at: Option<Time>,
+    /// Whether a trigger was accepted and no pass has answered it, whatever the times say.
+    pub owed: bool,
     pub last_scheduled_at: Option<Time>,
     /// The affinity group that the last pass chose. Empty: none.
     pub observed_term: Box<str>,
@@ -152,10 +154,11 @@ impl Request {
     /// Whether a trigger is pending: it asks for a Fresh pass, and no pass has served it yet.
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
-            (Some(triggered), Some(last)) => triggered > last,
+            // Differs from Karmada (D21), which goes by the times alone.
+            (Some(triggered), Some(last)) => triggered > last || self.owed,
             // Differs from Karmada (D6): a trigger counts even if no pass has succeeded before.
             (Some(_), None) => profile.deviates(),
-            (None, _) => false,
+            (None, _) => self.owed,
         };
         triggered || self.force
     }

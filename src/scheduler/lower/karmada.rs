@@ -190,6 +190,7 @@ pub fn request(
         evicting: spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str().into()).collect(),
         force: spec.force_rescheduling.unwrap_or_default(),
         triggered_at: spec.reschedule_triggered_at,
+        owed: metadata.annotations.contains_key(work_api::OWED),
         last_scheduled_at: status.last_scheduled_time,
         observed_term: observed_term.into(),
         priority: spec.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default(),

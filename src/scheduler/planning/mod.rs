@@ -81,8 +81,8 @@ impl Planner {
 pub fn edits(object: &Object, to: &[Target], term: Option<&str>, now: Time) -> Result<Vec<Edit>, serde_json::Error> {
     let binding: AnyBinding = serde_json::from_slice(object.text.content())?;
     let placement = BindingSketch::of(object)?.spec.placement();
-    let trigger = Trigger::of(&binding.spec, &binding.status);
+    let trigger = Trigger::of(&binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };
-    Ok(commit::edits(&binding, placement, object.generation, trigger, &decision, now))
+    Ok(commit::edits(&binding, placement, object.generation, trigger, &decision, true, now))
 }

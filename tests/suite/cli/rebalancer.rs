@@ -1,12 +1,12 @@
 //! The life of a WorkloadRebalancer (R77-R91) through the built server over HTTPS: its list
-//! changes, its TTL expires, and the process is killed in between. The bindings have no placement,
+//! changes, its TTL expires, and the process is killed in between. Most bindings have no placement,
 //! so no pass follows a stamp.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN, wait};
-use crate::support::objects::{BINDINGS, REBALANCERS, binding, workload};
+use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding, workload};
 
 /// The binding of the Deployment, under the name that Karmada gives it.
 async fn bind(client: &Client, name: &str) {
@@ -111,4 +111,76 @@ async fn r84_r86_r89_a_finished_rebalancer_goes_when_its_latest_time_to_live_is_
     let client = server.client().await;
     gone(&client).await;
     assert!(client.get(&path).await.is_err());
+}
+
+fn debt(binding: &Value) -> &Value {
+    &binding["metadata"]["annotations"]["ballast.dev/owed"]
+}
+
+/// That a pass is owed is no business of clients, and survives kill -9. The binding has no
+/// placement, so the pass stays owed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bk9_c10_what_is_owed_stays_whatever_a_client_writes_also_after_kill_nine() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    bind(&client, "web").await;
+    let path = format!("{BINDINGS}/web-deployment");
+    let forged = json!({"metadata": {"annotations": {"ballast.dev/owed": "7"}}});
+    client.merge_patch(&path, &forged).await.unwrap();
+    assert!(debt(&bound(&client, "web").await).is_null(), "nobody owes it");
+    client.post(REBALANCERS, &rebalancer(&["web"], None)).await.unwrap();
+    let demo = observed(&client, 1).await;
+    let owed = bound(&client, "web").await;
+    assert_eq!(owed["spec"]["rescheduleTriggeredAt"], demo["metadata"]["creationTimestamp"]);
+    assert!(debt(&owed).is_string());
+    for patch in [forged, json!({"metadata": {"annotations": null}, "spec": {"rescheduleTriggeredAt": null}})] {
+        client.merge_patch(&path, &patch).await.unwrap();
+        assert_eq!(debt(&bound(&client, "web").await), debt(&owed), "{patch}");
+    }
+    server.kill();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let after = bound(&client, "web").await;
+    assert_eq!(debt(&after), debt(&owed));
+    assert_eq!(after["spec"]["rescheduleTriggeredAt"], owed["spec"]["rescheduleTriggeredAt"]);
+}
+
+/// Times alone would say that the pass after the stamp has been.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bk9_c10_a_stamp_is_the_time_of_creation_and_counts_also_where_the_last_pass_is_not_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Push"}});
+    client.post(CLUSTERS, &cluster).await.unwrap();
+    let status = json!({"status": {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+        "resourceSummary": {"allocatable": {"cpu": "10", "memory": "1Gi", "pods": "100"}}}});
+    client.merge_patch(&format!("{CLUSTERS}/m1/status"), &status).await.unwrap();
+    let mut object = binding("web");
+    object["metadata"]["name"] = json!("web-deployment");
+    object["spec"]["replicas"] = json!(1);
+    object["spec"]["placement"] = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Aggregated"}});
+    client.post(BINDINGS, &object).await.unwrap();
+    let path = format!("{BINDINGS}?fieldSelector=metadata.name%3Dweb-deployment");
+    wait(&client, &path, |binding| binding["status"]["lastScheduledTime"].is_string()).await;
+    let ahead = json!({"status": {"lastScheduledTime": "2100-01-01T00:00:00Z"}});
+    client.merge_patch(&format!("{BINDINGS}/web-deployment/status"), &ahead).await.unwrap();
+    let created = client.post(REBALANCERS, &rebalancer(&["web"], None)).await.unwrap();
+    let since = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut owed = Value::Null;
+    let path = format!("{path}&resourceVersion={since}");
+    let watch = client.watch(&path, |event| {
+        let is_answered = !owed.is_null() && debt(&event["object"]).is_null();
+        owed = debt(&event["object"]).clone();
+        is_answered
+    });
+    let seen = tokio::time::timeout(WITHIN, watch).await;
+    assert!(matches!(seen, Ok(Ok(true))), "{seen:?}");
+    let served = bound(&client, "web").await;
+    assert_eq!(served["spec"]["rescheduleTriggeredAt"], created["metadata"]["creationTimestamp"]);
+    assert_eq!(served["status"]["lastScheduledTime"], "2100-01-01T00:00:00Z", "it does not go back");
 }

@@ -14,10 +14,16 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str().map(|text| text.parse().unwrap())
 }
 
+/// Which trigger is owed a pass.
+fn debt(binding: &Value) -> &Value {
+    &binding["metadata"]["annotations"]["ballast.dev/owed"]
+}
+
 /// A Fresh pass is owed.
 fn is_pending(binding: &Value) -> bool {
     let triggered = time(&binding["spec"]["rescheduleTriggeredAt"]);
-    binding["spec"]["forceRescheduling"] == true || triggered > time(&binding["status"]["lastScheduledTime"])
+    let is_later = triggered > time(&binding["status"]["lastScheduledTime"]);
+    binding["spec"]["forceRescheduling"] == true || !debt(binding).is_null() || is_later
 }
 
 /// Walks through every state the binding was in: how often it was triggered, and how often a
@@ -29,7 +35,9 @@ async fn triggered_and_served(world: &World, key: &Key) -> (usize, usize) {
         let [before, after] = pair else { unreachable!() };
         let stamp = |binding: &Value| time(&binding["spec"]["rescheduleTriggeredAt"]);
         assert!(stamp(after) >= stamp(before), "a stamp never goes back");
-        triggered += usize::from(stamp(after) != stamp(before));
+        let by_client = debt(after).is_null() && stamp(after) != stamp(before);
+        let accepted = !debt(after).is_null() && debt(after) != debt(before);
+        triggered += usize::from(by_client || accepted);
         served += usize::from(is_pending(before) && !is_pending(after));
         assert!(
             time(&after["status"]["lastScheduledTime"]) >= time(&before["status"]["lastScheduledTime"]),

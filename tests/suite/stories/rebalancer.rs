@@ -240,8 +240,11 @@ async fn c10_two_rebalancers_within_one_second_are_two_triggers() {
     world.given(rebalancer("second", vec![deployment("nginx")])).await;
     world.settle().await;
     let second = world.get(&key).unwrap();
-    assert!(second["spec"]["rescheduleTriggeredAt"].as_str() > first["spec"]["rescheduleTriggeredAt"].as_str());
-    assert!(second["status"]["lastScheduledTime"].as_str() > first["status"]["lastScheduledTime"].as_str());
+    assert_eq!(second["spec"]["rescheduleTriggeredAt"], first["spec"]["rescheduleTriggeredAt"]);
+    let owed = |binding: &Value| binding["metadata"]["annotations"]["ballast.dev/owed"].clone();
+    let debts: Vec<Value> = world.history(&key).await.iter().map(owed).collect();
+    assert_eq!(debts.iter().filter(|debt| !debt.is_null()).count(), 2, "{debts:?}");
+    assert!(owed(&second).is_null());
 }
 
 #[tokio::test]

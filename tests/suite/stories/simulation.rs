@@ -447,7 +447,8 @@ impl Life {
         let uid = history.last().expect("it was created")["metadata"]["uid"].clone();
         history.retain(|binding| binding["metadata"]["uid"] == uid);
         let (sure, maybe) = self.accepted[app];
-        let stamps = history.windows(2).filter(|pair| stamp(&pair[0]) != stamp(&pair[1])).count();
+        let is_accepted = |pair: &&[Value]| !debt(&pair[1]).is_null() && debt(&pair[0]) != debt(&pair[1]);
+        let stamps = history.windows(2).filter(is_accepted).count();
         if !(sure..=sure + maybe).contains(&stamps) {
             return Err(format!("{stamps} stamps for {sure} to {} triggers", sure + maybe));
         }
@@ -600,6 +601,12 @@ fn tells_the_truth(binding: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Which trigger is owed a pass.
+fn debt(binding: &Value) -> &Value {
+    &binding["metadata"]["annotations"]["ballast.dev/owed"]
+}
+
 fn is_pending(binding: &Value) -> bool {
-    binding["spec"]["forceRescheduling"] == true || stamp(binding) > last(binding)
+    let is_marked = binding["spec"]["forceRescheduling"] == true || !debt(binding).is_null();
+    is_marked || stamp(binding) > last(binding)
 }

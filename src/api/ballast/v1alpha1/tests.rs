@@ -13,7 +13,7 @@ fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<S
     let old = old.map(|old| old.as_object().expect("an object"));
     assert_eq!(kind.schema.prune(&mut object), Vec::<String>::new());
     kind.schema.default(&mut object);
-    (kind.prepare)(&mut object, &Given { old, now: Time::from_seconds(0) });
+    (kind.prepare)(&mut object, &Given { old, now: Time::from_seconds(0), is_by_client: true });
     let mut faults = kind.schema.validate(&object);
     if faults.is_empty() {
         faults = (kind.validate)(&object, old);

@@ -42,6 +42,11 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
+/// The stamp of a trigger that was caused at `cause`, over a placement with this stamp.
+pub fn next(known: Option<Time>, cause: Time) -> Time {
+    known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
+}
+
 /// The edit that stamps a placement.
 pub fn stamp(time: Time) -> Edit {
     Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{ObjectReference, Trigger};
+use super::{OWED, ObjectReference, Trigger};
 use crate::api::core::Toleration;
-use crate::k8s::{Object, Time};
+use crate::k8s::{Object, Revision, Time};
 
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -98,12 +98,20 @@ impl<'a> BindingSketch<'a> {
         parsed(self.metadata.annotations).unwrap_or_default()
     }
 
+    /// Whether a pass is owed: the debt.
+    pub fn owed(&self) -> Option<Revision> {
+        let text = self.metadata.annotations.filter(|text| text.get().contains(OWED))?;
+        let annotations: BTreeMap<String, String> = parsed(Some(text))?;
+        annotations.get(OWED).map(|debt| Trigger::read_debt(debt))
+    }
+
     /// What decides whether the binding is to be scheduled afresh.
     pub fn trigger(&self) -> Trigger {
         Trigger {
             force: self.spec.force_rescheduling == Some(true),
             triggered_at: self.spec.reschedule_triggered_at,
             last_scheduled: self.status.last_scheduled_time,
+            owed: self.owed(),
         }
     }
 }

@@ -27,8 +27,8 @@ use crate::{store, telemetry};
 
 pub use self::tracing::TracingArgs;
 pub use audit::AuditArgs;
-pub use database::DatabaseArgs;
 pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
+pub use database::DatabaseArgs;
 pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
 pub use identity::{HostArgs, IdentityArgs};

@@ -48,7 +48,7 @@ use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::{Answer, Recorder};
-use crate::k8s::{GroupResource, Key, Object, Revision};
+use crate::k8s::{GroupResource, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::quota;
 use crate::registry::{Atomicity, Change, Client};

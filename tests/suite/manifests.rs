@@ -219,7 +219,7 @@ fn bk3_beneath_karmada_the_server_neither_taints_nor_evicts_nor_copies_policies(
     let shown = print_config(&deployment);
     assert!(shown.contains("taint-unready-clusters: false"), "{shown}");
     assert!(shown.contains("enable-no-execute-taint-eviction: false"), "{shown}");
-    assert!(shown.contains("-application-failover") && shown.contains("-policy"), "{shown}");
+    assert!(shown.contains("- -application-failover") && shown.contains("- -policy"), "{shown}");
 }
 
 /// The Secret's `ca.crt` is renewed with the certificate; a file that somebody once copied is not.

@@ -1,6 +1,6 @@
 //! Flags about failing clusters, with the names of Karmada's controller manager.
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
 use super::{GoDuration, share};

@@ -133,7 +133,8 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
         ("--database-max-connections", "1..", &["-1", "0"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
-        ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancr", "rebalncer"]),
+        ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancerr", "rebalncer"]),
+        ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
         ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
     ];
     for (flag, expected, values) in flags {
@@ -172,7 +173,7 @@ fn print_config_shows_what_flags_and_defaults_amount_to() {
     assert!(shown.contains("secure-port: 8443") && shown.contains("scheduler-name: default-scheduler"), "{shown}");
     let line = ["serve", "--beneath-karmada", "--scheduling-profile=karmada", "--print-config"];
     let shown = text(&ballast(folder.path(), &[&line[..], &["--feature-gates=WorkloadAffinity=true"]].concat()).stdout);
-    for part in ["-policy", "-failover", "MultiplePodTemplatesScheduling=false", "WorkloadAffinity=true"] {
+    for part in ["- -policy", "- -failover", "MultiplePodTemplatesScheduling=false", "WorkloadAffinity=true"] {
         assert!(shown.contains(part), "{part} is missing in:\n{shown}");
     }
 }

@@ -118,12 +118,13 @@ fn bk3_what_karmadas_controllers_do_can_be_left_to_them() {
         print_config(rendered.iter().find(|it| it["kind"] == "Deployment").unwrap())
     };
     let config = shown(json!({"beneathKarmada": true}));
-    for line in ["beneath-karmada: true", "taint-unready-clusters: false", "-graceful-eviction", "-policy"] {
+    for line in ["beneath-karmada: true", "taint-unready-clusters: false", "- -graceful-eviction", "- -policy"] {
         assert!(config.contains(line), "{line:?} is missing in:\n{config}");
     }
-    assert!(!config.contains("-rebalancer"), "{config}");
+    assert!(!config.contains("- -rebalancer"), "{config}");
     let config = shown(json!({"controllers": "*,-rebalancer,-ttl"}));
-    assert!(config.contains("-rebalancer") && config.contains("-ttl") && !config.contains("-policy"), "{config}");
+    assert!(config.contains("- -rebalancer") && config.contains("- -ttl"), "{config}");
+    assert!(!config.contains("- -policy"), "{config}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ async fn triggered_and_served(world: &World, key: &Key) -> (usize, usize) {
         let [before, after] = pair else { unreachable!() };
         let stamp = |binding: &Value| time(&binding["spec"]["rescheduleTriggeredAt"]);
         assert!(stamp(after) >= stamp(before), "a stamp never goes back");
-        let by_client = debt(after).is_null() && stamp(after) != stamp(before);
+        let by_client = debt(after) == debt(before) && stamp(after) != stamp(before);
         let accepted = !debt(after).is_null() && debt(after) != debt(before);
         triggered += usize::from(by_client || accepted);
         served += usize::from(is_pending(before) && !is_pending(after));

@@ -2,6 +2,7 @@
 //! R70-R72, C9, C19).
 
 use ballast::engine::karmada::Profile;
+use ballast::k8s::Key;
 use serde_json::{Value, json};
 
 use super::fleet::{
@@ -87,7 +88,7 @@ async fn r32_c19_a_failed_pass_keeps_the_trigger_and_is_tried_again_when_a_clust
 #[tokio::test]
 async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_room() {
     let (mut world, key) = nginx_on_member2().await;
-    let clusters = ["member1", "member2"].map(|name| ballast::k8s::Key::cluster(super::world::CLUSTER, name));
+    let clusters = ["member1", "member2"].map(|name| Key::cluster(super::world::CLUSTER, name));
     for cluster in &clusters {
         world.edit(cluster, |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!("0")).await;
     }
@@ -110,7 +111,7 @@ async fn r32_a_fresh_pass_without_room_is_tried_again_as_fresh_when_there_is_roo
 #[tokio::test]
 async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_where_it_is() {
     let (mut world, key) = nginx_on_member2().await;
-    let clusters = ["member1", "member2"].map(|name| ballast::k8s::Key::cluster(super::world::CLUSTER, name));
+    let clusters = ["member1", "member2"].map(|name| Key::cluster(super::world::CLUSTER, name));
     for cluster in &clusters {
         let closed = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
         world.edit(cluster, |cluster| cluster["spec"]["taints"] = closed.clone()).await;
@@ -328,18 +329,46 @@ async fn a_pass_is_owed_by_the_rules_of_the_profile_wherever_that_is_asked() {
         let key = world.given(binding("nginx", 2, json!({}))).await;
         world.settle().await;
         assert_eq!(world.placed(&key), "member1:2");
+        // Past the server, so that no event asks for a pass.
         world
-            .edit(&key, |binding| {
-                let generation = binding["metadata"]["generation"].as_i64().unwrap();
+            .damage(&key, |binding| {
                 binding["spec"]["rescheduleTriggeredAt"] = json!("2024-04-17T15:00:00Z");
                 binding["status"].as_object_mut().unwrap().remove("lastScheduledTime");
-                binding["status"]["schedulerObservedGeneration"] = json!(generation + 1);
             })
             .await;
         world.settle().await;
         let is_served = world.get(&key).unwrap()["status"]["lastScheduledTime"].is_string();
         assert_eq!(is_served, is_owed, "a pass that nobody is owed, and that changes nothing, leaves no trace");
     }
+}
+
+#[tokio::test]
+async fn bk9_a_pass_that_an_event_asked_for_is_told_by_its_time_and_a_restart_asks_for_none() {
+    let mut world = World::new().await;
+    let member1 = world.given(cluster("member1")).await;
+    let copied = world.given(binding("copied", 2, json!({}))).await;
+    let divided = world.given(binding("divided", 2, by_room())).await;
+    world.settle().await;
+    let last = |world: &World, key: &Key| world.get(key).unwrap()["status"]["lastScheduledTime"].clone();
+    let first = world.now().to_string();
+    world.clock.advance_seconds(60);
+    world.crash().await;
+    world.settle().await;
+    assert_eq!(last(&world, &copied), *first, "a restart is no event");
+    world.edit(&member1, |cluster| cluster["metadata"]["labels"] = json!({"zone": "a"})).await;
+    world.settle().await;
+    let relabelled = world.now().to_string();
+    assert_eq!((last(&world, &copied), world.placed(&copied)), (json!(relabelled), "member1:2".to_owned()));
+    assert_eq!(last(&world, &divided), *first, "all its replicas are placed, and nothing asks for a pass");
+    world.clock.advance_seconds(60);
+    let heartbeat = json!([{"type": "Ready", "status": "True", "reason": "Said", "message": "",
+        "lastTransitionTime": world.now().to_string()}]);
+    world.edit(&member1, |cluster| cluster["status"]["conditions"] = heartbeat.clone()).await;
+    world.settle().await;
+    assert_eq!(last(&world, &copied), *relabelled, "what a cluster reports of itself asks for no pass");
+    world.edit(&copied, |binding| binding["spec"]["propagateDeps"] = json!(true)).await;
+    world.settle().await;
+    assert_eq!(last(&world, &copied), *world.now().to_string(), "a changed binding does");
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ pub async fn run() {
         let accepted = begun.elapsed();
         await_scheduled(&client, BINDINGS, since, |binding| {
             let triggered = &binding.spec.reschedule_triggered_at;
-            let is_owed = binding.metadata.annotations.contains_key(OWED);
+            let is_owed = binding.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(OWED));
             triggered.is_some() && !is_owed && *triggered <= binding.status.last_scheduled_time
         })
         .await;

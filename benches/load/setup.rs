@@ -160,7 +160,7 @@ pub struct Metadata {
     #[serde(default)]
     pub name: String,
     #[serde(default)]
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -15,7 +15,7 @@ use crate::cli::UsageError;
 use crate::rebalance::nearest::with_nearest;
 
 /// The names of all background loops.
-pub const CONTROLLERS: [&str; 17] = [
+pub const CONTROLLERS: [&str; 18] = [
     "application-failover",
     "census",
     "cluster-finalizer",
@@ -27,6 +27,7 @@ pub const CONTROLLERS: [&str; 17] = [
     "member-cluster",
     "placement",
     "policy",
+    "quota",
     "rebalance",
     "rebalance-schedule",
     "rebalancer",
@@ -44,7 +45,7 @@ const KARMADAS: [&str; 6] =
 pub struct ControllersArgs {
     /// Background loops to run: `*` is all of them, NAME is one, -NAME takes one out. They are
     /// application-failover, census, cluster-finalizer, cluster-taints, events, failover,
-    /// fleet-scheduler, graceful-eviction, member-cluster, placement, policy, rebalance,
+    /// fleet-scheduler, graceful-eviction, member-cluster, placement, policy, quota, rebalance,
     /// rebalance-schedule, rebalancer, rollout, scheduler and ttl
     #[arg(
         long,

@@ -10,6 +10,7 @@ use super::SchedulingProfile;
 use crate::engine::karmada::Profile;
 use crate::rebalance::nearest::with_nearest;
 
+const FEDERATED_QUOTAS: &str = "FederatedQuotaEnforcement";
 const MULTIPLE_POD_TEMPLATES: &str = "MultiplePodTemplatesScheduling";
 const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
 
@@ -19,7 +20,7 @@ const GATES: [(&str, Meaning); 17] = [
     ("ControllerPriorityQueue", Meaning::OfOthers),
     ("CustomizedClusterResourceModeling", Meaning::Always(true)),
     ("Failover", Meaning::OfOthers),
-    ("FederatedQuotaEnforcement", Meaning::OfOthers),
+    (FEDERATED_QUOTAS, Meaning::Chosen),
     ("GracefulEviction", Meaning::Always(true)),
     ("LoggingAlphaOptions", Meaning::OfOthers),
     ("LoggingBetaOptions", Meaning::OfOthers),
@@ -47,9 +48,9 @@ enum Meaning {
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FeatureGatesArgs {
-    /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity and
-    /// MultiplePodTemplatesScheduling are on in the profile `default` and off in `karmada`; those
-    /// that are about other components change nothing
+    /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity,
+    /// MultiplePodTemplatesScheduling and FederatedQuotaEnforcement are on in the profile `default`
+    /// and off in `karmada`; those that are about other components change nothing
     #[arg(long, env = "BALLAST_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<Gate>,
 }
@@ -92,10 +93,12 @@ impl Serialize for Gate {
 impl FeatureGatesArgs {
     /// Writes out the gates that the scheduler reads, with the profile's defaults.
     pub(super) fn settle(&mut self, profile: SchedulingProfile) {
-        let Profile { workload_affinity, multiple_pod_templates, .. } = profile.rules();
-        for (name, default) in
-            [(MULTIPLE_POD_TEMPLATES, multiple_pod_templates), (WORKLOAD_AFFINITY, workload_affinity)]
-        {
+        let Profile { workload_affinity, federated_quotas, multiple_pod_templates, .. } = profile.rules();
+        for (name, default) in [
+            (FEDERATED_QUOTAS, federated_quotas),
+            (MULTIPLE_POD_TEMPLATES, multiple_pod_templates),
+            (WORKLOAD_AFFINITY, workload_affinity),
+        ] {
             if self.last(name).is_none() {
                 self.feature_gates.push(Gate { name, is_on: default });
             }
@@ -106,6 +109,7 @@ impl FeatureGatesArgs {
     pub fn over(&self, profile: Profile) -> Profile {
         Profile {
             workload_affinity: self.last(WORKLOAD_AFFINITY).unwrap_or(profile.workload_affinity),
+            federated_quotas: self.last(FEDERATED_QUOTAS).unwrap_or(profile.federated_quotas),
             multiple_pod_templates: self.last(MULTIPLE_POD_TEMPLATES).unwrap_or(profile.multiple_pod_templates),
             ..profile
         }

@@ -135,7 +135,6 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
         ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancerr", "rebalncer"]),
         ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
-        ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
     ];
     for (flag, expected, values) in flags {
         for value in values {

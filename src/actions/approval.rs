@@ -26,14 +26,10 @@ pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Couns
     let own = || Arc::new(Approval { authorizer: Arc::clone(authorizer), place: Place::Spec });
     let template = Approval { authorizer: Arc::clone(authorizer), place: Place::Template };
     [
-        (resource_of::<ClusterRebalance>(), own()),
-        (resource_of::<Rebalance>(), own()),
-        (resource_of::<RebalanceSchedule>(), Arc::new(template)),
+        (ClusterRebalance::resource(), own()),
+        (Rebalance::resource(), own()),
+        (RebalanceSchedule::resource(), Arc::new(template)),
     ]
-}
-
-fn resource_of<T: Resource>() -> GroupResource {
-    GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP))
 }
 
 /// Where an object holds the approval.

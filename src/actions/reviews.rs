@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::api::review::{AccessReviewSpec, RulesReviewSpec};
 use crate::api::review::{SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
+use crate::api::tree;
 use crate::auth::{Attributes, Authorizer, Permission, ResourceAttributes};
 use crate::k8s::{GroupResource, Status, User};
 use crate::registry::Action;
@@ -17,14 +17,10 @@ use crate::resource::Resource;
 /// The review kinds, each with its action.
 pub fn reviews(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Action>); 3] {
     [
-        (resource_of::<SelfSubjectReview>(), Arc::new(WhoAmI)),
-        (resource_of::<SelfSubjectAccessReview>(), Arc::new(MayI(Arc::clone(authorizer)))),
-        (resource_of::<SelfSubjectRulesReview>(), Arc::new(WhatMayI(Arc::clone(authorizer)))),
+        (SelfSubjectReview::resource(), Arc::new(WhoAmI)),
+        (SelfSubjectAccessReview::resource(), Arc::new(MayI(Arc::clone(authorizer)))),
+        (SelfSubjectRulesReview::resource(), Arc::new(WhatMayI(Arc::clone(authorizer)))),
     ]
-}
-
-fn resource_of<T: Resource>() -> GroupResource {
-    GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP))
 }
 
 struct WhoAmI;
@@ -42,7 +38,7 @@ struct MayI(Arc<Authorizer>);
 #[async_trait]
 impl Action for MayI {
     async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
-        let spec: AccessReviewSpec = spec_of(object)?;
+        let spec: AccessReviewSpec = tree::decoded(object.get("spec"))?;
         let attributes = match (&spec.resource_attributes, &spec.non_resource_attributes) {
             (Some(asked), _) => Attributes::Resource(ResourceAttributes {
                 verb: &asked.verb,
@@ -79,15 +75,10 @@ struct WhatMayI(Arc<Authorizer>);
 #[async_trait]
 impl Action for WhatMayI {
     async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
-        let spec: RulesReviewSpec = spec_of(object)?;
+        let spec: RulesReviewSpec = tree::decoded(object.get("spec"))?;
         let namespace = spec.namespace.filter(|namespace| !namespace.is_empty());
         let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
         object.insert("status".to_owned(), self.0.rules(caller, &namespace));
         Ok(())
     }
-}
-
-fn spec_of<'de, T: Deserialize<'de>>(object: &'de Map<String, Value>) -> Result<T, Status> {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    T::deserialize(spec).map_err(|error| Status::bad_request(error.to_string()))
 }

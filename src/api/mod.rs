@@ -19,7 +19,7 @@ mod permanent_id;
 pub mod review;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub mod tree;
 mod type_meta;
 
 pub use free_form::FreeForm;

@@ -1,6 +1,9 @@
 //! Steps through the tree of an object, for code that changes it before it has a type.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::k8s::Status;
 
 /// A JSON object.
 pub type Object = Map<String, Value>;
@@ -31,4 +34,9 @@ pub fn items<'a>(tree: &'a mut Object, name: &str) -> impl Iterator<Item = (usiz
 /// The text under `name`. Empty: there is none. Both mean the same.
 pub fn text<'a>(tree: &'a Object, name: &str) -> &'a str {
     tree.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A part of an object that has been admitted. The error is for who sent it.
+pub fn decoded<'de, T: Deserialize<'de>>(part: Option<&'de Value>) -> Result<T, Status> {
+    T::deserialize(part.unwrap_or(&Value::Null)).map_err(|error| Status::bad_request(error.to_string()))
 }

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::controllers::{self, FailoverOptions};
 use crate::engine::karmada::Profile;
 use crate::events::{Events, Kept, Recorder, Sink};
-use crate::k8s::{GroupResource, User};
+use crate::k8s::User;
 use crate::quota::Quotas;
 use crate::rebalance::Rebalances;
 use crate::rebalance::forecast::forecasts;
@@ -46,12 +46,10 @@ pub fn registry(
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock), recorder);
-    let task_kind = GroupResource::intern(&format!("{}.{}", RescheduleTask::PLURAL, RescheduleTask::GROUP));
-    let mut registry = registry.with_action(task_kind, Arc::new(tasks));
+    let mut registry = registry.with_action(RescheduleTask::resource(), Arc::new(tasks));
     let client = registry.client(User::component("placement-review"));
     let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
-    for plural in [PlacementReview::PLURAL, LocalPlacementReview::PLURAL] {
-        let kind = GroupResource::intern(&format!("{plural}.{}", PlacementReview::GROUP));
+    for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
         registry = registry.with_action(kind, Arc::clone(&reviews));
     }
     for (kind, action) in actions::reviews(authorizer) {
@@ -74,7 +72,7 @@ pub fn registry(
 
 /// Refuses policies that set NoExecute taints.
 pub fn without_no_execute_taints(registry: Registry) -> Registry {
-    let kind = GroupResource::intern(&format!("{}.{}", ClusterTaintPolicy::PLURAL, ClusterTaintPolicy::GROUP));
+    let kind = ClusterTaintPolicy::resource();
     registry.with_counsel(kind, Arc::new(NoExecuteTaints))
 }
 

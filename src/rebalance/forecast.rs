@@ -8,28 +8,25 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::nearest::with_nearest;
+use super::plans;
+use super::record::{AnyRebalance, Owner, listed};
 use super::review::suppose::nearest_workload;
-use super::review::told;
-use crate::api::ballast::v1alpha1::{
-    ClusterMove, ClusterRebalance, Limits, Mode, Move, MoveSpec, MoveStatus, Phase, REBALANCE_LABEL, Rebalance,
-    RebalanceSpec, RebalanceStatus, Share,
-};
-use crate::api::conditions::{self, Told};
+use crate::api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use crate::api::karmada::policy::v1alpha1::POLICIES;
 use crate::api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
-use crate::api::karmada::work::v1alpha2::{BINDINGS, key_of_workload};
+use crate::api::karmada::work::v1alpha2::key_of_workload;
+use crate::api::tree;
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
-use crate::k8s::{FieldErrors, FieldPath, GroupResource, Key, Status};
+use crate::k8s::{GroupResource, Key, Status};
 use crate::registry::{Asked, Client, Counsel};
 use crate::resource::Resource;
-use crate::scheduler::planning::{self, Case, Draft, How, Plan, Planner, Present, Proposal, Selection, shares};
+use crate::scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
 use crate::watch::View;
 
 /// Warnings of one kind that are given one by one. The rest is a number.
@@ -64,15 +61,11 @@ pub fn forecasts(
     let forecast = Arc::new(Forecast { client, clock, planner, turns, selected_by });
     let plans: Arc<dyn Counsel> = Arc::new(Plans(Arc::clone(&forecast)));
     [
-        (resource_of::<Rebalance>(), Arc::clone(&plans)),
-        (resource_of::<ClusterRebalance>(), plans),
-        (resource_of::<WorkloadRebalancer>(), Arc::new(Rebalancers(Arc::clone(&forecast)))),
-        (resource_of::<RescheduleTask>(), Arc::new(Tasks(forecast))),
+        (Rebalance::resource(), Arc::clone(&plans)),
+        (ClusterRebalance::resource(), plans),
+        (WorkloadRebalancer::resource(), Arc::new(Rebalancers(Arc::clone(&forecast)))),
+        (RescheduleTask::resource(), Arc::new(Tasks(forecast))),
     ]
-}
-
-fn resource_of<T: Resource>() -> GroupResource {
-    GroupResource::intern(&format!("{}.{}", T::PLURAL, T::GROUP))
 }
 
 impl Forecast {
@@ -85,6 +78,7 @@ impl Forecast {
     }
 }
 
+/// A panic is for this request alone, and not passed on.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Status::internal("failed to make a forecast"))
 }
@@ -103,92 +97,22 @@ impl Counsel for Plans {
         if !asked.dry_run() || old.is_some() {
             return Ok(());
         }
-        let spec: RebalanceSpec = part(object.get("spec"))?;
-        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let (group, kind) = (asked.row.group, asked.row.kind);
+        let rebalance = AnyRebalance::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
+        let name = rebalance.metadata.name.clone().unwrap_or_default();
+        let key = Key::namespaced(asked.row.resource, asked.namespace, name);
+        let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
         let turn = self.0.turn()?;
         let present = self.0.present();
-        let namespace = asked.namespace.to_owned();
-        let made = beside(move || {
-            let scope = Some(&*namespace).filter(|namespace| !namespace.is_empty());
-            let made = planned(&present, &spec, scope);
+        let status = beside(move || {
+            let made = plans::make(&present, &owner, &rebalance);
             drop(turn);
-            made
+            let generation = rebalance.metadata.generation.unwrap_or_default();
+            plans::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
         });
-        let status = made.await?.map_err(|errors| Status::invalid(group, kind, &name, &errors))?;
-        let status = serde_json::to_value(status).map_err(Status::internal)?;
+        let status = serde_json::to_value(status.await?).map_err(Status::internal)?;
         object.insert("status".to_owned(), status);
         Ok(())
     }
-}
-
-fn part<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, Status> {
-    T::deserialize(value.unwrap_or(&Value::Null)).map_err(|error| Status::bad_request(error.to_string()))
-}
-
-/// The status of a rebalance that was planned, and has moved nothing.
-fn planned(present: &Present, spec: &RebalanceSpec, scope: Option<&str>) -> Result<RebalanceStatus, FieldErrors> {
-    let order = spec.rollout.order;
-    let plan = match &spec.undo {
-        Some(undo) => planning::plan_return(present, to_undo(&present.view, &undo.name, scope), order),
-        None => {
-            let selection = Selection::new(&spec.select, &spec.exclude, scope, &present.view)?;
-            let cases = selection.find(present).map_err(|too_many| {
-                let mut errors = FieldErrors::default();
-                errors.invalid(&FieldPath::new("spec.select"), &spec.select, too_many);
-                errors
-            })?;
-            planning::plan(present, cases, &How { mode: spec.mode, limits: spec.limits }, order)
-        }
-    };
-    let Plan { summary, clusters, .. } = plan;
-    let mut status = RebalanceStatus {
-        phase: Some(Phase::Planned),
-        planned_at: Some(present.now),
-        planned_revision: Some(present.view.revision.to_string()),
-        summary: Some(summary),
-        clusters,
-        ..RebalanceStatus::default()
-    };
-    let message = format!("{} workloads are selected, {} are to move", summary.selected, summary.to_move);
-    let told = Told { type_: "Planned", status: "True", reason: "Planned", message: &message };
-    conditions::set(&mut status.conditions, None, present.now, told);
-    Ok(status)
-}
-
-/// The bindings that another rebalance has begun to move, each with where it was.
-fn to_undo(view: &View, name: &str, scope: Option<&str>) -> Vec<(Case, Vec<Share>)> {
-    #[derive(Deserialize)]
-    struct AnyMove {
-        spec: MoveSpec,
-        #[serde(default)]
-        status: MoveStatus,
-    }
-    // A namespaced rebalance and a cluster-wide one may have the same name.
-    let owner = if scope.is_some() { Rebalance::KIND } else { ClusterRebalance::KIND };
-    let kinds = [resource_of::<Move>(), resource_of::<ClusterMove>()];
-    let objects = kinds.into_iter().take(if scope.is_some() { 1 } else { 2 }).flat_map(|kind| view.list(kind, scope));
-    let is_of_it = |object: &AnyOwned| object.metadata.owner_references.iter().any(|known| known.kind == owner);
-    objects
-        .filter(|object| object.label(REBALANCE_LABEL) == Some(name))
-        .filter_map(|object| {
-            let text = object.text.content();
-            serde_json::from_slice::<AnyOwned>(text).ok().filter(is_of_it)?;
-            let moved: AnyMove = serde_json::from_slice(text).ok()?;
-            moved.status.started_at?;
-            let reference = &moved.spec.binding;
-            let namespace = reference.namespace.as_deref().unwrap_or_default();
-            let kind = BINDINGS[usize::from(namespace.is_empty())];
-            let key = Key::namespaced(kind, namespace, &*reference.name);
-            let case = Case::find(view, &key).filter(|case| *case.object.uid == *reference.uid)?;
-            Some((case, moved.spec.from))
-        })
-        .collect()
-}
-
-#[derive(Deserialize)]
-struct AnyOwned {
-    metadata: crate::api::meta::ObjectMeta,
 }
 
 /// Warns of what a WorkloadRebalancer would move, and of entries that match nothing.
@@ -205,7 +129,7 @@ impl Counsel for Rebalancers {
         if old.is_some() {
             return Ok(());
         }
-        let workloads: Vec<ObjectReference> = part(object.get("spec").map(|spec| &spec["workloads"]))?;
+        let workloads: Vec<ObjectReference> = tree::decoded(object.get("spec").map(|spec| &spec["workloads"]))?;
         let warn = |lines: Vec<String>| lines.iter().for_each(|line| asked.caller.remarks.warn(line));
         if !asked.dry_run() {
             // This is short work: a long list is admitted beside the threads that serve already.
@@ -256,7 +180,7 @@ impl Counsel for Tasks {
         object: &mut Map<String, Value>,
         _old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        let spec: RescheduleTaskSpec = part(object.get("spec"))?;
+        let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
         let turn = if asked.dry_run() { Some(self.0.turn()?) } else { None };
         let (present, selected_by) = (self.0.present(), self.0.selected_by);
         let lines = beside(move || {
@@ -319,7 +243,7 @@ fn would_move(present: &Present, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> 
                 lines.add(|| format!("{}: its clusters would be chosen afresh", subject()));
             }
             Proposal::Move { to, arrivals, .. } => lines.add(|| {
-                let (from, to) = (told(&case.from()), told(&shares(&to)));
+                let (from, to) = (listed(&case.from()), listed(&shares(&to)));
                 format!("{}: {arrivals} replicas would move, {from} -> {to}", subject())
             }),
             Proposal::Unplaceable { message, .. } => {

@@ -3,8 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, Owner};
-use crate::api::ballast::v1alpha1::{ClusterCount, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, Summary};
-use crate::k8s::{Edit, GroupResource, Key, Time};
+use super::status;
+use crate::api::ballast::v1alpha1::{
+    ClusterCount, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
+};
+use crate::k8s::{Edit, GroupResource, Key, Revision, Time};
 use crate::registry::Change;
 use crate::scheduler::planning::{self, Case, How, Plan, Present, Selection, TooMany};
 use crate::watch::View;
@@ -74,12 +77,45 @@ fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
                 let MoveSpec { binding, workload, from, to, .. } = read.spec;
                 let rebalance = owner.key.name.to_string();
                 let spec = MoveSpec { rebalance, binding, workload, from: to, to: from, replicas: 0 };
-                let name = crate::api::ballast::v1alpha1::move_name(&owner.key.name, &spec.binding.name);
+                let name = move_name(&owner.key.name, &spec.binding.name);
                 gone.push(Gone { key: Key { name: name.into(), ..at }, spec });
             }
         }
     }
     Ok((cases, gone))
+}
+
+/// What the status of a rebalance says once it is planned, and before any move begins.
+pub fn status(
+    rebalance: &AnyRebalance,
+    generation: i64,
+    made: Result<&Made, &NotMade>,
+    (revision, now): (Revision, Time),
+) -> RebalanceStatus {
+    let mut status = RebalanceStatus {
+        planned_at: Some(now),
+        planned_revision: Some(revision.to_string()),
+        conditions: rebalance.status.conditions.clone(),
+        ..RebalanceStatus::default()
+    };
+    match made {
+        Ok(made) => {
+            (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
+            status::set_planned(&mut status, generation, now, None);
+            status::conclude(&rebalance.spec, &mut status, generation, 0, now);
+            if status.phase == Some(Phase::Running) {
+                // The next step begins the first moves.
+                status.phase = Some(Phase::Planned);
+            }
+        }
+        Err(NotMade { reason, message }) => {
+            status.summary = Some(Summary::default());
+            status::set_planned(&mut status, generation, now, Some((reason, message)));
+            (status.phase, status.finish_time) = (Some(Phase::Aborted), Some(now));
+            status.observed_generation = Some(generation);
+        }
+    }
+    status
 }
 
 fn written(present: &Present, owner: &Owner, plan: Plan, gone: Vec<Gone>) -> Made {

@@ -11,7 +11,6 @@ use crate::api::ballast::v1alpha1::{
 use crate::api::fleet::placement::v1beta1::any as fleet;
 use crate::api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use crate::api::meta::ObjectMeta;
-use crate::engine::karmada::Target;
 use crate::events::ObjectReference;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::watch::View;
@@ -213,19 +212,14 @@ pub fn moves_of<'a>(view: &'a View, owner: &'a Key) -> impl Iterator<Item = (Key
         .filter(|(_, read)| read.owner().is_some_and(|known| known.key == *owner))
 }
 
-pub fn shares(targets: &[Target]) -> Vec<Share> {
-    let mut shares: Vec<Share> =
-        targets.iter().map(|target| Share { name: target.name.to_string(), replicas: target.replicas }).collect();
-    shares.sort();
-    shares
-}
-
-/// `member1:2,member2:4`, or without numbers where there are none.
-pub fn listed<'a>(shares: impl IntoIterator<Item = (&'a str, i64)>) -> String {
-    let each = shares.into_iter().map(|(name, replicas)| match replicas {
-        0 => name.to_owned(),
-        replicas => format!("{name}:{replicas}"),
-    });
-    let list: Vec<String> = each.collect();
-    if list.is_empty() { "nowhere".to_owned() } else { list.join(",") }
+/// `member1:2,member2:4`; without replicas, the names alone.
+pub fn listed(shares: &[Share]) -> String {
+    let share = |share: &Share| match share.replicas {
+        0 => share.name.clone(),
+        replicas => format!("{}:{replicas}", share.name),
+    };
+    match shares {
+        [] => "nowhere".to_owned(),
+        shares => shares.iter().map(share).collect::<Vec<_>>().join(","),
+    }
 }

@@ -13,12 +13,9 @@ use crate::api::ballast::v1alpha1::{MovePhase, Order, Share};
 use crate::api::karmada::work::v1alpha2::BindingSketch;
 use crate::engine::karmada::{Request, Requirements, Shared, Target};
 use crate::k8s::{Key, Time};
-use crate::scheduler::planning::{Case, Draft};
+use crate::scheduler::planning::{self, Case, Draft, Rank};
 use crate::scheduler::underway::UnderWay;
 use crate::watch::View;
-
-/// Where a move stands in the order of its rebalance.
-pub type Rank = (i64, Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 pub struct Run {
@@ -141,16 +138,6 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
     Arrivals::between(from, to.iter().map(|(name, replicas)| (name, *replicas)))
 }
 
-/// Where a move with these properties stands.
-pub fn rank(order: Order, priority: i32, replicas: i64, binding: &Key) -> Rank {
-    let first = match order {
-        Order::Priority => -i64::from(priority),
-        Order::FewestReplicas => replicas,
-        Order::Name => 0,
-    };
-    (first, Arc::clone(&binding.namespace), Arc::clone(&binding.name))
-}
-
 impl Run {
     /// What the stored objects say.
     pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64) -> Run {
@@ -159,12 +146,11 @@ impl Run {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
                 None | Some(MovePhase::Pending) => {
-                    let priority = view.get(&binding).map_or(0, |object| {
-                        BindingSketch::of(object).map(|sketch| sketch.spec.priority()).unwrap_or_default()
-                    });
-                    let replicas = read.spec.replicas;
-                    let rank = rank(order, priority, replicas, &binding);
-                    run.pending.insert(rank, Waiting { key, binding, replicas });
+                    let sketch = view.get(&binding).and_then(|object| BindingSketch::of(object).ok());
+                    let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
+                    let (priority, all) = sizes.unwrap_or_default();
+                    let rank = planning::rank(order, priority, all, &binding);
+                    run.pending.insert(rank, Waiting { key, binding, replicas: read.spec.replicas });
                 }
                 Some(MovePhase::Moving) => run.load_moving(view, owner, key, binding, &read, timeout_seconds),
                 Some(phase) => {

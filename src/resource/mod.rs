@@ -109,6 +109,11 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// no other form.
     const PROTOBUF: Option<&'static Message> = None;
 
+    /// The name in keys: `clusters.cluster.karmada.io`, or the plural alone in the core group.
+    fn resource() -> GroupResource {
+        GroupResource::intern(format!("{}.{}", Self::PLURAL, Self::GROUP).trim_end_matches('.'))
+    }
+
     /// Corrects known mistakes of users, before unknown fields are looked for. Returns one sentence
     /// for each change: a warning, or under strict field validation the reason to refuse the object
     /// (C15). Runs on bodies of clients only, never on what Ballast writes itself.
@@ -209,7 +214,7 @@ impl ResourceKind {
             selectable_fields: T::SELECTABLE_FIELDS,
             openapi_package: T::OPENAPI_PACKAGE,
             protobuf: T::PROTOBUF,
-            resource: GroupResource::intern(format!("{}.{}", T::PLURAL, T::GROUP).trim_end_matches('.')),
+            resource: T::resource(),
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
             restore: T::restore,

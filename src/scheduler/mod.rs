@@ -53,7 +53,7 @@ use crate::metrics;
 use crate::quota;
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Queue, Work, Worked};
+use crate::worker::{Failure, Handled, Queue, Work, Worked, apart};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -251,20 +251,10 @@ async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>
     let now = pass.now;
     let judged = match bindings.len() {
         0..=INLINE_MAX => pass.run(bindings),
-        _ => apart(move || pass.run(bindings)).await,
+        _ => apart(move || pass.run(bindings)).await.unwrap_or_default(),
     };
     commit_all(&client, &recorder, judged, now, &mut worked).await;
     worked
-}
-
-/// Runs a long computation away from the async threads. A panic in it is passed on.
-async fn apart<T: Default + Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(compute).await.map_err(tokio::task::JoinError::try_into_panic) {
-        Ok(computed) => computed,
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The runtime is shutting down, and nothing was decided.
-        Err(Err(_)) => T::default(),
-    }
 }
 
 async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, now: Time, worked: &mut Worked) {

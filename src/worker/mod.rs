@@ -11,6 +11,7 @@
 //! died. A loop dies only by a fault of ours. `Workers::died` then tells the server, which exits
 //! and is started again.
 
+mod apart;
 mod failure;
 mod queue;
 mod runner;
@@ -21,6 +22,7 @@ use futures_util::future::BoxFuture;
 use crate::k8s::{GroupResource, Key, Revision};
 use crate::watch::{Event, View};
 
+pub use apart::apart;
 pub use failure::Failure;
 pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
 pub use runner::Runner;

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::seen::{depth, now, pairs, reports};
+use super::seen::{depth, now, reports};
 use super::{End, Found, Step, Told, placed, read};
 use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
@@ -11,11 +11,11 @@ use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Target;
 use crate::k8s::{Edit, Object};
 use crate::rebalance::record::{self, AnyRebalance};
-use crate::rebalance::run::{self, Moving, Needs, Rank, Waiting};
+use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
 use crate::rebalance::waves::{self, Arrivals, Turn, Waves};
 use crate::rebalance::{placement_moves, surge};
-use crate::scheduler::planning::{Case, Proposal};
+use crate::scheduler::planning::{Case, Proposal, Rank, shares};
 use crate::scheduler::underway::{MOVE, UnderWay};
 
 /// Moves that one step asks in vain whether they may begin.
@@ -109,8 +109,8 @@ impl Step<'_> {
         }
         match self.table.propose(self.scene, &waiting.key, &case) {
             Proposal::Move { to, term, .. } => {
-                let (from, shares) = (record::shares(&case.request.targets), record::shares(&to));
-                let turn = waves.ask(&run::arrivals(&from, &shares));
+                let (from, wanted) = (shares(&case.request.targets), shares(&to));
+                let turn = waves.ask(&run::arrivals(&from, &wanted));
                 if turn == Turn::Begins {
                     let found = Found { object, binding: &binding, request: &case.request };
                     self.start(rank, waiting, found, &to, term.as_deref());
@@ -159,7 +159,7 @@ impl Step<'_> {
     fn start(&mut self, rank: &Rank, waiting: &Waiting, found: Found<'_>, to: &[Target], term: Option<&str>) {
         let Found { object, binding, request } = found;
         let reports = reports(&binding.status.aggregated_status);
-        let (from, wanted) = (record::shares(&request.targets), record::shares(to));
+        let (from, wanted) = (shares(&request.targets), shares(to));
         let rollout = &self.scene.rebalance.spec.rollout;
         let mut first = to.to_vec();
         if rollout.strategy == Strategy::SurgeFirst && !reports.is_empty() {
@@ -174,7 +174,7 @@ impl Step<'_> {
             }
         }
         self.run.pending.remove(rank);
-        let is_at_end = record::shares(&first) == wanted;
+        let is_at_end = shares(&first) == wanted;
         let targets = first.iter().map(|target| (&*target.name, i64::from(target.replicas)));
         let sight = settle::look(depth(self.settle()), targets, &reports);
         let observed = match sight {
@@ -207,11 +207,11 @@ impl Step<'_> {
             ..MoveStatus::default()
         };
         self.add_to_move(&waiting.key, Edit::set(&["status"], record::written(&status)));
-        self.recount(&from, &record::shares(&first));
+        self.recount(&from, &shares(&first));
         let message = format!(
             "{replicas} replicas move, {} -> {}, because of {}",
-            record::listed(pairs(&from).iter().map(|(name, count)| (name.as_str(), *count))),
-            record::listed(pairs(&wanted).iter().map(|(name, count)| (name.as_str(), *count))),
+            record::listed(&from),
+            record::listed(&wanted),
             self.scene.owner.title(),
         );
         self.tell(object, binding, false, "Rebalanced", message);

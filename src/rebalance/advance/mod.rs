@@ -122,8 +122,6 @@ impl<'a> Step<'a> {
         self.looked_at >= self.scene.most
     }
 
-    // ---- what is under way ----
-
     /// Looks at the bindings that have changed, and at those whose time is over.
     pub fn look(&mut self) {
         loop {
@@ -165,7 +163,7 @@ impl<'a> Step<'a> {
         // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
         let (reason, message) = why_superseded(disturbance, &request, &moving);
         let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
-        self.recount(&listed(&moving.mark.at), &record::shares(&request.targets));
+        self.recount(&listed(&moving.mark.at), &planning::shares(&request.targets));
         self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
     }
 
@@ -215,7 +213,7 @@ impl<'a> Step<'a> {
         // them. Nothing that is ready goes.
         if let Some(back) = surge::taken_back(moving, found.request, reports) {
             edits = placed(found.object, &back, None, self.scene.now);
-            self.recount(&record::shares(&targets), &record::shares(&back));
+            self.recount(&planning::shares(&targets), &planning::shares(&back));
             targets = back;
         }
         edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
@@ -232,7 +230,7 @@ impl<'a> Step<'a> {
                 let mark = UnderWay { at: UnderWay::listed(&targets), ..moving.mark.clone() };
                 edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
                 self.change(found.object, edits);
-                self.recount(&record::shares(&found.request.targets), &record::shares(&targets));
+                self.recount(&planning::shares(&found.request.targets), &planning::shares(&targets));
                 let status = MoveStatus {
                     phase: Some(MovePhase::Moving),
                     started_at: Some(moving.started),
@@ -316,8 +314,6 @@ impl<'a> Step<'a> {
         self.run.failed += i64::from(phase == MovePhase::Failed);
         self.ended.push(phase);
     }
-
-    // ---- what is written ----
 
     fn change(&mut self, object: &Arc<Object>, edits: Vec<Edit>) {
         if !edits.is_empty() {

@@ -16,6 +16,7 @@ use crate::api::ballast::v1alpha1::{
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Trace;
 use crate::k8s::{FieldErrors, FieldPath};
+use crate::rebalance::record::listed;
 use crate::scheduler::planning::{self, Case, Draft, How, Present, Proposal, Selection, shares};
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
@@ -247,20 +248,8 @@ fn standing(draft: &mut Draft, case: &Case) -> String {
         return String::new();
     }
     match draft.propose(case, &How { mode: Mode::Fresh, limits: Limits::default() }) {
-        Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", told(&shares(&to))),
+        Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", listed(&shares(&to))),
         Proposal::Stay { message, .. } => message,
         Proposal::Unplaceable { message, .. } => format!("a Fresh decision would place it nowhere: {message}"),
-    }
-}
-
-/// `member1:2,member2:2`; without replicas, the names alone.
-pub fn told(shares: &[Share]) -> String {
-    let share = |share: &Share| match share.replicas {
-        0 => share.name.clone(),
-        replicas => format!("{}:{replicas}", share.name),
-    };
-    match shares {
-        [] => "nowhere".to_owned(),
-        shares => shares.iter().map(share).collect::<Vec<_>>().join(","),
     }
 }

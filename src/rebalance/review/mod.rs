@@ -12,16 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use self::answer::answer;
-pub use self::answer::told;
 use crate::api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
 use crate::api::fleet::placement::v1beta1::any::SCOPES;
 use crate::api::karmada::policy::v1alpha1::POLICIES;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::api::tree;
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
 use crate::k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
@@ -101,8 +100,7 @@ impl PlacementReviews {
 #[async_trait]
 impl Action for PlacementReviews {
     async fn create(&self, _caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        let spec = ReviewSpec::deserialize(spec).map_err(|error| Status::bad_request(error.to_string()))?;
+        let spec: ReviewSpec = tree::decoded(object.get("spec"))?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
         let scope = Some(text(metadata, "namespace")).filter(|namespace| !namespace.is_empty());

@@ -19,8 +19,8 @@ use std::time::Instant;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::tally::{Facts, News, Tally};
+use super::CLUSTERS;
 use super::planning::{Case, Draft, Planner, Present, is_displaced};
-use super::{CLUSTERS, apart};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
@@ -28,7 +28,7 @@ use crate::k8s::{GroupResource, Key};
 use crate::metrics;
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Handled, Next, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked, apart};
 
 /// Bindings decided in one step: some ten milliseconds.
 pub const STEP_BINDINGS_MAX: usize = 500;
@@ -138,7 +138,7 @@ impl Work for Census {
                 step(&planner.present(view, now), &sweep, now_ms);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
-            let rest = took_ms.await.saturating_mul(REST_TIMES).max(REST_MIN_MS);
+            let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
             Handled::new(turn(), Next::After(rest)).into()
         }
         .boxed()

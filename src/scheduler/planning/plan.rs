@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Case, Draft, How, Present, Proposal};
 use crate::api::ballast::v1alpha1::{ClusterCount, MoveReason, Order, Share, Summary};
 use crate::engine::karmada::Target;
+use crate::k8s::{GroupResource, Key};
 
 /// What is to become of the selected bindings.
 #[derive(Clone, Debug, Default)]
@@ -151,18 +152,22 @@ impl Plan {
     }
 }
 
-/// Sorts bindings into the order in which they are decided, and moved. Keys decide among equals.
+/// Sorts bindings into the order in which they are decided, and moved.
 pub fn in_order(cases: &mut [Case], order: Order) {
-    let rank = |case: &Case| match order {
-        Order::Priority => -i64::from(case.request.priority),
-        Order::FewestReplicas => i64::from(case.request.replicas),
+    cases.sort_by_cached_key(|case| rank(order, case.request.priority, case.request.replicas, &case.object.key));
+}
+
+/// Where a binding stands in an order. Keys decide among equals.
+pub type Rank = (i64, Arc<str>, Arc<str>, GroupResource);
+
+/// The rank of a binding with this priority and so many replicas.
+pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> Rank {
+    let first = match order {
+        Order::Priority => -i64::from(priority),
+        Order::FewestReplicas => i64::from(replicas),
         Order::Name => 0,
     };
-    let place = |a: &Case, b: &Case| {
-        let (a, b) = (&a.object.key, &b.object.key);
-        a.namespace.cmp(&b.namespace).then_with(|| a.name.cmp(&b.name)).then_with(|| a.resource.cmp(&b.resource))
-    };
-    cases.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| place(a, b)));
+    (first, Arc::clone(&binding.namespace), Arc::clone(&binding.name), binding.resource)
 }
 
 /// The replicas of the selected workloads on each cluster, before and after.

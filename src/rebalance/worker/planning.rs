@@ -1,0 +1,67 @@
+//! Makes the plan of a rebalance, and stores it with its Moves.
+
+use std::sync::Arc;
+
+use super::{MOVES_PER_COMMIT_MAX, Shared, status_change};
+use crate::api::ballast::v1alpha1::{Phase, RebalanceStatus};
+use crate::events::Severity;
+use crate::k8s::{Object, Revision, Status};
+use crate::rebalance::plans::{self, Made, NotMade};
+use crate::rebalance::record::{AnyRebalance, Owner};
+use crate::watch::View;
+use crate::worker::{Next, apart};
+
+impl Shared {
+    pub(super) async fn plan(
+        self: Arc<Shared>,
+        view: &Arc<View>,
+        object: &Arc<Object>,
+        rebalance: AnyRebalance,
+    ) -> Result<(Next, Option<Revision>), Status> {
+        let owner = Owner::of(object);
+        let now = self.clock.now();
+        let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
+        let made = apart(move || {
+            let present = shared.planner.present(Arc::clone(&at), now);
+            let made = plans::make(&present, &of, &asked);
+            // Without a plan, the Moves of one that was begun before a crash go.
+            let changes = plans::changes(&at, &of, made.as_ref().unwrap_or(&Made::default()));
+            (made, changes)
+        });
+        let (made, mut rest) = made.await.ok_or_else(|| Status::unavailable("shutting down"))?;
+        let mut base = Arc::clone(object);
+        while rest.len() > MOVES_PER_COMMIT_MAX {
+            let mut chunk = rest;
+            rest = chunk.split_off(MOVES_PER_COMMIT_MAX);
+            if base.revision == object.revision && rebalance.status.phase.is_none() {
+                let status = RebalanceStatus {
+                    phase: Some(Phase::Planning),
+                    observed_generation: Some(base.generation),
+                    ..RebalanceStatus::default()
+                };
+                chunk.push(status_change(&base, &status));
+                base = self.commit(chunk).await?.expect("the status is among the changes");
+            } else {
+                self.commit(chunk).await?;
+            }
+        }
+        let status = plans::status(&rebalance, base.generation, made.as_ref(), (view.revision, now));
+        rest.push(status_change(&base, &status));
+        let written = self.commit(rest).await?.expect("the status is among the changes");
+        let phase = status.phase.unwrap_or(Phase::Planned);
+        match &made {
+            Err(NotMade { message, .. }) => {
+                self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
+            }
+            Ok(_) => {
+                self.tell_phase(&owner, Phase::Planned, &rebalance, &status, 0);
+                if phase != Phase::Planned {
+                    self.tell_phase(&owner, phase, &rebalance, &status, 0);
+                }
+            }
+        }
+        let to_move = status.summary.unwrap_or_default().to_move;
+        tracing::info!(key = %owner.key, to_move, phase = phase.as_str(), "planned");
+        Ok((Next::Again, Some(written.revision)))
+    }
+}

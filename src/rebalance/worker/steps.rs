@@ -1,0 +1,136 @@
+//! Takes one step of a rebalance that is planned.
+
+use std::sync::Arc;
+
+use super::{Shared, status_change};
+use crate::api::ballast::v1alpha1::{MovePhase, RebalanceStatus};
+use crate::events::{Note, Severity};
+use crate::k8s::{GroupResource, Key, Object, Revision, Status, Time};
+use crate::metrics;
+use crate::rebalance::advance::{Scene, Step, Told};
+use crate::rebalance::decide::Table;
+use crate::rebalance::record::{AnyRebalance, Owner};
+use crate::rebalance::run::{Ledger, Run};
+use crate::rebalance::status::{self, May};
+use crate::registry::Change;
+use crate::scheduler::planning::Present;
+use crate::watch::View;
+use crate::worker::{Next, apart};
+
+/// Smaller steps are made on the async thread, because moving them to another costs more.
+const INLINE_MAX: usize = 8;
+
+/// Everything that a step computes, taken apart for the write.
+struct Computed {
+    run: Run,
+    changes: Vec<(GroupResource, Change)>,
+    status: RebalanceStatus,
+    told: Vec<Told>,
+    ended: Vec<MovePhase>,
+    is_new_phase: bool,
+    has_more: bool,
+    wakes_at: Option<Time>,
+}
+
+impl Shared {
+    pub(super) async fn advance(
+        self: Arc<Shared>,
+        view: &Arc<View>,
+        object: &Arc<Object>,
+        rebalance: AnyRebalance,
+        most: usize,
+    ) -> Result<(Next, Option<Revision>), Status> {
+        let owner = Owner::of(object);
+        let (known, ledgers) = self.take(&owner.key);
+        let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
+        let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
+        let (asked, generation) = (rebalance.clone(), object.generation);
+        let compute = move || shared.compute(&at, &of, generation, &asked, known, &ledgers, most);
+        let computed = match is_small {
+            true => compute(),
+            false => apart(compute).await.ok_or_else(|| Status::unavailable("shutting down"))?,
+        };
+        let Computed { run, mut changes, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
+        let failed = run.failed;
+        let mut seen = Some(object.revision);
+        if status != rebalance.status || !changes.is_empty() {
+            changes.push(status_change(object, &status));
+            // What was remembered is lost with a write that is refused.
+            let written = self.commit(changes).await.inspect_err(|_| self.board().is_working = false)?;
+            seen = written.map(|object| object.revision);
+        }
+        if is_new_phase && let Some(phase) = status.phase {
+            self.tell_phase(&owner, phase, &rebalance, &status, failed);
+        }
+        for Told { about, is_warning, reason, message } in told {
+            let severity = if is_warning { Severity::Warning } else { Severity::Normal };
+            for about in about {
+                self.recorder.record(Note::new(&self.recorder, about, severity, reason, message.clone()));
+            }
+        }
+        ended.iter().for_each(|phase| metrics::move_finished(outcome(*phase)));
+        let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
+        let is_over = status.is_finished();
+        let is_changed = self.board().put_back(owner.key.clone(), run);
+        let next = match due {
+            _ if has_more || is_changed || is_over => Next::Again,
+            Some(due) => Next::After(due.seconds().saturating_mul(1_000) - self.clock.now_ms()),
+            None => Next::Done,
+        };
+        Ok((next, seen))
+    }
+
+    /// Takes what is remembered of a rebalance, and what all others have under way.
+    fn take(&self, key: &Key) -> (Option<Run>, Vec<Ledger>) {
+        let mut board = self.board();
+        board.is_working = true;
+        board.changed.clear();
+        let known = board.runs.remove(key);
+        (known, board.runs.values().map(|run| run.ledger.clone()).collect())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn compute(
+        &self,
+        view: &Arc<View>,
+        owner: &Owner,
+        generation: i64,
+        rebalance: &AnyRebalance,
+        known: Option<Run>,
+        ledgers: &[Ledger],
+        most: usize,
+    ) -> Computed {
+        let now = self.clock.now();
+        let rollout = &rebalance.spec.rollout;
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds);
+        let mut run = known.unwrap_or_else(load);
+        let present: Present = self.planner.present(Arc::clone(view), now);
+        let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
+        let (fleet, profile) = (&present.clusters, &self.profile);
+        let scene = Scene { view, fleet, profile, owner, rebalance, now, most };
+        let mut step = Step::new(&scene, &mut run, &mut table);
+        step.look();
+        match status::may(&rebalance.spec, *step.summary(), step.failed()) {
+            May::Begin => step.begin(),
+            May::Wait => {}
+            May::End => step.abort(),
+        }
+        let mut status = step.finished();
+        let (changes, told, ended) = (step.changes, step.told, step.ended);
+        let (has_more, wakes_at) = (step.has_more, step.wakes_at);
+        let is_new_phase = status::conclude(&rebalance.spec, &mut status, generation, run.failed, now);
+        let summary = status.summary.unwrap_or_default();
+        let is_ending = status::may(&rebalance.spec, summary, run.failed) == May::End && !run.pending.is_empty();
+        let has_more = has_more || is_ending;
+        Computed { run, changes, status, told, ended, is_new_phase, has_more, wakes_at }
+    }
+}
+
+fn outcome(phase: MovePhase) -> &'static str {
+    match phase {
+        MovePhase::Settled => "settled",
+        MovePhase::Unchanged => "unchanged",
+        MovePhase::Superseded => "superseded",
+        MovePhase::Pending | MovePhase::Moving | MovePhase::Failed => "failed",
+    }
+}

@@ -7,6 +7,7 @@
 use crate::api::karmada::work::v1alpha2::{BindingSketch, OWED, SpecSketch, TargetSketch};
 use crate::engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use crate::k8s::Object;
+use crate::scheduler::underway::MOVE;
 
 /// Whether the change from `before` (`None`: it was created) to `after` may change the decision.
 pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
@@ -23,8 +24,17 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
 fn is_owed_anew(before: &Object, after: &Object) -> bool {
     let owed = |object: &Object| BindingSketch::of(object).ok()?.owed();
     // Most bindings have no debt, and need not be read.
-    let has_debt = memchr::memmem::find(after.text.content(), OWED.as_bytes()).is_some();
-    has_debt && owed(after).is_some_and(|debt| owed(before) != Some(debt))
+    has_word(after, OWED) && owed(after).is_some_and(|debt| owed(before) != Some(debt))
+}
+
+/// Whether a rebalance has let go of the binding, which it may leave with more replicas than it
+/// should have. The mark is an annotation, so no other change tells.
+pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
+    before.is_some_and(|before| has_word(before, MOVE) && !has_word(after, MOVE))
+}
+
+fn has_word(object: &Object, word: &str) -> bool {
+    memchr::memmem::find(object.text.content(), word.as_bytes()).is_some()
 }
 
 /// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the
@@ -79,6 +89,14 @@ mod tests {
         assert!(is_dirtied(Some(&noted("7")), &noted("9")));
         assert!(!is_dirtied(Some(&noted("9")), &noted("9")));
         assert!(!is_dirtied(Some(&noted("9")), &bare));
+    }
+
+    #[test]
+    fn a_binding_is_let_go_when_its_mark_goes() {
+        let free = object(json!({"metadata": {"annotations": {"a": "b"}}}));
+        let marked = object(json!({"metadata": {"annotations": {MOVE: "{}"}}}));
+        assert!(is_let_go(Some(&marked), &free));
+        assert!(!is_let_go(Some(&marked), &marked) && !is_let_go(Some(&free), &marked) && !is_let_go(None, &free));
     }
 
     #[test]

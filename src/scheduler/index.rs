@@ -101,6 +101,14 @@ impl Index {
         numbers.filter_map(|number| self.bindings[*number as usize].as_ref()).map(|found| (&found.key, found.priority))
     }
 
+    /// Whether a pass would decide the binding, as far as its replicas tell.
+    pub fn is_restless(&self, key: &Key) -> bool {
+        let Some(number) = self.numbers.get(key) else { return false };
+        let shelf = self.bindings[*number as usize].as_ref().and_then(|binding| binding.shelf);
+        let shelf = shelf.and_then(|shelf| self.shelves[shelf as usize].as_ref());
+        shelf.is_some_and(|shelf| shelf.restless.contains(number))
+    }
+
     /// Whether the change can affect the binding, if that is parked or in work.
     pub fn concerns(&self, reached: &Reached, key: &Key) -> bool {
         let Some(number) = self.numbers.get(key) else { return false };

@@ -215,6 +215,8 @@ impl Work for Scheduler {
             self.wake_companions(&object.key, queue);
             self.unprompted.remove(&object.key);
             queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
+        } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_restless(&object.key) {
+            queue.mark_changed(object.key.clone(), sketch(object).priority(), event.revision);
         }
     }
 

@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Pairs;
+use crate::api::karmada::work::v1alpha2::BindingSketch;
 use crate::engine::karmada::{ClusterSet, Profile, Request, Target};
+use crate::k8s::Object;
 
 /// The annotation's name.
 pub const MOVE: &str = "ballast.dev/move";
@@ -52,6 +54,11 @@ impl UnderWay {
     /// the binding is placed on disturbs it.
     pub fn of(annotations: &Pairs<String>) -> Option<UnderWay> {
         annotations.get(MOVE).map(|text| serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// The mark that a stored binding bears.
+    pub fn on(binding: &Object) -> Option<UnderWay> {
+        UnderWay::of(&BindingSketch::of(binding).ok()?.annotations().into_iter().collect())
     }
 
     /// The value of the annotation.

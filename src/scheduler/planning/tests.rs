@@ -291,6 +291,18 @@ fn selected(objects: &[Arc<Object>], select: Value, exclude: Value, scope: Optio
 }
 
 #[test]
+fn many_are_found_on_all_cores_in_key_order_each_once() {
+    // Enough for several threads.
+    let objects: Vec<_> = (0..1_700)
+        .map(|number| binding(&format!("w{number:04}"), 1, AGGREGATED, if number % 2 == 0 { "m1:1" } else { "m2:1" }))
+        .collect();
+    let found = selected(&objects, json!([{"placedOn": ["m1"]}]), json!([{"name": "w0004"}]), None);
+    let expected: Vec<String> =
+        (0..1_700).step_by(2).filter(|number| *number != 4).map(|number| format!("w{number:04}")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_selection_is_the_union_of_its_entries_without_what_is_excluded() {
     let labelled = |name: &str, targets: &str, labels: Value| {
         binding_with(name, 2, AGGREGATED, targets, |tree| tree["metadata"]["labels"] = labels)

@@ -289,6 +289,7 @@ pub struct Fleet {
     pub cluster_replicas: IntGaugeVec,
     pub clusters: IntGaugeVec,
     pub evictions_waiting: IntGauge,
+    pub rebalances: IntGaugeVec,
     pub moves: IntCounterVec,
 }
 
@@ -315,6 +316,7 @@ impl Fleet {
             ),
             clusters: make.gauges("ballast_clusters", "Clusters by whether they are ready.", &["ready"]),
             evictions_waiting: make.gauge("ballast_evictions_waiting", "Evictions whose replacement is not well yet."),
+            rebalances: make.gauges("ballast_rebalances", "Rebalances and ClusterRebalances by phase.", &["phase"]),
             moves: make.outcomes(
                 "ballast_moves_total",
                 "Moves of rebalances that have ended, by outcome.",

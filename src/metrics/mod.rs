@@ -332,6 +332,12 @@ pub fn evictions_waiting(count: i64) {
     FAMILIES.fleet.evictions_waiting.set(count);
 }
 
+/// Sets how many rebalances are in a phase: `Planning`, `Planned`, `Running`, `Paused`, `Completed`
+/// or `Aborted`.
+pub fn rebalances(phase: &'static str, count: i64) {
+    FAMILIES.fleet.rebalances.with_label_values(&[phase]).set(count);
+}
+
 /// Counts a move of a rebalance that has ended: `settled`, `unchanged`, `failed` or `superseded`.
 pub fn move_finished(outcome: &'static str) {
     FAMILIES.fleet.moves.with_label_values(&[outcome]).inc();

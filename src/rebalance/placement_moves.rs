@@ -1,7 +1,7 @@
 //! Placements of the Fleet family in a rebalance (BD10). Pure.
 //!
 //! Such a placement moves by its trigger, and its own rollout strategy paces it. The move is over
-//! when the trigger is answered and all bindings are Bound.
+//! when the trigger is answered, all clusters that are wanted are found, and all bindings are Bound.
 
 use std::sync::Arc;
 
@@ -26,10 +26,15 @@ pub fn missing(view: &View, kinds: &PlacementKinds, placement: &Arc<Object>) -> 
     let Some(latest) = latest.filter(|object| trigger::triggered_at(object) >= stamp) else {
         return Some("no policy snapshot answers the trigger yet".to_owned());
     };
-    let decided = placements::read::<AnyPolicySnapshot>(latest)
-        .is_some_and(|snapshot| snapshot.status.conditions.iter().any(|condition| condition.type_ == "Scheduled"));
-    if !decided {
-        return Some("the scheduler has not decided yet".to_owned());
+    let Some(snapshot) = placements::read::<AnyPolicySnapshot>(latest) else {
+        return Some("its policy snapshot cannot be read".to_owned());
+    };
+    match snapshot.status.conditions.iter().find(|condition| condition.type_ == "Scheduled") {
+        None => return Some("the scheduler has not decided yet".to_owned()),
+        Some(scheduled) if scheduled.status != "True" => {
+            return Some(format!("the scheduler does not find all clusters: {}", scheduled.message));
+        }
+        Some(_) => {}
     }
     let bindings = placements::children(view, kinds.bindings, key, &[]);
     bindings.into_iter().find_map(|object| {

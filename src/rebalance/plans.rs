@@ -43,7 +43,7 @@ pub fn make(present: &Present, owner: &Owner, rebalance: &AnyRebalance) -> Resul
                 .map_err(|errors| NotMade { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
             let cases = selection.find(present).map_err(|TooMany(count)| NotMade {
                 reason: "TooMany",
-                message: format!("{count} workloads are selected, at most {} may be", planning::SELECTED_MAX),
+                message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
             })?;
             let how = How { mode: spec.mode, limits: spec.limits };
             (planning::plan(present, cases, &how, order), Vec::new())

@@ -19,6 +19,10 @@ use crate::watch::View;
 
 #[derive(Debug, Default)]
 pub struct Run {
+    /// The uid of the rebalance.
+    pub owner: String,
+    /// Whether the Moves are known to be as many as the summary says.
+    pub is_complete: bool,
     /// The moves that wait, in their order, each with its key and its binding.
     pub pending: BTreeMap<Rank, Waiting>,
     /// The moves under way, by binding.
@@ -141,7 +145,7 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
 impl Run {
     /// What the stored objects say.
     pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64) -> Run {
-        let mut run = Run::default();
+        let mut run = Run { owner: owner.uid.clone(), ..Run::default() };
         for (key, read) in record::moves_of(view, &owner.key).filter(|(_, read)| read.owner().as_ref() == Some(owner)) {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
@@ -169,9 +173,10 @@ impl Run {
 
     fn load_moving(&mut self, view: &View, owner: &Owner, key: Key, binding: Key, read: &AnyMove, timeout: i64) {
         let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
-        let sketch = view.get(&binding).and_then(|object| BindingSketch::of(object).ok());
-        let last_step = sketch.as_ref().and_then(|sketch| sketch.trigger().last_scheduled);
-        let known = sketch.and_then(|sketch| UnderWay::of(&sketch.annotations().into_iter().collect()));
+        let object = view.get(&binding);
+        let sketch = object.and_then(|object| BindingSketch::of(object).ok());
+        let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
+        let known = object.and_then(|object| UnderWay::on(object));
         let replicas = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
         let mark = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name).unwrap_or_else(|| UnderWay {
             by: owner.by(),
@@ -202,6 +207,18 @@ impl Run {
         self.ledger.add(&moving.needs, &moving.arriving);
         self.deadlines.insert((moving.deadline, binding.clone()));
         self.moving.insert(binding, moving);
+    }
+
+    /// Where the clock was set back, moves do not get more time than from now on.
+    pub fn bound_deadlines(&mut self, latest: Time) {
+        while let Some((deadline, binding)) = self.deadlines.last().cloned().filter(|(deadline, _)| *deadline > latest)
+        {
+            self.deadlines.remove(&(deadline, binding.clone()));
+            self.deadlines.insert((latest, binding.clone()));
+            if let Some(moving) = self.moving.get_mut(&binding) {
+                moving.deadline = latest;
+            }
+        }
     }
 
     /// Takes a move out that has ended.

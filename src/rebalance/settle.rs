@@ -32,6 +32,8 @@ pub enum Sight {
     Settled { observed: bool },
     /// It has not arrived, and why: the first cluster in which something is missing, in words.
     Missing(String),
+    /// All of it is there, and a cluster says that it is not well.
+    Unhealthy(String),
 }
 
 /// Looks at the targets, with the replicas assigned to each.
@@ -39,6 +41,7 @@ pub fn look<'a>(depth: Depth, targets: impl IntoIterator<Item = (&'a str, i64)>,
     if depth == Depth::Scheduled || reports.is_empty() {
         return Sight::Settled { observed: !reports.is_empty() };
     }
+    let mut unwell = None;
     for (cluster, assigned) in targets {
         let Some(report) = reports.iter().find(|report| report.cluster == cluster) else {
             return Sight::Missing(format!("{cluster} reports nothing yet"));
@@ -56,11 +59,11 @@ pub fn look<'a>(depth: Depth, targets: impl IntoIterator<Item = (&'a str, i64)>,
         }
         match report.healthy {
             Some(true) => {}
-            Some(false) => return Sight::Missing(format!("{cluster} says that it is unhealthy")),
+            Some(false) => unwell = unwell.or_else(|| Some(format!("{cluster} says that it is unhealthy"))),
             None => return Sight::Missing(format!("{cluster} does not say that it is healthy")),
         }
     }
-    Sight::Settled { observed: true }
+    unwell.map_or(Sight::Settled { observed: true }, Sight::Unhealthy)
 }
 
 /// How many of the assigned replicas are ready on a cluster, as far as it reports. A cluster that
@@ -116,6 +119,11 @@ mod tests {
     fn what_is_missing_is_said_with_numbers() {
         let seen = look(Depth::Healthy, [("member1", 3)], &[report("member1", true, Some(false), Some(1))]);
         assert_eq!(seen, Sight::Missing("member1 has 1 of 3 replicas ready".to_owned()));
+        let unwell = [report("member1", true, Some(false), Some(3)), report("member2", true, None, None)];
+        let seen = |targets: &[(&'static str, i64)]| look(Depth::Healthy, targets.iter().copied(), &unwell);
+        assert_eq!(seen(&[("member1", 3)]), Sight::Unhealthy("member1 says that it is unhealthy".to_owned()));
+        let silent = Sight::Missing("member2 does not say that it is healthy".to_owned());
+        assert_eq!(seen(&[("member1", 3), ("member2", 1)]), silent);
     }
 
     proptest! {

@@ -75,6 +75,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
         Phase::Completed if summary.selected == 0 => ("True", "NothingSelected"),
         Phase::Completed if summary.to_move == 0 => ("True", "NothingToMove"),
         Phase::Completed if summary.failed > 0 => ("True", "SomeFailed"),
+        Phase::Completed if summary.settled < summary.to_move => ("True", "SomeNotMoved"),
         Phase::Completed => ("True", "AllMoved"),
         Phase::Aborted => ("False", "Aborted"),
         _ => ("False", "NotYet"),
@@ -85,37 +86,48 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
 
 /// The state in a sentence.
 pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -> String {
-    let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, .. } = summary;
+    let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, failed: refused, .. } = summary;
+    let moves = |count: i64| counted(count, "move", "moves");
+    let workloads = |count: i64| counted(count, "workload", "workloads");
+    let replicas = |count: i64| counted(count, "replica", "replicas");
     let counts = || {
         format!(
-            "{settled} of {to_move} moves settled with {} replicas, {} failed, {superseded} superseded, {unchanged} \
-             workloads unchanged",
-            summary.replicas_moved, summary.failed
+            "{settled} of {} settled with {}, {refused} failed, {superseded} superseded, {} unchanged",
+            moves(to_move),
+            replicas(summary.replicas_moved),
+            workloads(unchanged),
         )
     };
     match phase {
         Phase::Planning => "the plan is being made".to_owned(),
         Phase::Planned => format!(
-            "{to_move} of {selected} workloads are to move, with {} replicas; {unchanged} stay, {} fit nowhere",
-            summary.replicas_to_move, summary.failed
+            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} fit nowhere",
+            workloads(selected),
+            replicas(summary.replicas_to_move),
         ),
-        Phase::Running if spec.abort => format!("aborting, {moving} moves under way settle"),
-        Phase::Running => format!("{moving} moves under way, {pending} pending, {settled} settled"),
-        Phase::Paused => format!("paused, {pending} moves pending, {settled} settled"),
+        Phase::Running if spec.abort => format!("aborting: {} under way", moves(moving)),
+        Phase::Running => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
+        Phase::Paused => format!("paused: {} pending, {settled} settled", moves(pending)),
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
         Phase::Completed if to_move == 0 => {
-            format!("nothing is to move: {unchanged} workloads stay, {} fit nowhere", summary.failed)
+            format!("nothing is to move: {} to stay, {refused} fit nowhere", workloads(unchanged))
         }
         Phase::Completed => counts(),
-        Phase::Aborted if spec.abort => format!("aborted by spec.abort: {}", counts()),
-        Phase::Aborted => format!("aborted because {failed} moves failed: {}", counts()),
+        Phase::Aborted if spec.abort => format!("aborted as asked: {}", counts()),
+        Phase::Aborted => format!("aborted because {} failed: {}", moves(failed), counts()),
     }
+}
+
+/// `1 move`, `2 moves`
+fn counted(count: i64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The condition that the plan was made, or why it was not.
 pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not_made: Option<(&str, &str)>) {
     let summary = status.summary.unwrap_or_default();
-    let message = format!("{} workloads are selected, {} are to move", summary.selected, summary.to_move);
+    let selected = counted(summary.selected, "workload", "workloads");
+    let message = format!("{selected} selected, {} to move", summary.to_move);
     let told = match not_made {
         None => Told { type_: "Planned", status: "True", reason: "Planned", message: &message },
         Some((reason, message)) => Told { type_: "Planned", status: "False", reason, message },
@@ -153,6 +165,16 @@ mod tests {
         assert_eq!(phase(&approved, &summary(4, 0), 0), Phase::Running);
         let aborted = RebalanceSpec { abort: true, ..required };
         assert_eq!(may(&aborted, summary(4, 0).summary.unwrap(), 0), May::End);
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let summary = Summary { selected: 1, to_move: 1, replicas_to_move: 1, settled: 1, ..Summary::default() };
+        let told = |phase| told(phase, &RebalanceSpec::default(), summary, 1);
+        assert_eq!(told(Phase::Planned), "1 workload selected: 1 to move with 1 replica, 0 to stay, 0 fit nowhere");
+        let counts = "1 of 1 move settled with 0 replicas, 0 failed, 0 superseded, 0 workloads unchanged";
+        assert_eq!(told(Phase::Completed), counts);
+        assert_eq!(told(Phase::Aborted), format!("aborted because 1 move failed: {counts}"));
     }
 
     #[test]

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::run::Moving;
 use super::settle::{self, Depth, Report, Sight};
 use super::step::{self, Bounds, Place, Step};
 use crate::api::ballast::v1alpha1::{Rollout, Share};
@@ -81,13 +80,13 @@ pub fn next(
     }
 }
 
-/// The targets without the new replicas that are not ready, if the old ones stand in for all of
-/// them. `None`: nothing is to be taken back.
-pub fn taken_back(moving: &Moving, request: &Request, reports: &[Report<'_>]) -> Option<Vec<Target>> {
+/// The targets of a move from `from` without the new replicas that are not ready, if the old ones
+/// stand in for all of them. `None`: nothing is to be taken back.
+pub fn taken_back(from: &[Share], request: &Request, reports: &[Report<'_>]) -> Option<Vec<Target>> {
     if is_whole(request) {
         return None;
     }
-    let was = |name: &str| named(&moving.from).find(|(known, _)| *known == name).map_or(0, |(_, was)| was);
+    let was = |name: &str| named(from).find(|(known, _)| *known == name).map_or(0, |(_, was)| was);
     let back = request.targets.iter().map(|target| {
         let assigned = i64::from(target.replicas);
         let ready = settle::ready(&target.name, assigned, reports).min(assigned);

@@ -82,6 +82,17 @@ impl Step<'_> {
     }
 
     fn ask(&mut self, rank: &Rank, waiting: &Waiting, waves: &mut Waves) -> Turn {
+        if self.scene.view.get(&waiting.key).is_none() {
+            // Somebody deleted the Move, so it never begins. The Moves are counted again soon.
+            self.run.pending.remove(rank);
+            self.summary().pending -= 1;
+            self.count_end(MovePhase::Unchanged, 0);
+            return Turn::Begins;
+        }
+        if let Some(end) = self.refusal(&waiting.binding) {
+            self.end_pending(rank, end);
+            return Turn::Begins;
+        }
         let object = self.scene.view.get(&waiting.binding);
         let Some((object, case)) = object
             .filter(|object| !object.deleting)

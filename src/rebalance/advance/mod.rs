@@ -7,13 +7,15 @@
 //!
 //! A step looks at a bounded number of bindings. What it leaves is the next step's.
 
+mod account;
 mod begin;
 mod seen;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use self::seen::{depth, listed, now, pairs, reports, why_superseded};
+pub use self::seen::reports;
+use self::seen::{depth, listed, now, pairs, why_superseded};
 use super::decide::Table;
 use super::placement_moves;
 use super::record::{self, AnyRebalance, Owner};
@@ -47,6 +49,8 @@ pub struct Scene<'a> {
     pub now: Time,
     /// The most bindings of this step.
     pub most: usize,
+    /// Bindings whose writes were refused when the step was tried before, and why.
+    pub refused: &'a HashMap<Key, String>,
 }
 
 /// What a step writes, besides the rebalance's status, and what it tells.
@@ -124,6 +128,7 @@ impl<'a> Step<'a> {
 
     /// Looks at the bindings that have changed, and at those whose time is over.
     pub fn look(&mut self) {
+        self.run.bound_deadlines(self.deadline());
         loop {
             if self.is_full() {
                 self.has_more = true;
@@ -140,6 +145,9 @@ impl<'a> Step<'a> {
 
     fn look_at(&mut self, key: &Key) {
         let Some(moving) = self.run.moving.get(key).cloned() else { return };
+        if let Some(end) = self.refusal(key) {
+            return self.end(key, None, &[], end);
+        }
         if let Some(kinds) = PlacementKinds::of(key.resource) {
             return self.look_at_placement(key, &moving, kinds);
         }
@@ -182,6 +190,13 @@ impl<'a> Step<'a> {
         self.end(key, None, &[], end);
     }
 
+    /// How the move of a binding ends that cannot be written.
+    fn refusal(&self, binding: &Key) -> Option<End> {
+        let why = self.scene.refused.get(binding)?;
+        let message = format!("its {} cannot be written: {why}", binding.resource);
+        Some(End { phase: MovePhase::Failed, reason: None, message, observed: None })
+    }
+
     fn carry_on(&mut self, key: &Key, moving: &Moving, found: Found<'_>) {
         let reports = reports(&found.binding.status.aggregated_status);
         let is_at_end = UnderWay::listed(&found.request.targets) == pairs(&moving.to);
@@ -195,13 +210,18 @@ impl<'a> Step<'a> {
                 let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
                 self.end(key, Some((found, edits)), &found.request.targets, End::settled(true));
             }
-            Sight::Settled { observed: false } => self.wait(key, moving, found, &reports, "nobody reports it any more"),
-            Sight::Missing(what) => self.wait(key, moving, found, &reports, &what),
+            Sight::Settled { observed: false } => {
+                let late = (MoveReason::SettleTimeout, "nobody reports it any more");
+                self.wait(key, moving, found, &reports, late);
+            }
+            Sight::Missing(what) => self.wait(key, moving, found, &reports, (MoveReason::SettleTimeout, &what)),
+            Sight::Unhealthy(what) => self.wait(key, moving, found, &reports, (MoveReason::Unhealthy, &what)),
         }
     }
 
-    /// The move is not where it should be. It fails if its time is over.
-    fn wait(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>], what: &str) {
+    /// The move is not where it should be. It fails if its time is over, because of `late`.
+    fn wait(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>], late: (MoveReason, &str)) {
+        let (reason, what) = late;
         if moving.deadline > self.scene.now {
             return self.note_arrivals(key, reports);
         }
@@ -211,13 +231,13 @@ impl<'a> Step<'a> {
         let mut targets = found.request.targets.clone();
         // New replicas that never became ready are taken back where old ones still stand in for
         // them. Nothing that is ready goes.
-        if let Some(back) = surge::taken_back(moving, found.request, reports) {
+        if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
             edits = placed(found.object, &back, None, self.scene.now);
             self.recount(&planning::shares(&targets), &planning::shares(&back));
             targets = back;
         }
         edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
-        self.end(key, Some((found, edits)), &targets, End::of(MovePhase::Failed, MoveReason::SettleTimeout, message));
+        self.end(key, Some((found, edits)), &targets, End::of(MovePhase::Failed, reason, message));
     }
 
     fn carry_on_surging(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>]) {
@@ -245,7 +265,10 @@ impl<'a> Step<'a> {
                 }
                 self.note_arrivals(key, reports);
             }
-            surge::Next::Wait => self.wait(key, moving, found, reports, "too few of its replicas are ready"),
+            surge::Next::Wait => {
+                let late = (MoveReason::SettleTimeout, "too few of its replicas are ready");
+                self.wait(key, moving, found, reports, late);
+            }
             surge::Next::NoRoom(why) => {
                 let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
                 let end = End::of(MovePhase::Failed, MoveReason::NoRoom, why);
@@ -388,7 +411,7 @@ struct Found<'f> {
 }
 
 /// The edits of a pass that decided on these targets.
-fn placed(object: &Object, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+pub fn placed(object: &Object, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
     let mut targets = targets.to_vec();
     targets.sort_by(|one, other| one.name.cmp(&other.name));
     planning::edits(object, &targets, term, now).expect("the binding was read before")

@@ -16,7 +16,7 @@ pub(super) fn depth(when: SettleWhen) -> Depth {
 }
 
 /// What the clusters report of a binding.
-pub(super) fn reports(items: &[AggregatedStatusItem]) -> Vec<Report<'_>> {
+pub fn reports(items: &[AggregatedStatusItem]) -> Vec<Report<'_>> {
     items.iter().map(report_of).collect()
 }
 

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::plan::{Made, Make, Observed, Plan, Seen, State};
-use crate::api::ballast::v1alpha1::{GROUP, Phase, RebalanceSchedule, RebalanceTemplate, SCHEDULE_LABEL, Summary};
+use crate::api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::meta::{Condition, ObjectMeta};
 use crate::clock::Clock;
@@ -295,7 +295,7 @@ async fn commit(
         changes.push((CLUSTER_REBALANCES, Change::Edit { base: find(name)?, edits }));
     }
     if let Some(make) = &plan.make {
-        changes.push((CLUSTER_REBALANCES, Change::Create(made_of(schedule, &typed.spec.template, make)?)));
+        changes.push((CLUSTER_REBALANCES, Change::Create(made_of(schedule, typed, make)?)));
     }
     for name in &plan.delete {
         let object = find(name)?;
@@ -312,11 +312,19 @@ async fn commit(
 }
 
 /// The ClusterRebalance, as a client would create it.
-fn made_of(schedule: &Object, template: &RebalanceTemplate, make: &Make) -> Result<Map<String, Value>, Status> {
+fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &Make) -> Result<Map<String, Value>, Status> {
+    let template = &typed.spec.template;
     let mut labels = template.metadata.labels.clone();
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
     let mut annotations = template.metadata.annotations.clone();
     annotations.insert(SCHEDULED_FOR.to_owned(), make.due.to_string());
+    // Who approved the template has approved what is made of it. A template cannot say so itself.
+    annotations.remove(APPROVED_BY);
+    if template.spec.approved
+        && let Some(who) = typed.metadata.annotations.get(APPROVED_BY)
+    {
+        annotations.insert(APPROVED_BY.to_owned(), who.clone());
+    }
     if !make.clusters.is_empty() {
         annotations.insert(RECOVERED.to_owned(), make.recovered());
     }

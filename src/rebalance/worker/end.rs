@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{MOVES_PER_COMMIT_MAX, Shared};
+use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared};
 use crate::api::ballast::v1alpha1::MovePhase;
-use crate::api::karmada::work::v1alpha2::BindingSketch;
-use crate::k8s::{Edit, Key, Object, Revision, Status};
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::k8s::{Edit, Key, Object, Revision, Time};
+use crate::rebalance::advance::{placed, reports};
 use crate::rebalance::record::{self, AnyMove, AnyRebalance};
+use crate::rebalance::surge;
 use crate::registry::Change;
+use crate::scheduler::lower;
 use crate::scheduler::underway::{MOVE, UnderWay};
 use crate::watch::View;
 use crate::worker::Next;
@@ -18,15 +21,14 @@ impl Shared {
         &self,
         object: &Arc<Object>,
         rebalance: &AnyRebalance,
-    ) -> Result<(Next, Option<Revision>), Status> {
+    ) -> Result<(Next, Option<Revision>), Refusal> {
         let (Some(ttl), Some(finished)) = (rebalance.spec.ttl_seconds_after_finished, rebalance.status.finish_time)
         else {
             return Ok((Next::Done, Some(object.revision)));
         };
-        // A clock that was set back does not lengthen a life beyond the time to live.
         let now = self.clock.now();
-        let left = finished.plus_seconds(i64::from(ttl)).seconds() - now.seconds();
-        let left = left.min(i64::from(ttl));
+        let ended = self.board().ended(&object.key, finished, now);
+        let left = ended.plus_seconds(i64::from(ttl)).seconds() - now.seconds();
         if left > 0 {
             return Ok((Next::After(left * 1_000), Some(object.revision)));
         }
@@ -45,9 +47,9 @@ impl Shared {
         for (at, read) in left.take(MOVES_PER_COMMIT_MAX) {
             if read.status.phase == Some(MovePhase::Moving)
                 && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
-                && is_marked(object, &at)
+                && UnderWay::on(object).is_some_and(|mark| mark.name == *at.name)
             {
-                let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
+                let edits = let_go(object, &read, self.clock.now());
                 changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
             }
             changes.push((at.resource, Change::Delete { key: at.clone(), revision: None }));
@@ -58,7 +60,7 @@ impl Shared {
         // Together: a mark whose Move is gone would stay for ever.
         match self.commit(changes).await {
             Ok(_) => Some(Next::Again),
-            Err(status) => {
+            Err(Refusal { status, .. }) => {
                 tracing::debug!(%key, %status, "the Moves of a rebalance that is gone were not deleted");
                 Some(Next::Retry)
             }
@@ -66,8 +68,16 @@ impl Shared {
     }
 }
 
-fn is_marked(binding: &Object, by: &Key) -> bool {
-    let sketch = BindingSketch::of(binding).ok();
-    let mark = sketch.and_then(|sketch| UnderWay::of(&sketch.annotations().into_iter().collect()));
-    mark.is_some_and(|mark| mark.name == *by.name)
+/// The edits that end a move whose rebalance is gone. New replicas that are not ready go, where old
+/// ones still stand in for them. What surplus is left, the scheduler takes back.
+fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    if let Ok(binding) = object.typed::<AnyBinding>() {
+        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let reports = reports(&binding.status.aggregated_status);
+        let back = surge::taken_back(&read.spec.from, &request, &reports);
+        edits.extend(back.into_iter().flat_map(|back| placed(object, &back, None, now)));
+    }
+    edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+    edits
 }

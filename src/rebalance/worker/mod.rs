@@ -6,19 +6,21 @@
 
 mod board;
 mod end;
+mod phases;
 mod planning;
 mod steps;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::board::Board;
+use self::phases::Phases;
 use super::advance::BINDINGS_PER_STEP_MAX;
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
-use crate::api::ballast::v1alpha1::{Phase, RebalanceStatus};
+use crate::api::ballast::v1alpha1::{APPROVED_BY, Phase, REBALANCE_LABEL, RebalanceStatus};
 use crate::api::fleet::placement::v1beta1::any as fleet;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
@@ -37,6 +39,7 @@ const ATTEMPTS_MAX: usize = 12;
 
 pub struct Rebalances {
     shared: Arc<Shared>,
+    phases: Phases,
 }
 
 struct Shared {
@@ -54,7 +57,7 @@ impl Rebalances {
         let recorder = recorder.named("rebalance");
         let planner = Planner::new(profile.clone());
         let shared = Shared { client, clock, recorder, profile, planner, board: Mutex::default() };
-        Rebalances { shared: Arc::new(shared) }
+        Rebalances { shared: Arc::new(shared), phases: Phases::default() }
     }
 }
 
@@ -66,11 +69,12 @@ impl Work for Rebalances {
     fn interest(&self) -> Vec<GroupResource> {
         let placements =
             fleet::SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.policy_snapshots, kinds.bindings]);
-        BOTH_REBALANCES.into_iter().chain(BINDINGS).chain(placements).collect()
+        BOTH_REBALANCES.into_iter().chain(BOTH_MOVES).chain(BINDINGS).chain(placements).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        *self.shared.board() = Board::default();
+        self.shared.board().forget_all();
+        self.phases.count_all(BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)));
         for object in BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)) {
             queue.mark(object.key.clone(), 0);
         }
@@ -88,6 +92,12 @@ impl Work for Rebalances {
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         let key = &event.object.key;
+        if BOTH_MOVES.contains(&key.resource) {
+            if event.kind == EventKind::Deleted {
+                self.notice_loss(&event.object, queue);
+            }
+            return;
+        }
         let moved = match BINDINGS.contains(&key.resource) {
             true => Some(key.clone()),
             false => fleet::placement_of(&event.object),
@@ -98,8 +108,9 @@ impl Work for Rebalances {
             }
             return;
         }
+        self.phases.count(event.previous.as_deref(), (event.kind != EventKind::Deleted).then_some(&event.object));
         if event.kind == EventKind::Deleted {
-            self.shared.board().runs.remove(key);
+            self.shared.board().forget(key);
             return queue.mark(key.clone(), 0);
         }
         queue.mark_changed(key.clone(), 0, event.revision);
@@ -118,6 +129,52 @@ impl Work for Rebalances {
     }
 }
 
+impl Rebalances {
+    /// A Move was deleted. If its rebalance is being carried out, what is remembered of it is made
+    /// again from the Moves that are left.
+    fn notice_loss(&mut self, lost: &Object, queue: &mut Queue) {
+        let Some(name) = lost.label(REBALANCE_LABEL) else { return };
+        let owners = [
+            Key::namespaced(record::REBALANCES, Arc::clone(&lost.key.namespace), name),
+            Key::cluster(record::CLUSTER_REBALANCES, name),
+        ];
+        let mut board = self.shared.board();
+        for owner in owners {
+            if board.forget(&owner) {
+                queue.mark(owner, 0);
+            }
+        }
+    }
+}
+
+/// How a step is tried.
+#[derive(Clone)]
+struct Attempt {
+    /// The most bindings of the step.
+    most: usize,
+    /// The objects whose writes were refused, and why.
+    refused: HashMap<Key, String>,
+}
+
+/// Why nothing was written.
+struct Refusal {
+    status: Status,
+    /// What moves and cannot be written, and why, if that is the cause.
+    refused: Vec<(Key, String)>,
+}
+
+impl Refusal {
+    fn shutting_down() -> Refusal {
+        Status::unavailable("shutting down").into()
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Refusal {
+        Refusal { status, refused: Vec::new() }
+    }
+}
+
 impl Shared {
     fn board(&self) -> MutexGuard<'_, Board> {
         // What a panic leaves is made again from the objects.
@@ -125,24 +182,24 @@ impl Shared {
     }
 
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
-        let mut most = BINDINGS_PER_STEP_MAX;
+        let mut attempt = Attempt { most: BINDINGS_PER_STEP_MAX, refused: HashMap::new() };
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
                 let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
                 return Handled::new(key, next);
             };
-            if object.deleting {
-                return Handled { seen: Some(object.revision), ..Handled::new(key, Next::Done) };
-            }
-            let rebalance = match AnyRebalance::read(&object) {
+            let mut rebalance = match AnyRebalance::read(&object) {
                 Ok(rebalance) => rebalance,
                 Err(error) => {
                     tracing::warn!(%key, %error, "cannot be read as a rebalance");
                     return Handled::new(key, Next::Park);
                 }
             };
+            // While somebody's finalizer keeps it: what has begun settles, and nothing else begins.
+            rebalance.spec.abort |= object.deleting;
             let done = match rebalance.status.phase {
+                None | Some(Phase::Planning) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 None | Some(Phase::Planning) => {
                     // What one of the same name has left goes first.
                     if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
@@ -151,19 +208,22 @@ impl Shared {
                     Arc::clone(&self).plan(&view, &object, rebalance).await
                 }
                 Some(Phase::Planned | Phase::Running | Phase::Paused) => {
-                    Arc::clone(&self).advance(&view, &object, rebalance, most).await
+                    Arc::clone(&self).advance(&view, &object, rebalance, &attempt).await
                 }
+                Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 Some(Phase::Completed | Phase::Aborted) => {
-                    self.board().runs.remove(&key);
+                    self.board().forget_run(&key);
                     self.expire(&object, &rebalance).await
                 }
             };
             match done {
                 Ok((next, seen)) => return Handled { seen, ..Handled::new(key, next) },
-                Err(status) => {
+                Err(Refusal { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
-                        Failure::Changed => most = (most / 2).max(1),
+                        Failure::Changed => attempt.most = (attempt.most / 2).max(1),
+                        // The other moves go on without them.
+                        Failure::Refused if !refused.is_empty() => attempt.refused.extend(refused),
                         Failure::Unavailable | Failure::Refused => return Handled::new(key, Next::Retry),
                     }
                 }
@@ -173,15 +233,23 @@ impl Shared {
     }
 
     /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
-    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, Status> {
+    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, Refusal> {
+        let edited = |(_, change): &(GroupResource, Change)| match change {
+            Change::Edit { base, .. } => Some(base.key.clone()),
+            _ => None,
+        };
+        let keys: Vec<Option<Key>> = changes.iter().map(edited).collect();
         let outcomes = self.client.batch(changes, Atomicity::All).await?;
-        let mut last = None;
+        let (mut last, mut refused) = (None, Vec::new());
         let mut refusal: Option<Status> = None;
-        for outcome in outcomes {
+        for (outcome, key) in outcomes.into_iter().zip(keys) {
             match outcome {
                 Ok(object) => last = Some(object),
-                // What refuses the others is what was refused by itself.
                 Err(status) => {
+                    if let Some(key) = key.filter(|key| is_moved(key) && Failure::of(&status) == Failure::Refused) {
+                        refused.push((key, status.message.clone()));
+                    }
+                    // What refuses the others is what was refused by itself.
                     let is_better = refusal.as_ref().is_none_or(|known| Failure::of(known) == Failure::Changed);
                     if is_better {
                         refusal = Some(status);
@@ -189,11 +257,23 @@ impl Shared {
                 }
             }
         }
-        refusal.map_or(Ok(last), Err)
+        refusal.map_or(Ok(last), |status| Err(Refusal { status, refused }))
     }
 
     fn tell(&self, owner: &Owner, severity: Severity, reason: &'static str, message: String) {
         self.recorder.record(Note::new(&self.recorder, owner.reference(), severity, reason, message));
+    }
+
+    /// Says who approved, where that is news.
+    fn tell_approval(&self, owner: &Owner, rebalance: &AnyRebalance, status: &RebalanceStatus) {
+        let is_approved = |status: &RebalanceStatus| {
+            let mut conditions = status.conditions.iter();
+            conditions.any(|known| known.type_ == "Approved" && known.reason == "Approved")
+        };
+        if is_approved(status) && !is_approved(&rebalance.status) {
+            let who = rebalance.metadata.annotations.get(APPROVED_BY).map_or("somebody", String::as_str);
+            self.tell(owner, Severity::Normal, "Approved", format!("approved by {who}"));
+        }
     }
 
     fn tell_phase(&self, owner: &Owner, phase: Phase, rebalance: &AnyRebalance, status: &RebalanceStatus, failed: i64) {
@@ -202,6 +282,11 @@ impl Shared {
         tracing::info!(key = %owner.key, phase = phase.as_str(), %message, "rebalance");
         self.tell(owner, severity, phase.as_str(), message);
     }
+}
+
+/// Whether it is something that moves.
+fn is_moved(key: &Key) -> bool {
+    BINDINGS.contains(&key.resource) || fleet::PlacementKinds::of(key.resource).is_some()
 }
 
 fn status_change(rebalance: &Arc<Object>, status: &RebalanceStatus) -> (GroupResource, Change) {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{MOVES_PER_COMMIT_MAX, Shared, status_change};
+use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared, status_change};
 use crate::api::ballast::v1alpha1::{Phase, RebalanceStatus};
 use crate::events::Severity;
-use crate::k8s::{Object, Revision, Status};
+use crate::k8s::{Object, Revision};
 use crate::rebalance::plans::{self, Made, NotMade};
 use crate::rebalance::record::{AnyRebalance, Owner};
 use crate::watch::View;
@@ -17,7 +17,7 @@ impl Shared {
         view: &Arc<View>,
         object: &Arc<Object>,
         rebalance: AnyRebalance,
-    ) -> Result<(Next, Option<Revision>), Status> {
+    ) -> Result<(Next, Option<Revision>), Refusal> {
         let owner = Owner::of(object);
         let now = self.clock.now();
         let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
@@ -28,7 +28,7 @@ impl Shared {
             let changes = plans::changes(&at, &of, made.as_ref().unwrap_or(&Made::default()));
             (made, changes)
         });
-        let (made, mut rest) = made.await.ok_or_else(|| Status::unavailable("shutting down"))?;
+        let (made, mut rest) = made.await.ok_or_else(Refusal::shutting_down)?;
         let mut base = Arc::clone(object);
         while rest.len() > MOVES_PER_COMMIT_MAX {
             let mut chunk = rest;
@@ -55,6 +55,7 @@ impl Shared {
             }
             Ok(_) => {
                 self.tell_phase(&owner, Phase::Planned, &rebalance, &status, 0);
+                self.tell_approval(&owner, &rebalance, &status);
                 if phase != Phase::Planned {
                     self.tell_phase(&owner, phase, &rebalance, &status, 0);
                 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Shared, status_change};
+use super::{Attempt, Refusal, Shared, status_change};
 use crate::api::ballast::v1alpha1::{MovePhase, RebalanceStatus};
 use crate::events::{Note, Severity};
-use crate::k8s::{GroupResource, Key, Object, Revision, Status, Time};
+use crate::k8s::{GroupResource, Object, Revision, Time};
 use crate::metrics;
 use crate::rebalance::advance::{Scene, Step, Told};
 use crate::rebalance::decide::Table;
@@ -38,17 +38,18 @@ impl Shared {
         view: &Arc<View>,
         object: &Arc<Object>,
         rebalance: AnyRebalance,
-        most: usize,
-    ) -> Result<(Next, Option<Revision>), Status> {
+        attempt: &Attempt,
+    ) -> Result<(Next, Option<Revision>), Refusal> {
         let owner = Owner::of(object);
-        let (known, ledgers) = self.take(&owner.key);
+        let (known, ledgers) = self.board().take(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
         let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
-        let compute = move || shared.compute(&at, &of, generation, &asked, known, &ledgers, most);
+        let attempt = attempt.clone();
+        let compute = move || shared.compute(&at, &of, generation, &asked, known, &ledgers, &attempt);
         let computed = match is_small {
             true => compute(),
-            false => apart(compute).await.ok_or_else(|| Status::unavailable("shutting down"))?,
+            false => apart(compute).await.ok_or_else(Refusal::shutting_down)?,
         };
         let Computed { run, mut changes, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
         let failed = run.failed;
@@ -56,9 +57,10 @@ impl Shared {
         if status != rebalance.status || !changes.is_empty() {
             changes.push(status_change(object, &status));
             // What was remembered is lost with a write that is refused.
-            let written = self.commit(changes).await.inspect_err(|_| self.board().is_working = false)?;
+            let written = self.commit(changes).await.inspect_err(|_| self.board().give_up())?;
             seen = written.map(|object| object.revision);
         }
+        self.tell_approval(&owner, &rebalance, &status);
         if is_new_phase && let Some(phase) = status.phase {
             self.tell_phase(&owner, phase, &rebalance, &status, failed);
         }
@@ -80,15 +82,6 @@ impl Shared {
         Ok((next, seen))
     }
 
-    /// Takes what is remembered of a rebalance, and what all others have under way.
-    fn take(&self, key: &Key) -> (Option<Run>, Vec<Ledger>) {
-        let mut board = self.board();
-        board.is_working = true;
-        board.changed.clear();
-        let known = board.runs.remove(key);
-        (known, board.runs.values().map(|run| run.ledger.clone()).collect())
-    }
-
     #[allow(clippy::too_many_arguments)]
     fn compute(
         &self,
@@ -98,7 +91,7 @@ impl Shared {
         rebalance: &AnyRebalance,
         known: Option<Run>,
         ledgers: &[Ledger],
-        most: usize,
+        attempt: &Attempt,
     ) -> Computed {
         let now = self.clock.now();
         let rollout = &rebalance.spec.rollout;
@@ -107,8 +100,10 @@ impl Shared {
         let present: Present = self.planner.present(Arc::clone(view), now);
         let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
         let (fleet, profile) = (&present.clusters, &self.profile);
-        let scene = Scene { view, fleet, profile, owner, rebalance, now, most };
+        let Attempt { most, refused } = attempt;
+        let scene = Scene { view, fleet, profile, owner, rebalance, now, most: *most, refused };
         let mut step = Step::new(&scene, &mut run, &mut table);
+        step.account();
         step.look();
         match status::may(&rebalance.spec, *step.summary(), step.failed()) {
             May::Begin => step.begin(),

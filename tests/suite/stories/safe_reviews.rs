@@ -115,16 +115,34 @@ async fn s4_9_a_dry_run_of_a_rebalance_answers_with_its_plan_and_stores_nothing(
     let everywhere = of_kind("ClusterRebalance", json!({"name": "after-outage"}), spec.clone());
     let here = of_kind("Rebalance", json!({"name": "after-outage", "namespace": "default"}), spec.clone());
     let elsewhere = of_kind("Rebalance", json!({"name": "after-outage", "namespace": "shop"}), spec);
-    for (rebalance, selected) in [(everywhere, 2), (here, 2), (elsewhere, 0)] {
+    for (rebalance, selected, phase) in [(everywhere, 2, "Planned"), (here, 2, "Planned"), (elsewhere, 0, "Completed")]
+    {
         let (answer, warnings) = post(&world, rebalance, true).await;
         let status = answer.unwrap()["status"].clone();
-        assert_eq!((&status["phase"], &status["plannedRevision"]), (&json!("Planned"), &json!(before.to_string())));
+        assert_eq!((&status["phase"], &status["plannedRevision"]), (&json!(phase), &json!(before.to_string())));
         let summary = &status["summary"];
         assert_eq!((&summary["selected"], &summary["pending"]), (&json!(selected), &json!(selected)), "{status}");
         assert_eq!(warnings, [""; 0]);
     }
+    let undo = of_kind("ClusterRebalance", json!({"name": "undo"}), json!({"undo": {"name": "missing"}}));
+    let status = post(&world, undo, true).await.0.unwrap()["status"].clone();
+    let planned = &status["conditions"][0];
+    assert_eq!((&status["phase"], &planned["status"]), (&json!("Aborted"), &json!("False")));
+    assert_eq!(planned["reason"], "NotFound", "{planned}");
     assert_eq!(world.written_since(before).await, []);
     assert_eq!(world.placed(&keys[0]), "member1:10");
+}
+
+#[tokio::test]
+async fn a_schedule_whose_on_was_read_as_true_is_understood() {
+    let (world, _) = crowded().await;
+    let template = json!({"spec": {"select": [{"displaced": true}]}});
+    let on = json!({"clusterRecovered": {"stableForSeconds": 60}});
+    let spec = json!({"true": on, "template": template});
+    let (made, warnings) = post(&world, of_kind("RebalanceSchedule", json!({"name": "back"}), spec), false).await;
+    let spec = made.unwrap()["spec"].clone();
+    assert_eq!(spec["on"]["clusterRecovered"]["stableForSeconds"], 60);
+    assert_eq!((spec.get("true"), warnings), (None, Vec::<String>::new()));
 }
 
 #[tokio::test]

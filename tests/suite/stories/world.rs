@@ -37,6 +37,9 @@ pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
 
 pub const QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
+pub const CRP: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
+pub const FLEET_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
+pub const MEMBER: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
 pub const REBS: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
 /// A world that is still busy after this many turns will never settle.
@@ -124,6 +127,37 @@ impl World {
         let _ = writer.await;
         self.store.commits_left.store(i64::MAX, Ordering::SeqCst);
         self.start().await;
+    }
+
+    /// Puts many objects into the store past the server, as it would have stored them, then restarts
+    /// the server.
+    pub async fn stored(&mut self, objects: impl IntoIterator<Item = Value>) -> Vec<Key> {
+        let last = self.store.bounds().await.unwrap().last.0;
+        let changes: Vec<store::Change> = (last + 1..)
+            .zip(objects)
+            .map(|(revision, mut object)| {
+                let metadata = &mut object["metadata"];
+                metadata["resourceVersion"] = revision.to_string().into();
+                metadata["uid"] = format!("uid-{revision}").into();
+                metadata["generation"] = 1.into();
+                metadata["creationTimestamp"] = self.clock.now().to_string().into();
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+                let key = Key::namespaced(resource_of(&object), namespace, name);
+                store::Change {
+                    revision: Revision(revision),
+                    created: Revision(revision),
+                    previous: Revision::ZERO,
+                    operation: store::Operation::Create,
+                    key,
+                    object: serde_json::to_vec(&object).unwrap().into(),
+                    time_ms: self.clock.now_ms(),
+                }
+            })
+            .collect();
+        self.store.commit(&changes).await.unwrap();
+        self.crash().await;
+        changes.into_iter().map(|change| change.key).collect()
     }
 
     /// Writes into the store past the server and its rules, then restarts the server.
@@ -376,6 +410,8 @@ fn resource_of(object: &Value) -> GroupResource {
         "FederatedResourceQuota" => QUOTAS,
         "Rebalance" => REB,
         "ClusterRebalance" => CREB,
+        "ClusterResourcePlacement" => CRP,
+        "MemberCluster" => MEMBER,
         other => panic!("no such kind: {other}"),
     }
 }

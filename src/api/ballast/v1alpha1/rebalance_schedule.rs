@@ -9,6 +9,7 @@ use super::rebalance_rules;
 use super::schedule_rules;
 use crate::api::lean::Pairs;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
+use crate::api::tree;
 use crate::api::type_meta::{ApiVersion, Kind};
 use crate::k8s::{FieldErrors, Selector, Time, selector};
 use crate::resource::schema::mark::{Atomic, MapList};
@@ -65,6 +66,18 @@ impl Resource for RebalanceSchedule {
         SqlColumn::field("next_schedule_at", &["status", "nextScheduleTime"]),
     ];
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    /// Readers of YAML 1.1, kubectl's among them, take a plain `on` for true. Nothing else can be
+    /// meant, so there is nothing to warn of.
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        if let Some(spec) = tree::object(object, &["spec"])
+            && !spec.contains_key("on")
+            && let Some(on) = spec.remove("true")
+        {
+            spec.insert("on".to_owned(), on);
+        }
+        Vec::new()
+    }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
         let template = object.get("spec").and_then(|spec| spec.get("template"));

@@ -1,0 +1,287 @@
+//! Rebalances of every scope and size: one namespace, Fleet's placements, thousands of bindings, and
+//! those that a schedule makes (BD10, BD12).
+
+use ballast::k8s::Key;
+use serde_json::{Value, json};
+
+use super::fleet::{aggregated, binding, by_room, cluster, cluster_binding};
+use super::safe::{fled, mark, outcome, phase, rebalance, summary};
+use super::safe_faults::told;
+use super::world::{CREB, FLEET_BINDINGS, MEMBER, MOVES, World, condition};
+use crate::support::size::sized;
+
+/// More Moves than one transaction writes.
+const MANY: usize = 2_100;
+
+#[tokio::test]
+async fn a_rebalance_of_a_namespace_moves_what_is_in_it_and_nothing_else() {
+    let (mut world, keys) = fled(1).await;
+    let mut elsewhere = binding("web-0", 4, by_room());
+    elsewhere["metadata"]["namespace"] = "shop".into();
+    elsewhere["spec"]["resource"]["namespace"] = "shop".into();
+    let elsewhere = world.given(elsewhere).await;
+    let role = world.given(cluster_binding("viewer", by_room())).await;
+    world.settle().await;
+    world.edit(&elsewhere, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;
+    world.settle().await;
+    let before = world.placed(&role);
+    let mut home = rebalance("home", json!({}));
+    home["kind"] = "Rebalance".into();
+    home["metadata"]["namespace"] = "default".into();
+    let home = world.given(home).await;
+    world.settle().await;
+    assert_eq!(phase(&world, &home), "Completed");
+    assert_eq!(summary(&world, &home), "settled 1");
+    assert_eq!(world.placed(&keys[0]), "member1:2 member2:2");
+    assert_eq!((world.placed(&elsewhere), world.placed(&role)), ("member2:4".to_owned(), before));
+    assert_eq!(outcome(&world, "home", 0), "Settled -");
+    let mut undo = rebalance("back", json!({"undo": {"name": "home"}}));
+    undo["kind"] = "Rebalance".into();
+    undo["metadata"]["namespace"] = "default".into();
+    let undo = world.given(undo).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &undo), "settled 1");
+    assert_eq!(world.placed(&keys[0]), "member2:4");
+}
+
+#[tokio::test]
+async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    let apart = |index: usize| {
+        let mut binding = binding(&format!("web-{index}"), 1, aggregated());
+        binding["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["member1"]});
+        binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 1}]);
+        binding
+    };
+    let mut small = cluster("member1");
+    small["status"]["resourceSummary"]["allocatable"]["pods"] = "100000".into();
+    world
+        .edit(&Key::cluster(super::world::CLUSTER, "member1"), |object| object["status"] = small["status"].clone())
+        .await;
+    world.stored((0..MANY).map(apart)).await;
+    let home = world.given(rebalance("home", json!({"approval": "Required"}))).await;
+    world.fail_after(1);
+    while world.turn_of("rebalance").await {}
+    assert_eq!(phase(&world, &home), "Planning");
+    let begun = world.client().view().count(MOVES, None);
+    assert!(begun > 0 && begun < MANY, "{begun}");
+    world.crash().await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(phase(&world, &home), "Planned");
+    assert_eq!(summary(&world, &home), format!("pending {MANY}"));
+    assert_eq!(world.client().view().count(MOVES, None), MANY);
+    // Nobody was there when the rebalance went.
+    world.delete(&home).await;
+    world.crash().await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(world.client().view().count(MOVES, None), 0, "what lost its rebalance is collected");
+}
+
+#[tokio::test]
+async fn s4_12_more_than_a_hundred_thousand_bindings_are_refused_with_their_number() {
+    let mut world = World::new().await;
+    let small = |index: usize| {
+        json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": format!("w{index}-deployment"), "namespace": "default"},
+            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default",
+                                  "name": format!("w{index}")}},
+        })
+    };
+    world.stored((0..100_001).map(small)).await;
+    let all = world.given(rebalance("all", json!({}))).await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(phase(&world, &all), "Aborted");
+    let planned = condition(&world.get(&all).unwrap(), "Planned").unwrap().clone();
+    assert_eq!((&planned["status"], &planned["reason"]), (&json!("False"), &json!("TooMany")));
+    assert_eq!(planned["message"], "100001 workloads selected, at most 100000 may be");
+    assert_eq!(world.client().view().count(MOVES, None), 0);
+    if !sized(false, true) {
+        return;
+    }
+    // One fewer can be planned.
+    let most = world.given(rebalance("most", json!({"exclude": [{"name": "w7"}]}))).await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(world.get(&most).unwrap()["status"]["summary"]["selected"], 100_000);
+}
+
+#[tokio::test]
+async fn a_change_in_the_middle_of_a_step_is_decided_anew_and_the_others_move_once() {
+    let (mut world, keys) = fled(4).await;
+    let home = world.given(rebalance("home", json!({"approval": "Required"}))).await;
+    world.settle().await;
+    world.edit(&home, |object| object["spec"]["approved"] = true.into()).await;
+    let other = world.given(cluster("member9")).await;
+    let grow = |binding: &mut Value| binding["spec"]["replicas"] = 8.into();
+    world.race(&keys[1], grow, &other, "rebalance").await;
+    world.settle().await;
+    assert_eq!(phase(&world, &home), "Completed");
+    for (index, key) in keys.iter().enumerate() {
+        let expected = if index == 1 { "member1:4 member2:4" } else { "member1:2 member2:2" };
+        assert_eq!(world.placed(key), expected);
+        assert_eq!(mark(&world, key), None);
+    }
+}
+
+#[tokio::test]
+async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
+    let (mut world, keys) = fled(1).await;
+    world
+        .given(json!({
+            "apiVersion": "ballast.dev/v1alpha1", "kind": "RebalanceSchedule",
+            "metadata": {"name": "nightly", "annotations": {"ballast.dev/approved-by": "jane"}},
+            "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "template": {
+                "metadata": {"annotations": {"ballast.dev/approved-by": "mallory"}},
+                "spec": {"select": [{"displaced": true}], "approval": "Required", "approved": true}}},
+        }))
+        .await;
+    world.settle().await;
+    assert_eq!(world.placed(&keys[0]), "member2:4");
+    world.pass_seconds(62).await;
+    assert_eq!(world.placed(&keys[0]), "member1:2 member2:2");
+    let view = world.client().view();
+    let made: Vec<Value> = view.list(CREB, None).map(|object| world.get(&object.key).unwrap()).collect();
+    assert_eq!(made.len(), 1);
+    assert_eq!(made[0]["status"]["phase"], "Completed");
+    assert_eq!(made[0]["metadata"]["annotations"]["ballast.dev/approved-by"], "jane");
+    assert!(told(&world, "ClusterRebalance").iter().any(|told| told == "Approved approved by jane"));
+    // A minute later nothing is displaced any more.
+    world.pass_seconds(60).await;
+    assert_eq!(world.client().view().count(CREB, None), 2);
+    assert_eq!(world.placed(&keys[0]), "member1:2 member2:2");
+}
+
+async fn member(world: &World, name: &str, tier: &str) -> Key {
+    let now = world.now().to_string();
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": now});
+    let member = json!({
+        "apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+        "metadata": {"name": name, "labels": {"tier": tier}},
+        "spec": {"identity": {"kind": "User", "name": name}},
+        "status": {"agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": now,
+                                    "conditions": [condition("Joined"), condition("Healthy")]}]},
+    });
+    world.given(member).await
+}
+
+/// Plays the agents: what is bound is available.
+async fn agents(world: &mut World) {
+    for _ in 0..5 {
+        let keys: Vec<Key> = world.client().view().list(FLEET_BINDINGS, None).map(|it| it.key.clone()).collect();
+        for key in keys {
+            let now = world.now().to_string();
+            let binding = world.get(&key).unwrap();
+            if binding["spec"]["state"] != "Bound" || !binding["metadata"]["deletionTimestamp"].is_null() {
+                continue;
+            }
+            let generation = binding["metadata"]["generation"].clone();
+            let all = ["WorkSynchronized", "Applied", "Available"].map(|kind| {
+                json!({"type": kind, "status": "True", "reason": kind, "message": "",
+                       "observedGeneration": generation, "lastTransitionTime": now})
+            });
+            world.edit(&key, |binding| binding["status"]["conditions"] = json!(all)).await;
+        }
+        world.settle().await;
+    }
+}
+
+fn bound(world: &World) -> String {
+    let view = world.client().view();
+    let mut list: Vec<String> = view
+        .list(FLEET_BINDINGS, None)
+        .map(|object| world.get(&object.key).unwrap()["spec"]["targetCluster"].as_str().unwrap().to_owned())
+        .collect();
+    list.sort();
+    list.join(" ")
+}
+
+fn crp(name: &str, policy: Value) -> Value {
+    json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": name}],
+            "policy": policy,
+        },
+    })
+}
+
+fn cluster_move(world: &World, name: &str) -> Value {
+    let key = Key::cluster(ballast::k8s::GroupResource::new("clustermoves.ballast.dev"), name);
+    world.get(&key).unwrap_or_else(|| panic!("{key} is not there"))
+}
+
+#[tokio::test]
+async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_scheduled_has_not_settled() {
+    let mut world = World::new().await;
+    let a = member(&world, "a", "gold").await;
+    let b = member(&world, "b", "tin").await;
+    let gold = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
+    let mut shop = crp("shop", gold);
+    // What is new is available before what is old goes.
+    shop["spec"]["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    world.given(shop).await;
+    world.given(crp("wide", json!({"placementType": "PickN", "numberOfClusters": 3}))).await;
+    world.settle().await;
+    agents(&mut world).await;
+    assert_eq!(bound(&world), "a a b");
+    // The tiers change, and nothing moves by itself.
+    for (key, tier) in [(&a, "tin"), (&b, "gold")] {
+        assert_eq!(key.resource, MEMBER);
+        world.edit(key, |member| member["metadata"]["labels"]["tier"] = tier.into()).await;
+    }
+    world.settle().await;
+    assert_eq!(bound(&world), "a a b");
+    let select = json!([{"kind": "ClusterResourcePlacement"}]);
+    let spec = json!({"select": select, "rollout": {"settle": {"timeoutSeconds": 120}}});
+    let home = world.given(rebalance("home", spec)).await;
+    world.settle().await;
+    assert_eq!((bound(&world), summary(&world, &home)), ("a a b b".to_owned(), "moving 2".to_owned()));
+    agents(&mut world).await;
+    world.clock.advance_seconds(80);
+    world.settle().await;
+    agents(&mut world).await;
+    world.pass_seconds(5).await;
+    assert_eq!(bound(&world), "a b b");
+    assert_eq!(summary(&world, &home), "moving 1, settled 1");
+    let shop = cluster_move(&world, "home.shop")["status"].clone();
+    assert_eq!((&shop["phase"], &shop["observed"]), (&json!("Settled"), &json!(true)));
+    world.clock.advance_seconds(120);
+    world.settle().await;
+    let wide = cluster_move(&world, "home.wide")["status"].clone();
+    assert_eq!((&wide["phase"], &wide["reason"]), (&json!("Failed"), &json!("SettleTimeout")));
+    assert!(wide["message"].as_str().unwrap().contains("the scheduler does not find all clusters"), "{wide}");
+    assert_eq!(phase(&world, &home), "Completed");
+    assert_eq!(summary(&world, &home), "settled 1, failed 1");
+}
+
+#[tokio::test]
+async fn a_binding_and_a_placement_of_one_name_both_move() {
+    let mut world = World::new().await;
+    world.given(cluster("member1")).await;
+    world.given(cluster("member2")).await;
+    member(&world, "a", "gold").await;
+    // As if a workload of this kind had replicas.
+    let mut role = cluster_binding("viewer", by_room());
+    role["spec"]["replicas"] = 4.into();
+    role["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "100m"}});
+    let role = world.given(role).await;
+    world.given(crp("viewer-clusterrole", json!({"placementType": "PickAll"}))).await;
+    world.settle().await;
+    world.edit(&role, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;
+    world.settle().await;
+    assert_eq!(world.placed(&role), "member2:4");
+    let select = json!([{"kind": "ClusterRole"}, {"kind": "ClusterResourcePlacement"}]);
+    let home = world.given(rebalance("home", json!({"select": select}))).await;
+    world.settle().await;
+    agents(&mut world).await;
+    world.pass_seconds(2).await;
+    assert_eq!(phase(&world, &home), "Completed", "{}", summary(&world, &home));
+    assert_eq!(summary(&world, &home), "settled 2");
+    assert_eq!(world.placed(&role), "member1:2 member2:2");
+}

@@ -1,7 +1,7 @@
 //! Placements of the Fleet family in a rebalance (BD10). Pure.
 //!
 //! Such a placement moves by its trigger, and its own rollout strategy paces it. The move is over
-//! when the trigger is answered, all clusters that are wanted are found, and all bindings are Bound.
+//! when the trigger is answered, all wanted clusters are found, and all bindings are Bound.
 
 use std::sync::Arc;
 

@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn a_binding_is_let_go_when_its_mark_goes() {
-        let free = object(json!({"metadata": {"annotations": {"a": "b"}}}));
-        let marked = object(json!({"metadata": {"annotations": {MOVE: "{}"}}}));
+        let free = object(json!({"metadata": {"generation": 1, "annotations": {"a": "b"}}}));
+        let marked = object(json!({"metadata": {"generation": 1, "annotations": {MOVE: "{}"}}}));
         assert!(is_let_go(Some(&marked), &free));
         assert!(!is_let_go(Some(&marked), &marked) && !is_let_go(Some(&free), &marked) && !is_let_go(None, &free));
     }

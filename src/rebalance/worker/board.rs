@@ -66,8 +66,8 @@ impl Board {
         self.working = None;
     }
 
-    /// Forgets what is remembered of a rebalance: it is gone, or over, or its Moves are no more what
-    /// they were. Returns whether anything was.
+    /// Forgets what is remembered of a rebalance, because it or one of its Moves is gone. Returns
+    /// whether anything was.
     pub fn forget(&mut self, key: &Key) -> bool {
         self.ended.remove(key);
         let working = self.working.as_mut().filter(|working| working.key == *key);
@@ -107,7 +107,13 @@ mod tests {
     #[test]
     fn what_was_forgotten_while_it_was_worked_on_is_not_put_back() {
         let mut board = Board::default();
-        for forget in [|board: &mut Board| drop(board.forget(&owner("1").key)), Board::forget_all] {
+        let ways: [fn(&mut Board); 2] = [
+            |board| {
+                board.forget(&owner("1").key);
+            },
+            Board::forget_all,
+        ];
+        for forget in ways {
             let (_, ledgers) = board.take(&owner("1"));
             assert!(ledgers.is_empty());
             forget(&mut board);

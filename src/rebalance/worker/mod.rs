@@ -158,7 +158,7 @@ struct Attempt {
 
 /// Why nothing was written.
 struct Refusal {
-    status: Status,
+    status: Box<Status>,
     /// What moves and cannot be written, and why, if that is the cause.
     refused: Vec<(Key, String)>,
 }
@@ -171,7 +171,7 @@ impl Refusal {
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Refusal {
-        Refusal { status, refused: Vec::new() }
+        Refusal { status: Box::new(status), refused: Vec::new() }
     }
 }
 
@@ -257,7 +257,7 @@ impl Shared {
                 }
             }
         }
-        refusal.map_or(Ok(last), |status| Err(Refusal { status, refused }))
+        refusal.map_or(Ok(last), |status| Err(Refusal { status: Box::new(status), refused }))
     }
 
     fn tell(&self, owner: &Owner, severity: Severity, reason: &'static str, message: String) {

@@ -1,5 +1,5 @@
-//! Rebalances of every scope and size: one namespace, Fleet's placements, thousands of bindings, and
-//! those that a schedule makes (BD10, BD12).
+//! Rebalances of every scope and size: one namespace, Fleet's placements, thousands of bindings,
+//! and those that a schedule makes (BD10, BD12).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};

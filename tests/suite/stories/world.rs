@@ -129,8 +129,8 @@ impl World {
         self.start().await;
     }
 
-    /// Puts many objects into the store past the server, as it would have stored them, then restarts
-    /// the server.
+    /// Puts many objects into the store past the server, as it would have stored them. Then the
+    /// server restarts.
     pub async fn stored(&mut self, objects: impl IntoIterator<Item = Value>) -> Vec<Key> {
         let last = self.store.bounds().await.unwrap().last.0;
         let changes: Vec<store::Change> = (last + 1..)

@@ -7,6 +7,7 @@ mod database;
 mod controllers;
 mod failover;
 mod feature_gates;
+pub mod file;
 mod identity;
 mod replicas;
 mod tracing;
@@ -132,7 +133,14 @@ pub struct ServeArgs {
 
     /// How much is logged: 0 is little, 2 adds passes and requests, 6 adds the libraries
     #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0, allow_negative_numbers = true)]
+    #[serde(rename = "v")]
     pub verbosity: u8,
+
+    /// Flags from a file, in the form that --print-config prints. The command line and the
+    /// environment win over it
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
 
     /// Print the configuration that results from flags, environment and defaults, and exit
     #[arg(long)]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod assembly;
+mod arguments;
 mod backup;
 pub mod certs;
 pub mod client;
@@ -18,9 +19,12 @@ pub mod demo;
 pub mod election;
 mod health;
 mod identity;
+pub mod kubeconfig;
 mod leadership;
+mod manual;
 mod memory;
 pub mod openapi;
+pub mod operator;
 mod peers;
 mod replicas;
 pub mod serve;
@@ -50,6 +54,8 @@ enum Command {
     /// Show clusters, placements and rebalances as a page in the browser, with the rights of a
     /// kubeconfig
     Ui(ui::Args),
+    #[command(flatten)]
+    Operator(operator::Command),
     /// Decide offline what the scheduler would decide, from manifests or recorded cases
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
@@ -65,6 +71,10 @@ enum Command {
     Copy(copy::Args),
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
     Certs(certs::Args),
+    /// Print the completions for a shell
+    Completion(manual::CompletionArgs),
+    /// Write the manual pages of all commands to a folder
+    Man(manual::ManArgs),
 }
 
 /// The command line is wrong: exit status 2.
@@ -86,17 +96,9 @@ pub struct AnswerIsNo(pub String);
 
 /// Runs the command that the command line names.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(*args),
-        Command::Demo(args) => demo::run(args),
-        Command::Ui(args) => ui::run(args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Openapi(args) => openapi::run(&args),
-        Command::ServingCert(args) => serving_cert::run(&args),
-        Command::Health(args) => health::run(&args),
-        Command::Backup(args) => backup::run(&args),
-        Command::Copy(args) => copy::run(&args),
-        Command::Certs(args) => certs::run(&args),
+    let done = match arguments::parsed() {
+        Ok(Cli { command }) => run(command),
+        Err(error) => Err(error),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // Standard error may be closed; there is nobody left to tell then.
@@ -106,4 +108,22 @@ pub fn main() -> ExitCode {
         () if error.is::<AnswerIsNo>() => 3,
         () => 1,
     })
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Operator(command) => operator::run(command),
+        Command::Serve(args) => serve::run(*args),
+        Command::Demo(args) => demo::run(args),
+        Command::Ui(args) => ui::run(args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
+        Command::ServingCert(args) => serving_cert::run(&args),
+        Command::Health(args) => health::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Certs(args) => certs::run(&args),
+        Command::Copy(args) => copy::run(&args),
+        Command::Completion(args) => manual::completion(&args),
+        Command::Man(args) => manual::pages(&args),
+    }
 }

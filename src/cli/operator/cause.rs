@@ -1,0 +1,97 @@
+//! Why the targets of a binding changed, out of two of its versions. The server's events say it
+//! better, and are kept for an hour; the versions are kept as long as the log.
+
+use crate::api::ballast::v1alpha1::Share;
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+
+use super::names::targets;
+use crate::scheduler::underway::UnderWay;
+
+/// Why `after` has other targets than `before`, as far as the two say it.
+pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
+    let Some(before) = before else { return "because it was created".to_owned() };
+    let (old, new) = (&before.spec, &after.spec);
+    let is_new_eviction = |cluster: &str| {
+        let left =
+            |binding: &AnyBinding| binding.spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster);
+        left(after) && !left(before)
+    };
+    if let Some(task) = new.graceful_eviction_tasks.iter().find(|task| is_new_eviction(&task.from_cluster)) {
+        return format!("because it was evicted from {} ({})", task.from_cluster, task.reason);
+    }
+    let under_way = |binding: &AnyBinding| UnderWay::of(&binding.metadata.annotations);
+    if let Some(moved) = under_way(after).or_else(|| under_way(before)) {
+        let (kind, name) = moved.by.rsplit_once('/').unwrap_or(("", &moved.by));
+        let kind = if kind.starts_with("cluster") { "ClusterRebalance" } else { "Rebalance" };
+        return format!("because of {kind} {name}");
+    }
+    if targets(before).is_empty() {
+        return "because it was placed for the first time, or again".to_owned();
+    }
+    let was_pending = |binding: &AnyBinding| {
+        let (at, last) = (binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time);
+        at.is_some_and(|at| last.is_none_or(|last| last < at)) || binding.spec.force_rescheduling == Some(true)
+    };
+    if was_pending(before) {
+        let at = old.reschedule_triggered_at.map_or_else(String::new, |at| format!(" of {at}"));
+        return format!("because of the trigger{at}");
+    }
+    let assigned: i64 = old.clusters.iter().map(|it| i64::from(it.replicas.unwrap_or_default())).sum();
+    let wanted = i64::from(new.replicas.unwrap_or_default());
+    if assigned != wanted && assigned > 0 {
+        return format!("because {wanted} replicas are wanted, not {assigned}");
+    }
+    "the cause is not remembered".to_owned()
+}
+
+/// What changed: `member1 0 to 2, member2 4 to 2`.
+pub fn shift(from: &[Share], to: &[Share]) -> String {
+    let on = |shares: &[Share], name: &str| shares.iter().find(|it| it.name == name).map(|it| it.replicas);
+    let mut names: Vec<&str> = from.iter().chain(to).map(|it| &*it.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let one = |name: &str| match (on(from, name), on(to, name)) {
+        (had, has) if had == has => None,
+        (None | Some(0), Some(0)) => Some(format!("joins {name}")),
+        (Some(0), None) => Some(format!("leaves {name}")),
+        (had, has) => Some(format!("{name} {} to {}", had.unwrap_or_default(), has.unwrap_or_default())),
+    };
+    names.into_iter().filter_map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    fn binding(spec: Value) -> AnyBinding {
+        let mut spec = spec;
+        spec["resource"] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        AnyBinding::deserialize(&json!({"metadata": {}, "spec": spec, "status": {}})).unwrap()
+    }
+
+    #[test]
+    fn the_versions_tell_the_cause() {
+        let there = json!([{"name": "m1", "replicas": 4}]);
+        let before = binding(json!({"replicas": 4, "clusters": there}));
+        let task = json!([{"fromCluster": "m1", "reason": "TaintUntolerated", "producer": "x"}]);
+        let after = binding(json!({"replicas": 4, "gracefulEvictionTasks": task}));
+        assert_eq!(between(Some(&before), &after), "because it was evicted from m1 (TaintUntolerated)");
+        let grown = binding(json!({"replicas": 6, "clusters": [{"name": "m1", "replicas": 6}]}));
+        assert_eq!(between(Some(&before), &grown), "because 6 replicas are wanted, not 4");
+        let at = "2026-11-22T15:00:00Z";
+        let asked = binding(json!({"replicas": 4, "clusters": there, "rescheduleTriggeredAt": at}));
+        let moved = binding(json!({"replicas": 4, "clusters": [{"name": "m2", "replicas": 4}]}));
+        assert_eq!(between(Some(&asked), &moved), format!("because of the trigger of {at}"));
+        assert_eq!(between(Some(&before), &moved), "the cause is not remembered");
+        assert_eq!(between(None, &moved), "because it was created");
+    }
+
+    #[test]
+    fn a_shift_names_who_changes() {
+        let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+        assert_eq!(shift(&[share("m2", 4)], &[share("m1", 2), share("m2", 2)]), "m1 0 to 2, m2 4 to 2");
+        assert_eq!(shift(&[share("m2", 0)], &[share("m1", 0)]), "joins m1, leaves m2");
+    }
+}

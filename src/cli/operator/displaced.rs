@@ -1,0 +1,137 @@
+//! `ballast displaced`: the workloads that a Fresh decision would place otherwise.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::events::{self, Told};
+use super::names::{bindings_in_scope, shown};
+use super::review::{ask, count, places};
+use super::screen::{Tone, data, print};
+use super::select::SelectArgs;
+use super::server::Server;
+use super::table::{Side, Table, cell};
+use super::{CommonArgs, Format};
+use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::Time;
+use crate::k8s::human_duration::human_duration;
+
+/// Workloads that are listed at most; the number of all is told.
+const LISTED_MAX: i64 = 10_000;
+
+#[derive(clap::Args, Debug)]
+pub struct DisplacedArgs {
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: Format,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// One line of the list.
+#[derive(Serialize)]
+struct Displaced {
+    namespace: Option<String>,
+    kind: String,
+    name: String,
+    from: Vec<Share>,
+    to: Vec<Share>,
+    replicas: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
+}
+
+pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let mut select = args.select.entries(&server).await?;
+    if select.is_empty() {
+        select.push(Default::default());
+    }
+    select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+    let spec = ReviewSpec { select, limit: LISTED_MAX, ..ReviewSpec::default() };
+    let (answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
+    let told = events::moves(&server, server.namespace.as_deref()).await?;
+    let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
+    remember(&server, &answer, &mut rows).await?;
+    match args.output {
+        Format::Table => print(&table(&server, &answer, &rows)),
+        format => print(&data(&rows, format == Format::Yaml)?),
+    }
+}
+
+fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<Told>>) -> Displaced {
+    let last = told.get(&moved.binding.uid).and_then(|events| events.last());
+    Displaced {
+        namespace: moved.workload.namespace.clone(),
+        kind: moved.workload.kind.clone(),
+        name: moved.workload.name.clone(),
+        from: moved.from.clone(),
+        to: moved.to.clone(),
+        replicas: moved.replicas,
+        since: last.and_then(|it| it.last),
+        because: last.and_then(Told::cause).map(str::to_owned),
+    }
+}
+
+/// Where no event is kept any more, the binding still says when it was placed.
+async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]) -> anyhow::Result<()> {
+    if rows.iter().all(|row| row.since.is_some()) {
+        return Ok(());
+    }
+    let bindings = bindings_in_scope(server).await?;
+    let placed: BTreeMap<&str, Time> =
+        bindings.iter().filter_map(|it| Some((it.metadata.uid.as_deref()?, it.status.last_scheduled_time?))).collect();
+    for (row, moved) in rows.iter_mut().zip(&answer.moves).filter(|(row, _)| row.since.is_none()) {
+        row.since = placed.get(&*moved.binding.uid).copied();
+    }
+    Ok(())
+}
+
+fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced]) -> String {
+    let screen = server.screen;
+    if rows.is_empty() {
+        let place = server.namespace.as_deref().map_or_else(String::new, |it| format!(" in namespace {it}"));
+        return format!("Nothing is displaced{place}.\n");
+    }
+    use Side::{Left, Right};
+    let mut table = Table::new(&[
+        ("WORKLOAD", Left),
+        ("IS ON", Left),
+        ("WOULD BE ON", Left),
+        ("REPLICAS", Right),
+        ("SINCE", Right),
+        ("BECAUSE", Left),
+    ]);
+    let now = SystemClock.now();
+    for (row, moved) in rows.iter().zip(&answer.moves) {
+        let since = row.since.map_or_else(String::new, |since| human_duration(now.seconds() - since.seconds()));
+        let because = row.because.as_deref().unwrap_or_default();
+        table.row(vec![
+            cell(shown(&moved.workload, server.namespace.is_none())),
+            cell(places(&row.from)),
+            cell(places(&row.to)).tone(Tone::Good),
+            cell(row.replicas),
+            cell(since),
+            cell(because.trim_start_matches("because ")).tone(Tone::Faint),
+        ]);
+    }
+    let more = match answer.remaining {
+        0 => String::new(),
+        more => format!("... and {more} more\n"),
+    };
+    let summary = format!(
+        "{} of {} displaced: {} would move. See them: ballast preview --displaced; move them: ballast rebalance \
+         --displaced\n",
+        answer.summary.to_move,
+        count(answer.summary.selected, "workload"),
+        count(answer.summary.replicas_to_move, "replica")
+    );
+    format!("{}{more}{}", table.without_empty_columns().on(screen), screen.wrapped(&summary, 0))
+}

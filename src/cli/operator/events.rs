@@ -1,0 +1,82 @@
+//! Events: when and why the replicas of a binding moved, as long as the server keeps them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::server::{Refused, Server, escaped};
+use crate::k8s::Time;
+use crate::scheduler::cause::REPLICAS_MOVED;
+
+/// The reason of the events about a move of a rebalance.
+const REBALANCED: &str = "Rebalanced";
+
+/// One event about moved replicas. The server counts those with the same words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub message: String,
+    pub first: Option<Time>,
+    pub last: Option<Time>,
+}
+
+impl Told {
+    /// `because of ...`, out of `2 replicas moved: ..., because of ....`
+    pub fn cause(&self) -> Option<&str> {
+        let from = self.message.find(", because ")? + 2;
+        Some(self.message[from..].trim_end_matches('.'))
+    }
+}
+
+/// The events about moved replicas, by the UID of the binding. Without the right to read events,
+/// and where none are kept, nothing is known.
+pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<Told>>> {
+    let path = match namespace {
+        Some(namespace) => format!("/api/v1/namespaces/{}/events", escaped(namespace)),
+        None => "/api/v1/events".to_owned(),
+    };
+    let mut items = Vec::new();
+    for reason in [REPLICAS_MOVED, REBALANCED] {
+        let listed = server.list(&path, &[("fieldSelector", &format!("reason={reason}"))]).await;
+        match listed {
+            Ok((found, _)) => items.extend(found),
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|it| it.is(403) || it.is(404)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut by_binding: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    for item in items {
+        let about = &item["involvedObject"];
+        if !about["kind"].as_str().is_some_and(|kind| kind.ends_with("ResourceBinding")) {
+            continue;
+        }
+        let uid = about["uid"].as_str().unwrap_or_default().to_owned();
+        by_binding.entry(uid).or_default().push(told(&item));
+    }
+    for told in by_binding.values_mut() {
+        told.sort_by_key(|it| it.last);
+    }
+    Ok(by_binding)
+}
+
+fn told(item: &Value) -> Told {
+    let time = |field: &str| item[field].as_str().and_then(|text| text.parse().ok());
+    let last = time("lastTimestamp").or_else(|| time("eventTime"));
+    Told {
+        message: item["message"].as_str().unwrap_or_default().to_owned(),
+        first: time("firstTimestamp").or(last),
+        last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_what_stands_behind_the_shift() {
+        let told = |message: &str| Told { message: message.to_owned(), first: None, last: None };
+        let moved = told("2 replicas moved: member1 0 to 2, member2 4 to 2, because of ClusterRebalance home.");
+        assert_eq!(moved.cause(), Some("because of ClusterRebalance home"));
+        assert_eq!(told("something else").cause(), None);
+    }
+}

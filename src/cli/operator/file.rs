@@ -1,0 +1,120 @@
+//! A manifest as the question of a preview: what would come of this rebalance or trigger?
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::api::ballast::v1alpha1::{Limits, Mode, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
+use crate::cli::UsageError;
+
+/// The longest manifest that is read, as for a server.
+const BYTES_MAX: u64 = 3 << 20;
+
+/// What a manifest asks for.
+pub enum Asked {
+    /// A question, which may be about one namespace.
+    Review { namespace: Option<String>, spec: Box<ReviewSpec> },
+    /// A rebalance that only a dry run can answer: it excludes workloads, or undoes another one.
+    DryRun { namespace: Option<String>, plural: &'static str, object: Value },
+}
+
+/// Reads one object; `-` is standard input.
+pub fn read(path: &Path) -> anyhow::Result<Asked> {
+    let shown = path.display();
+    let mut text = String::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().take(BYTES_MAX).read_to_string(&mut text),
+        false => std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text)),
+    };
+    read.with_context(|| format!("failed to read {shown}")).map_err(UsageError::because)?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
+        .with_context(|| format!("{shown} is no YAML and no JSON"))
+        .map_err(UsageError::because)?;
+    let [object] = <[Value; 1]>::try_from(objects)
+        .map_err(|all| UsageError(format!("{shown} holds {} objects; a preview is about one", all.len())))?;
+    asked(object).map_err(|fault| UsageError(format!("{shown}: {fault}")).into())
+}
+
+fn asked(object: Value) -> Result<Asked, String> {
+    let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    let spec = &object["spec"];
+    let review = |spec: ReviewSpec, namespace: Option<String>| Asked::Review { namespace, spec: Box::new(spec) };
+    match &*kind {
+        "Rebalance" | "ClusterRebalance" => {
+            let read = RebalanceSpec::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
+            let (plural, namespace) = match &*kind {
+                "Rebalance" => ("rebalances", Some(namespace.unwrap_or_default())),
+                _ => ("clusterrebalances", None),
+            };
+            if read.undo.is_some() || !read.exclude.is_empty() {
+                return Ok(Asked::DryRun { namespace, plural, object });
+            }
+            Ok(review(of_rebalance(&read), namespace))
+        }
+        "PlacementReview" | "LocalPlacementReview" => {
+            let read = ReviewSpec::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
+            Ok(review(read, Some(namespace.unwrap_or_default()).filter(|_| kind == "LocalPlacementReview")))
+        }
+        "WorkloadRebalancer" => Ok(review(triggered(&spec["workloads"]), None)),
+        "RescheduleTask" => Ok(review(triggered(&spec["targetRefResource"]), None)),
+        "" => Err("the object has no kind".to_owned()),
+        kind => Err(format!(
+            "{kind} moves nothing by itself; give a Rebalance, ClusterRebalance, WorkloadRebalancer, RescheduleTask \
+             or PlacementReview"
+        )),
+    }
+}
+
+/// The question that a rebalance's plan answers.
+pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
+    let mode = match spec.mode {
+        Mode::Fresh => ReviewMode::Fresh,
+        Mode::Steady => ReviewMode::Steady,
+    };
+    ReviewSpec { select: spec.select.clone(), mode, limits: spec.limits, ..ReviewSpec::default() }
+}
+
+/// Triggers name their workloads. Upstream decides each by itself; a review fits them together.
+fn triggered(workloads: &Value) -> ReviewSpec {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let entry = |workload: &Value| SelectEntry {
+        api_version: text(&workload["apiVersion"]),
+        kind: text(&workload["kind"]),
+        namespace: text(&workload["namespace"]),
+        name: text(&workload["name"]),
+        ..SelectEntry::default()
+    };
+    let select = workloads.as_array().into_iter().flatten().map(entry).collect();
+    ReviewSpec { select, limits: Limits::default(), ..ReviewSpec::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_that_moves_something_is_a_question() {
+        let select = |object: Value| match asked(object) {
+            Ok(Asked::Review { namespace, spec }) => (namespace, spec.select.len()),
+            _ => panic!("no review"),
+        };
+        let entries = json!([{"kind": "Deployment", "name": "web"}]);
+        let of = |kind: &str, field: &str| {
+            let mut spec = serde_json::Map::new();
+            spec.insert(field.to_owned(), entries.clone());
+            json!({"kind": kind, "metadata": {"namespace": "shop"}, "spec": spec})
+        };
+        assert_eq!(select(of("Rebalance", "select")), (Some("shop".to_owned()), 1));
+        assert_eq!(select(of("ClusterRebalance", "select")), (None, 1));
+        assert_eq!(select(of("WorkloadRebalancer", "workloads")), (None, 1));
+        assert_eq!(select(of("RescheduleTask", "targetRefResource")), (None, 1));
+        assert!(asked(of("Deployment", "x")).is_err());
+        let undo = json!({"kind": "ClusterRebalance", "spec": {"undo": {"name": "home"}}});
+        assert!(matches!(asked(undo), Ok(Asked::DryRun { plural: "clusterrebalances", .. })));
+    }
+}

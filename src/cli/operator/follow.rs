@@ -1,0 +1,178 @@
+//! Follows a rebalance until it is over, or until it waits for somebody.
+//!
+//! On a terminal one line is written over and over; elsewhere each change is a line of its own.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::review::count;
+use super::screen::{Screen, Tone};
+use super::server::{Server, escaped};
+use crate::api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
+use crate::cli::AnswerIsNo;
+
+/// Letters of the bar.
+const BAR: usize = 24;
+/// Watches that the server may end before the command gives up. Each lives for minutes.
+const WATCHES_MAX: usize = 10_000;
+
+/// Where a rebalance is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The path of the collection.
+    pub collection: String,
+    pub name: String,
+    /// `clusterrebalance` or `rebalance`.
+    pub kind: &'static str,
+}
+
+impl Place {
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.collection, escaped(&self.name))
+    }
+
+    /// `clusterrebalance/home`
+    pub fn shown(&self) -> String {
+        format!("{}/{}", self.kind, self.name)
+    }
+}
+
+/// How following ended.
+enum End {
+    Over(Box<RebalanceStatus>),
+    AwaitsApproval,
+    Paused,
+    Gone,
+}
+
+/// Returns when the rebalance is over or waits. An error says that it did not come out well.
+pub async fn follow(server: &Server, place: &Place) -> anyhow::Result<()> {
+    let mut line = Line { screen: server.screen, last: String::new() };
+    for _ in 0..WATCHES_MAX {
+        let field = escaped(&format!("metadata.name={}", place.name));
+        let path = format!("{}?fieldSelector={field}&timeoutSeconds=600", place.collection);
+        // A watch without a revision begins with the present state.
+        let seen = |event: &Value| {
+            if event["type"] == "DELETED" {
+                return Ok(ControlFlow::Break(End::Gone));
+            }
+            let spec = RebalanceSpec::deserialize(&event["object"]["spec"])?;
+            let status = RebalanceStatus::deserialize(&event["object"]["status"]).unwrap_or_default();
+            line.show(&status)?;
+            Ok(match status.phase {
+                _ if status.is_finished() => ControlFlow::Break(End::Over(Box::new(status))),
+                Some(Phase::Planned) if spec.awaits_approval() => ControlFlow::Break(End::AwaitsApproval),
+                Some(Phase::Paused) if spec.paused => ControlFlow::Break(End::Paused),
+                _ => ControlFlow::Continue(()),
+            })
+        };
+        let watched = tokio::select! {
+            watched = server.watch(&path, seen) => watched?,
+            _ = tokio::signal::ctrl_c() => {
+                line.end()?;
+                let left = format!("{} goes on without you; `ballast pause {}` holds it\n", place.shown(), place.name);
+                return super::screen::print(&left);
+            }
+        };
+        if let Some(end) = watched {
+            line.end()?;
+            return told(server, place, end);
+        }
+    }
+    anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
+}
+
+fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
+    let screen = server.screen;
+    let (name, text) = (&place.name, place.shown());
+    match end {
+        End::AwaitsApproval => {
+            super::screen::print(&format!("{text} is planned and waits for approval: ballast approve {name}\n"))
+        }
+        End::Paused => super::screen::print(&format!("{text} is paused: ballast resume {name}\n")),
+        End::Gone => anyhow::bail!("{text} was deleted"),
+        End::Over(status) => {
+            let sums = status.summary.unwrap_or_default();
+            let moved = format!("{} moved", count(sums.replicas_moved, "replica"));
+            if status.phase == Some(Phase::Aborted) {
+                anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
+            }
+            if sums.failed > 0 {
+                let fault = format!("{text} is completed: {moved}, {} failed", count(sums.failed, "workload"));
+                return Err(AnswerIsNo(fault).into());
+            }
+            super::screen::print(&format!("{}: {moved}\n", screen.paint(Tone::Good, format!("{text} is completed"))))
+        }
+    }
+}
+
+/// The line that tells how far it is.
+struct Line {
+    screen: Screen,
+    last: String,
+}
+
+impl Line {
+    fn show(&mut self, status: &RebalanceStatus) -> anyhow::Result<()> {
+        let text = progress(status, self.screen);
+        if text == self.last {
+            return Ok(());
+        }
+        let mut out = std::io::stdout();
+        match self.screen.is_terminal() {
+            true => write!(out, "\r\u{1b}[2K{text}")?,
+            false => writeln!(out, "{text}")?,
+        }
+        out.flush()?;
+        self.last = text;
+        Ok(())
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        if self.screen.is_terminal() && !self.last.is_empty() {
+            writeln!(std::io::stdout())?;
+        }
+        Ok(())
+    }
+}
+
+/// `Running   [######------]  78 of 134 settled, 10 moving, 2 failed`
+fn progress(status: &RebalanceStatus, screen: Screen) -> String {
+    let phase = status.phase.map_or("Planning", Phase::as_str);
+    let Some(sums) = status.summary else { return phase.to_owned() };
+    let over = sums.to_move - sums.pending - sums.moving;
+    let bar = match screen.is_terminal() && sums.to_move > 0 {
+        true => {
+            let full = usize::try_from(over.max(0) * BAR as i64 / sums.to_move).unwrap_or_default().min(BAR);
+            format!("[{}{}]  ", screen.paint(Tone::Good, "#".repeat(full)), "-".repeat(BAR - full))
+        }
+        false => String::new(),
+    };
+    let mut text = format!("{phase:<9}  {bar}{over} of {} over, {} moving", sums.to_move, sums.moving);
+    for (number, what) in [(sums.failed, "failed"), (sums.superseded, "superseded")] {
+        if number > 0 {
+            text = format!("{text}, {number} {what}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ballast::v1alpha1::Summary;
+
+    #[test]
+    fn progress_counts_what_is_over() {
+        let summary = Summary { to_move: 10, pending: 4, moving: 1, settled: 4, failed: 1, ..Summary::default() };
+        let mut status = RebalanceStatus { phase: Some(Phase::Running), ..RebalanceStatus::default() };
+        assert_eq!(progress(&status, Screen::default()), "Running");
+        status.summary = Some(summary);
+        assert_eq!(progress(&status, Screen::default()), "Running    5 of 10 over, 1 moving, 1 failed");
+        let shown = progress(&status, Screen { width: Some(80), colored: false });
+        assert!(shown.contains("[############------------]"), "{shown}");
+    }
+}

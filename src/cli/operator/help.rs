@@ -1,0 +1,173 @@
+//! What would bring a workload to a cluster that does not get it, one change at a time.
+//!
+//! For what fits nowhere the server has tried it already. For the other clusters the server is
+//! asked with one thing supposed to be otherwise: without the cluster's taints, or with more room.
+
+use super::names::Found;
+use super::review::ask;
+use super::server::{Refused, Server, escaped};
+use super::why::{Decided, Seen, of_status, question};
+use crate::api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
+use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::{Pairs, core};
+use crate::k8s::Quantity;
+
+/// Clusters that something is tried for. Each costs a question to the server.
+const TRIED_MAX: usize = 5;
+
+/// The sentences of the server about what fits nowhere; else one for each cluster with a single
+/// objection.
+/// Nothing is tried here.
+pub fn named(fresh: &Decided) -> Vec<String> {
+    if !fresh.fits {
+        return fresh.message.split("; ").skip(1).map(str::to_owned).collect();
+    }
+    let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
+    let alone = clusters.iter().filter(|seen| seen.out.is_some());
+    alone.filter_map(|seen| Some(sentence(seen, only_objection(seen)?))).collect()
+}
+
+/// As `named`, with what the server says when it decides with the change.
+pub async fn tried(server: &Server, found: &Found, fresh: &Decided) -> anyhow::Result<Vec<String>> {
+    let mut sentences = named(fresh);
+    if !fresh.fits {
+        return Ok(sentences);
+    }
+    sentences.clear();
+    let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
+    let mut left = TRIED_MAX;
+    for seen in clusters.iter().filter(|seen| seen.out.is_some()) {
+        let objection = only_objection(seen);
+        let supposed = match objection {
+            Some("TaintToleration") if left > 0 => Some((without_taints(seen), sentence(seen, "TaintToleration"))),
+            Some(filter) => {
+                sentences.push(sentence(seen, filter));
+                None
+            }
+            None if left > 0 && seen.filters.iter().all(|it| it.objection.is_none()) => {
+                more_room(server, found, seen).await?
+            }
+            None => None,
+        };
+        let Some((cluster, words)) = supposed else { continue };
+        left -= 1;
+        let gets = replicas_with(server, found, &seen.name, cluster).await?;
+        if let Some(replicas) = gets {
+            let told = if replicas > 0 { format!(" (it would get {replicas})") } else { String::new() };
+            sentences.push(format!("{words}{told}"));
+        }
+    }
+    Ok(sentences)
+}
+
+/// The filter that alone keeps the workload away.
+fn only_objection(seen: &Seen) -> Option<&str> {
+    let mut objecting = seen.filters.iter().filter(|it| it.objection.is_some() && !it.overruled);
+    let only = objecting.next()?;
+    objecting.next().is_none().then_some(&*only.filter)
+}
+
+fn sentence(seen: &Seen, filter: &str) -> String {
+    let name = &seen.name;
+    let objection = seen.filters.iter().filter(|it| it.filter == filter).find_map(|it| it.objection.as_deref());
+    let objection = objection.unwrap_or_default();
+    match filter {
+        "TaintToleration" => {
+            let taint = objection.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(taint, _)| taint);
+            format!("for {name}: a toleration for {}", taint.unwrap_or("its taints"))
+        }
+        "ClusterAffinity" => format!("for {name}: a placement that selects it"),
+        "APIEnablement" => format!("for {name}: the API of the workload, which it does not serve"),
+        "SpreadConstraint" => format!("for {name}: what the spread constraints ask of a cluster ({objection})"),
+        "ClusterEviction" => format!("for {name}: the end of its eviction from there"),
+        _ => format!("for {name}: the end of what stands against it ({objection})"),
+    }
+}
+
+fn without_taints(seen: &Seen) -> SupposedCluster {
+    SupposedCluster { name: seen.name.clone(), taints: Some(Vec::new()), ..SupposedCluster::default() }
+}
+
+/// The cluster with room for all replicas of the workload. `None`: it has that already, or it is
+/// not known what a replica takes.
+async fn more_room(server: &Server, found: &Found, seen: &Seen) -> anyhow::Result<Option<(SupposedCluster, String)>> {
+    let wanted = i64::from(found.binding.spec.replicas.unwrap_or_default());
+    let Some(missing) = seen.free.map(|free| wanted - free).filter(|missing| *missing > 0) else { return Ok(None) };
+    let Some(requirements) = &found.binding.spec.replica_requirements else { return Ok(None) };
+    let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{}", escaped(&seen.name));
+    let cluster: Cluster = match server.find(&path).await {
+        Ok(Some(cluster)) => cluster,
+        Ok(None) => return Ok(None),
+        // Without the right to read clusters their size is not known.
+        Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(403)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let summary = cluster.status.resource_summary.unwrap_or_default();
+    let (mut allocatable, mut told) = (Pairs::default(), Vec::new());
+    for (resource, each) in requirements.resource_request.iter() {
+        let Ok(each) = each.text().parse::<Quantity>() else { return Ok(None) };
+        let more = Quantity::from_millis(each.millis().saturating_mul(missing));
+        let amount = |amounts: &Pairs<core::Quantity>| {
+            amounts.get(resource).and_then(|it| it.text().parse::<Quantity>().ok()).unwrap_or_default()
+        };
+        let sum = amount(&summary.allocatable).minus(Quantity::ZERO.minus(more));
+        allocatable.insert(resource.clone(), core::Quantity::from(&*sum.to_string()));
+        told.push(format!("{} {resource}", super::top::amount(resource, more)));
+    }
+    let words = format!("for {}: {} more", seen.name, told.join(" and "));
+    let supposed = SupposedCluster { name: seen.name.clone(), allocatable: Some(allocatable), ..Default::default() };
+    Ok(Some((supposed, words)).filter(|_| !told.is_empty()))
+}
+
+/// How many replicas the cluster would get if it were so. `None`: it would not be chosen.
+async fn replicas_with(
+    server: &Server,
+    found: &Found,
+    name: &str,
+    cluster: SupposedCluster,
+) -> anyhow::Result<Option<i64>> {
+    let (namespace, spec) = question(found, ReviewMode::Fresh);
+    let suppose = Some(Suppose { clusters: vec![cluster], workloads: Vec::new() });
+    // Where it would stay is listed only with reasons.
+    let spec = ReviewSpec { suppose, explain: Explain::Losers, ..spec };
+    let (status, _) = ask(server, namespace.as_deref(), &spec).await?;
+    let decided = of_status(&status, found);
+    let share = decided.to.iter().find(|share| share.name == name);
+    Ok(share.map(|share| i64::from(share.replicas)).filter(|_| decided.fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::why::{Attempt, Filter, Trace};
+    use super::*;
+
+    fn seen(objections: &[(&str, &str)]) -> Seen {
+        let filter = |(filter, objection): &(&str, &str)| Filter {
+            filter: (*filter).to_owned(),
+            objection: Some((*objection).to_owned()),
+            overruled: false,
+        };
+        let filters = objections.iter().map(filter).collect();
+        Seen { name: "m1".to_owned(), filters, out: Some("out".to_owned()), ..Seen::default() }
+    }
+
+    #[test]
+    fn a_cluster_with_one_objection_has_a_sentence_and_one_with_two_has_none() {
+        let taint = ("TaintToleration", "cluster(s) had untolerated taint {a=b:NoSchedule}");
+        let affinity = ("ClusterAffinity", "not selected");
+        let decided = |clusters: Vec<Seen>| {
+            let attempts = vec![Attempt { clusters, ..Attempt::default() }];
+            Decided { fits: true, trace: Trace { attempts }, ..Decided::default() }
+        };
+        assert_eq!(named(&decided(vec![seen(&[taint])])), ["for m1: a toleration for a=b:NoSchedule"]);
+        assert_eq!(named(&decided(vec![seen(&[affinity])])), ["for m1: a placement that selects it"]);
+        assert!(named(&decided(vec![seen(&[taint, affinity])])).is_empty());
+    }
+
+    #[test]
+    fn for_what_fits_nowhere_the_server_has_tried_it() {
+        let message = "no room; m1 would fit without taint a:NoSchedule; m2 would fit with 2 more cpu".to_owned();
+        let decided = Decided { message, ..Decided::default() };
+        assert_eq!(named(&decided), ["m1 would fit without taint a:NoSchedule", "m2 would fit with 2 more cpu"]);
+    }
+}

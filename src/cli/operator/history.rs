@@ -1,0 +1,222 @@
+//! `ballast history`: each change of a workload's clusters, with its cause.
+//!
+//! The changes come from the log, by a watch that begins as far back as the log remembers. Their
+//! causes come from the events where those are still kept, and else from the versions themselves.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::cause;
+use super::events::{self, Told};
+use super::names::{Found, find_one, shown, targets};
+use super::review::places;
+use super::screen::{Screen, Tone, data, print};
+use super::server::{Refused, Server, escaped};
+use super::table::{Side, Table, cell};
+use super::{CommonArgs, Format};
+use crate::api::ballast::v1alpha1::Share;
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::Time;
+use crate::k8s::human_duration::human_duration;
+use crate::rebalance::review::told as listed;
+
+#[derive(clap::Args, Debug)]
+pub struct HistoryArgs {
+    /// The workload as kubectl names it: `deployment/web`, or `deployment web`
+    #[arg(value_name = "TYPE/NAME", required = true)]
+    workload: Vec<String>,
+
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: Format,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// One change of the targets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Change {
+    revision: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<Time>,
+    from: Vec<Share>,
+    to: Vec<Share>,
+    because: String,
+}
+
+pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let found = find_one(&server, &args.workload).await?;
+    let versions = versions(&server, &found).await?;
+    let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
+    let mut told = events::moves(&server, Some(namespace)).await?;
+    let told = told.remove(found.binding.metadata.uid.as_deref().unwrap_or_default()).unwrap_or_default();
+    let changes = changes(&versions, told);
+    match args.output {
+        Format::Table => print(&table(server.screen, &found, &changes)),
+        format => print(&data(&changes, format == Format::Yaml)?),
+    }
+}
+
+/// The versions of the binding, as far as the log remembers. Each with whether it was created then.
+async fn versions(server: &Server, found: &Found) -> anyhow::Result<Vec<(bool, AnyBinding)>> {
+    let newest = found.binding.metadata.resource_version.clone().unwrap_or_default();
+    let number = |revision: &str| revision.parse::<u64>().unwrap_or_default();
+    let mut from = "1".to_owned();
+    // The second try begins where the server says that its memory does.
+    for _ in 0..2 {
+        if number(&newest) <= number(&from) {
+            break;
+        }
+        let name = found.binding.metadata.name.as_deref().unwrap_or_default();
+        let field = escaped(&format!("metadata.name={name}"));
+        let path = format!("{}?fieldSelector={field}&resourceVersion={from}&timeoutSeconds=60", found.collection);
+        let mut versions = Vec::new();
+        let seen = |event: &Value| {
+            let object = &event["object"];
+            if event["type"] == "DELETED" {
+                // What comes next is another binding of the same name.
+                versions.clear();
+                return Ok(ControlFlow::Continue(()));
+            }
+            versions.push((event["type"] == "ADDED", AnyBinding::deserialize(object)?));
+            let at = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            Ok(if number(at) >= number(&newest) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        match server.watch(&path, seen).await {
+            Ok(_) => return Ok(versions),
+            Err(error) => match error.downcast_ref::<Refused>() {
+                Some(refused) if refused.is(410) => from = oldest(&refused.0.message).unwrap_or(newest.clone()),
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(vec![(false, found.binding.clone())])
+}
+
+/// `too old resource version: 1 (123)` names the oldest that can be had.
+fn oldest(message: &str) -> Option<String> {
+    let (_, rest) = message.rsplit_once('(')?;
+    rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
+}
+
+fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<Told>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut before: Option<&AnyBinding> = None;
+    for (is_created, after) in versions {
+        let from = before.map(targets).unwrap_or_default();
+        let to = targets(after);
+        let is_first = before.is_none();
+        let previous = before.replace(after);
+        if from == to {
+            continue;
+        }
+        // A pass tells the shift, and a rebalance the way from where to where.
+        let words = [cause::shift(&from, &to), format!("{} -> {}", listed(&from), listed(&to))];
+        let event = take(&mut told, &words);
+        let because = match &event {
+            _ if is_first && !is_created => "the log remembers nothing before".to_owned(),
+            Some(event) => event.0.clone(),
+            None => cause::between(previous, after),
+        };
+        changes.push(Change {
+            revision: after.metadata.resource_version.clone().unwrap_or_default(),
+            time: event.and_then(|it| it.1).or_else(|| time(previous, after)),
+            from,
+            to,
+            because,
+        });
+    }
+    changes
+}
+
+/// The cause and the time of the event with these words. The server counts events with the same
+/// words, so one may stand for several changes: the first has its first time, and later ones its
+/// last.
+fn take(told: &mut [Told], words: &[String]) -> Option<(String, Option<Time>)> {
+    let is_it = |told: &Told| words.iter().any(|words| told.message.contains(words)) && told.cause().is_some();
+    let event = told.iter_mut().find(|told| is_it(told))?;
+    let because = event.cause()?.to_owned();
+    let time = event.first;
+    event.first = event.last;
+    Some((because, time))
+}
+
+/// When the change was made, as far as the versions say it.
+fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
+    let scheduled = after.status.last_scheduled_time;
+    let is_new = scheduled != before.and_then(|it| it.status.last_scheduled_time);
+    let evicted = after.spec.graceful_eviction_tasks.iter().filter_map(|task| task.creation_timestamp).max();
+    let created = after.metadata.creation_timestamp.filter(|_| before.is_none());
+    scheduled.filter(|_| is_new).or(created).or(evicted)
+}
+
+fn table(screen: Screen, found: &Found, changes: &[Change]) -> String {
+    if changes.is_empty() {
+        let name = shown(&found.workload(), false);
+        return format!("{name} is nowhere, and was nowhere as far as the log remembers.\n");
+    }
+    use Side::{Left, Right};
+    let mut table = Table::new(&[
+        ("REVISION", Right),
+        ("TIME", Left),
+        ("AGO", Right),
+        ("FROM", Left),
+        ("TO", Left),
+        ("BECAUSE", Left),
+    ]);
+    let now = SystemClock.now();
+    for change in changes {
+        let ago = change.time.map_or_else(String::new, |time| human_duration(now.seconds() - time.seconds()));
+        table.row(vec![
+            cell(&change.revision).tone(Tone::Faint),
+            cell(change.time.map_or_else(String::new, |time| time.to_string())),
+            cell(ago),
+            cell(places(&change.from)),
+            cell(places(&change.to)).tone(Tone::Good),
+            cell(change.because.trim_start_matches("because ")),
+        ]);
+    }
+    table.on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn version(revision: &str, clusters: Value) -> AnyBinding {
+        let resource = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        AnyBinding::deserialize(&json!({"metadata": {"resourceVersion": revision},
+            "spec": {"resource": resource, "replicas": 4, "clusters": clusters}, "status": {}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn versions_with_the_same_targets_are_no_change_and_an_event_names_the_cause() {
+        let (away, home) = (json!([{"name": "m2", "replicas": 4}]), json!([{"name": "m1", "replicas": 4}]));
+        let versions = [
+            (true, version("3", json!([]))),
+            (false, version("4", away.clone())),
+            (false, version("5", away)),
+            (false, version("6", home)),
+        ];
+        let message = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.".to_owned();
+        let time = Some(Time::from_seconds(60));
+        let found = changes(&versions, vec![Told { message, first: time, last: time }]);
+        let told: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
+        let placed = "because it was placed for the first time, or again";
+        assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
+        assert_eq!(found[1].time, time);
+    }
+
+    #[test]
+    fn the_server_says_how_far_back_its_log_goes() {
+        assert_eq!(oldest("too old resource version: 1 (123)").as_deref(), Some("123"));
+        assert_eq!(oldest("gone (or not)"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! What an operator types: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest.
+//!
+//! All of it goes over the Kubernetes API with the rights of whoever asks. So it works with a
+//! server of its own, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context,
+//! namespace, `-A`, `-l` and `-o` mean what they mean in kubectl.
+
+mod bounds;
+mod cause;
+mod displaced;
+mod events;
+mod file;
+mod follow;
+mod help;
+mod history;
+mod names;
+mod preview;
+mod rebalance;
+mod review;
+mod screen;
+mod select;
+mod server;
+mod steer;
+mod suppose;
+mod table;
+mod top;
+mod why;
+
+use std::future::Future;
+
+use clap::ValueEnum;
+
+pub use self::displaced::DisplacedArgs;
+pub use self::history::HistoryArgs;
+pub use self::preview::PreviewArgs;
+pub use self::rebalance::RebalanceArgs;
+pub use self::screen::print;
+pub use self::steer::{SteerArgs, UndoArgs};
+pub use self::top::TopArgs;
+pub use self::why::WhyArgs;
+use super::kubeconfig::KubeconfigArgs;
+
+/// The commands of an operator.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show the clusters: whether they are ready, their room, and the replicas on them
+    Top(TopArgs),
+    /// List the workloads that would be placed otherwise if they were decided today
+    Displaced(DisplacedArgs),
+    /// Say why a workload is where it is, and why it is not elsewhere
+    Why(WhyArgs),
+    /// Show what would move, and change nothing
+    Preview(Box<PreviewArgs>),
+    /// Move workloads within bounds: shows the plan, asks, and follows the moves
+    Rebalance(Box<RebalanceArgs>),
+    /// Begin no further move of a rebalance until it is resumed
+    Pause(SteerArgs),
+    /// Go on with a rebalance that is paused
+    Resume(SteerArgs),
+    /// Begin no further move of a rebalance, ever; moves that have begun settle
+    Abort(SteerArgs),
+    /// Approve the plan of a rebalance that waits for it
+    Approve(SteerArgs),
+    /// Take back what a rebalance has moved
+    Undo(UndoArgs),
+    /// List each change of a workload's clusters, with its cause
+    History(HistoryArgs),
+}
+
+/// Runs one command.
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Top(args) => block_on(top::run(args)),
+        Command::Displaced(args) => block_on(displaced::run(args)),
+        Command::Why(args) => block_on(why::run(args)),
+        Command::Preview(args) => block_on(preview::run(*args)),
+        Command::Rebalance(args) => block_on(rebalance::run(*args)),
+        Command::Pause(args) => block_on(steer::run(args, steer::Step::Pause)),
+        Command::Resume(args) => block_on(steer::run(args, steer::Step::Resume)),
+        Command::Abort(args) => block_on(steer::run(args, steer::Step::Abort)),
+        Command::Approve(args) => block_on(steer::run(args, steer::Step::Approve)),
+        Command::Undo(args) => block_on(steer::undo(args)),
+        Command::History(args) => block_on(history::run(args)),
+    }
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// What every command of an operator takes.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct CommonArgs {
+    /// Namespace to look at. Default: that of the context
+    #[arg(short = 'n', long, value_name = "NAME", help_heading = "Scope")]
+    pub namespace: Option<String>,
+
+    /// Look at all namespaces, and at what has no namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace", help_heading = "Scope")]
+    pub all_namespaces: bool,
+
+    #[command(flatten)]
+    pub server: KubeconfigArgs,
+
+    /// Print without colours. The environment variable NO_COLOR does the same
+    #[arg(long, hide_short_help = true)]
+    pub no_color: bool,
+}
+
+/// A table for people, or data for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+}

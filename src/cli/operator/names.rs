@@ -1,0 +1,307 @@
+//! The names that people type: `deployment/web`, `deploy web`, `rb/web-deployment`. They are looked
+//! up among the bindings, because the workloads themselves are not kept here.
+
+use anyhow::bail;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::server::{Refused, Server, escaped};
+use crate::api::ballast::v1alpha1::{Share, WorkloadRef};
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::cli::UsageError;
+use crate::rebalance::nearest::nearest;
+
+/// The API of Karmada's bindings.
+const WORK: &str = "/apis/work.karmada.io/v1alpha2";
+
+/// kubectl's short names of what is usually propagated.
+const SHORT: &[(&str, &str)] = &[
+    ("cj", "cronjob"),
+    ("cm", "configmap"),
+    ("deploy", "deployment"),
+    ("ds", "daemonset"),
+    ("ing", "ingress"),
+    ("po", "pod"),
+    ("pvc", "persistentvolumeclaim"),
+    ("rs", "replicaset"),
+    ("sa", "serviceaccount"),
+    ("sts", "statefulset"),
+    ("svc", "service"),
+];
+
+/// A workload as it is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Typed {
+    /// In small letters.
+    kind: String,
+    name: String,
+}
+
+/// A binding that was found, with the path of its collection.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub collection: String,
+    pub binding: AnyBinding,
+    pub is_namespaced: bool,
+}
+
+impl Typed {
+    /// Reads `TYPE/NAME` words, or `TYPE NAME...`.
+    pub fn all(words: &[String]) -> Result<Vec<Typed>, UsageError> {
+        let Some(first) = words.first() else { return Ok(Vec::new()) };
+        if words.iter().all(|word| word.contains('/')) {
+            let split = |word: &String| match word.split_once('/') {
+                Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
+                    Ok(Typed::new(kind, name))
+                }
+                _ => Err(UsageError(format!("{word:?} names no workload: write TYPE/NAME, such as deployment/web"))),
+            };
+            return words.iter().map(split).collect();
+        }
+        if words.len() == 1 || words.iter().any(|word| word.contains('/')) {
+            let fault = format!("{:?} names no workload", words.join(" "));
+            return Err(UsageError(format!("{fault}: write TYPE/NAME, such as deployment/web")));
+        }
+        Ok(words[1..].iter().map(|name| Typed::new(first, name)).collect())
+    }
+
+    fn new(kind: &str, name: &str) -> Typed {
+        // `deployment.apps` is kubectl's way to name the group, too.
+        let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
+        let long = SHORT.iter().find(|(short, _)| *short == kind).map_or(&*kind, |(_, long)| long);
+        Typed { kind: long.to_owned(), name: name.to_owned() }
+    }
+
+    pub fn shown(&self) -> String {
+        format!("{}/{}", self.kind, self.name)
+    }
+
+    /// The kind of a Fleet placement. Those have no binding to look up.
+    pub fn placement_kind(&self) -> Option<&'static str> {
+        match &*self.kind {
+            "clusterresourceplacement" | "clusterresourceplacements" | "crp" => Some("ClusterResourcePlacement"),
+            "resourceplacement" | "resourceplacements" | "rp" => Some("ResourcePlacement"),
+            _ => None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The collection of bindings that the words name directly.
+    fn binding_collection(&self) -> Option<&'static str> {
+        match &*self.kind {
+            "rb" | "resourcebinding" | "resourcebindings" => Some("resourcebindings"),
+            "crb" | "clusterresourcebinding" | "clusterresourcebindings" => Some("clusterresourcebindings"),
+            _ => None,
+        }
+    }
+
+    /// `deployments` and `ingresses` mean what `deployment` and `ingress` mean.
+    fn is_kind(&self, kind: &str) -> bool {
+        let kind = kind.to_lowercase();
+        let plural = match kind.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{kind}{}", if kind.ends_with('s') { "es" } else { "s" }),
+        };
+        self.kind == kind || self.kind == plural
+    }
+
+    fn is_of(&self, binding: &AnyBinding) -> bool {
+        let resource = &binding.spec.resource;
+        resource.name == self.name && self.is_kind(&resource.kind)
+    }
+}
+
+/// The one binding that the words mean.
+pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<Found> {
+    let typed = match <[Typed; 1]>::try_from(Typed::all(words)?) {
+        Ok([typed]) => typed,
+        Err(_) => bail!(UsageError("name one workload: TYPE/NAME, such as deployment/web".to_owned())),
+    };
+    let mut found = find(server, &typed).await?;
+    if found.len() > 1 {
+        let places: Vec<&str> = found.iter().filter_map(|it| it.binding.metadata.namespace.as_deref()).collect();
+        let places = places.join(", ");
+        bail!(UsageError(format!("{} is in several namespaces: {places}; name one with -n", typed.shown())));
+    }
+    found.pop().ok_or_else(|| UsageError(format!("no {}", typed.shown())).into())
+}
+
+/// The bindings of a workload: several if all namespaces are looked at. Never none.
+pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> {
+    if typed.placement_kind().is_some() {
+        bail!(UsageError(format!(
+            "{} is a Fleet placement, which has no binding of its own: look at it with kubectl describe",
+            typed.shown()
+        )));
+    }
+    if let Some(found) = find_by_usual_name(server, typed).await? {
+        return Ok(vec![found]);
+    }
+    let namespaced = Collection::namespaced(server);
+    let bindings = namespaced.bindings(server).await?;
+    let found: Vec<Found> = bindings.iter().filter(|it| typed.is_of(it)).map(|it| namespaced.found(it)).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let wide = Collection::cluster_scoped();
+    // Without the right to look there, the answer is about the namespace alone.
+    let others = match wide.bindings(server).await {
+        Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(403)) => Vec::new(),
+        others => others?,
+    };
+    let found: Vec<Found> = others.iter().filter(|it| typed.is_of(it)).map(|it| wide.found(it)).collect();
+    match found.is_empty() {
+        true => Err(UsageError(unknown(server, typed, &bindings, &others)).into()),
+        false => Ok(found),
+    }
+}
+
+/// Karmada names a binding after its workload, so one request usually finds it.
+async fn find_by_usual_name(server: &Server, typed: &Typed) -> anyhow::Result<Option<Found>> {
+    let collections = match (typed.binding_collection(), &server.namespace) {
+        (Some("clusterresourcebindings"), _) => vec![Collection::cluster_scoped()],
+        (_, Some(_)) => vec![Collection::namespaced(server)],
+        (_, None) => return Ok(None),
+    };
+    let name = match typed.binding_collection() {
+        Some(_) => typed.name.clone(),
+        None => format!("{}-{}", typed.name, typed.kind),
+    };
+    for collection in collections {
+        let path = format!("{}/{}", collection.path, escaped(&name));
+        let Some(binding) = server.find::<AnyBinding>(&path).await? else { continue };
+        if typed.binding_collection().is_some() || typed.is_of(&binding) {
+            return Ok(Some(collection.found(&binding)));
+        }
+    }
+    Ok(None)
+}
+
+/// A collection of bindings.
+struct Collection {
+    path: String,
+    is_namespaced: bool,
+}
+
+impl Collection {
+    fn namespaced(server: &Server) -> Collection {
+        let path = match &server.namespace {
+            Some(namespace) => format!("{WORK}/namespaces/{}/resourcebindings", escaped(namespace)),
+            None => format!("{WORK}/resourcebindings"),
+        };
+        Collection { path, is_namespaced: true }
+    }
+
+    fn cluster_scoped() -> Collection {
+        Collection { path: format!("{WORK}/clusterresourcebindings"), is_namespaced: false }
+    }
+
+    async fn bindings(&self, server: &Server) -> anyhow::Result<Vec<AnyBinding>> {
+        let (items, _) = server.list(&self.path, &[]).await?;
+        Ok(read(&items))
+    }
+
+    fn found(&self, binding: &AnyBinding) -> Found {
+        let collection = match (self.is_namespaced, &binding.metadata.namespace) {
+            (true, Some(namespace)) => format!("{WORK}/namespaces/{}/resourcebindings", escaped(namespace)),
+            _ => self.path.clone(),
+        };
+        Found { collection, binding: binding.clone(), is_namespaced: self.is_namespaced }
+    }
+}
+
+/// Bindings that can be read. One that cannot is somebody else's mistake, and hides no other.
+fn read(items: &[Value]) -> Vec<AnyBinding> {
+    items.iter().filter_map(|item| AnyBinding::deserialize(item).ok()).collect()
+}
+
+/// All bindings in the scope: those of namespaces, and where all are looked at those without.
+pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding>> {
+    let mut all = Collection::namespaced(server).bindings(server).await?;
+    if server.namespace.is_none() {
+        all.extend(Collection::cluster_scoped().bindings(server).await?);
+    }
+    Ok(all)
+}
+
+fn unknown(server: &Server, typed: &Typed, bindings: &[AnyBinding], others: &[AnyBinding]) -> String {
+    let place = match &server.namespace {
+        Some(namespace) => format!(" in namespace {namespace}"),
+        None => String::new(),
+    };
+    let known: Vec<String> = bindings.iter().chain(others).map(|it| named(&it.spec.resource.kind, it)).collect();
+    let hint = nearest(&typed.shown(), known.iter().map(String::as_str));
+    let hint = hint.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    format!("no {} has a binding{place}{hint}", typed.shown())
+}
+
+fn named(kind: &str, binding: &AnyBinding) -> String {
+    format!("{}/{}", kind.to_lowercase(), binding.spec.resource.name)
+}
+
+impl Found {
+    pub fn workload(&self) -> WorkloadRef {
+        let resource = &self.binding.spec.resource;
+        WorkloadRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: resource.namespace.clone(),
+            name: resource.name.clone(),
+        }
+    }
+
+    pub fn targets(&self) -> Vec<Share> {
+        targets(&self.binding)
+    }
+}
+
+/// Where a binding is, by name.
+pub fn targets(binding: &AnyBinding) -> Vec<Share> {
+    let share = |target: &crate::api::karmada::work::v1alpha2::TargetCluster| Share {
+        name: target.name.clone(),
+        replicas: target.replicas.unwrap_or_default(),
+    };
+    let mut shares: Vec<Share> = binding.spec.clusters.iter().map(share).collect();
+    shares.sort_unstable();
+    shares
+}
+
+/// `deployment/web`, and with its namespace `shop/deployment/web` where several are looked at.
+pub fn shown(workload: &WorkloadRef, with_namespace: bool) -> String {
+    let short = format!("{}/{}", workload.kind.to_lowercase(), workload.name);
+    match workload.namespace.as_deref().filter(|namespace| with_namespace && !namespace.is_empty()) {
+        Some(namespace) => format!("{namespace}/{short}"),
+        None => short,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn workloads_are_named_as_in_kubectl() {
+        let names = |line: &str| Typed::all(&words(line)).unwrap().iter().map(Typed::shown).collect::<Vec<_>>();
+        assert_eq!(names("deployment/web deploy/api"), ["deployment/web", "deployment/api"]);
+        assert_eq!(names("deploy web api"), ["deployment/web", "deployment/api"]);
+        assert_eq!(names("Deployment.apps/web"), ["deployment/web"]);
+        for wrong in ["web", "deployment/", "/web", "a/b/c", "deployment/web api"] {
+            let fault = Typed::all(&words(wrong)).unwrap_err().0;
+            assert!(fault.contains("TYPE/NAME"), "{wrong}: {fault}");
+        }
+    }
+
+    #[test]
+    fn a_kind_may_be_given_in_the_plural() {
+        let is = |typed: &str, kind: &str| Typed::new(typed, "x").is_kind(kind);
+        assert!(is("deployments", "Deployment") && is("ingresses", "Ingress") && is("policies", "Policy"));
+        assert!(is("flinkdeployment", "FlinkDeployment") && !is("deployment", "FlinkDeployment"));
+    }
+}

@@ -1,0 +1,281 @@
+//! `ballast preview`: what would move, from where to where, and what would fit nowhere.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::CommonArgs;
+use super::bounds::{LimitArgs, ModeName};
+use super::file::{self, Asked};
+use super::names::shown;
+use super::review::{ask, count, places};
+use super::screen::{Screen, Tone, data, print};
+use super::select::SelectArgs;
+use super::server::{Server, escaped};
+use super::suppose::SupposeArgs;
+use super::table::{Side, Table, cell};
+use super::why::{At, as_of};
+use crate::api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use crate::cli::{AnswerIsNo, UsageError};
+
+/// Moves that a summary lists.
+const SUMMARY_MOVES: usize = 10;
+/// Moves that the other formats list.
+const LISTED_MAX: i64 = 10_000;
+
+#[derive(clap::Args, Debug)]
+pub struct PreviewArgs {
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// Only workloads that would be placed otherwise if they were decided today
+    #[arg(long, help_heading = "Which workloads")]
+    displaced: bool,
+
+    /// A manifest instead of selectors: a rebalance, a trigger or a review. `-` is standard input
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced"])]
+    filename: Option<PathBuf>,
+
+    #[command(flatten)]
+    suppose: SupposeArgs,
+
+    #[command(flatten)]
+    limits: LimitArgs,
+
+    /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
+    at: Option<At>,
+
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: PreviewFormat,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum PreviewFormat {
+    /// Counts, clusters before and after, and the first moves
+    #[default]
+    Summary,
+    /// Each move, with what leaves and what arrives
+    Diff,
+    Json,
+    Yaml,
+}
+
+pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let (namespace, spec) = match &args.filename {
+        None => (server.namespace.clone(), args.question(&server).await?),
+        Some(path) => match file::read(path)? {
+            Asked::Review { namespace, spec } => {
+                let namespace = namespace.map(|it| if it.is_empty() { server.namespace.clone() } else { Some(it) });
+                (namespace.flatten(), args.supposed(&server, *spec).await?)
+            }
+            Asked::DryRun { namespace, plural, object } => {
+                return args.dry_run(&server, namespace, plural, &object).await;
+            }
+        },
+    };
+    let (status, answer) = ask(&server, namespace.as_deref(), &spec).await?;
+    let text = match args.output {
+        PreviewFormat::Summary => summary(server.screen, &status, namespace.is_none()),
+        PreviewFormat::Diff => diff(server.screen, &status, namespace.is_none()),
+        format => data(&answer, format == PreviewFormat::Yaml)?,
+    };
+    print(&text)?;
+    fits(&status)
+}
+
+impl PreviewArgs {
+    /// Without selectors it is about everything in the scope.
+    async fn question(&self, server: &Server) -> anyhow::Result<ReviewSpec> {
+        let mut select = self.select.entries(server).await?;
+        if select.is_empty() {
+            select.push(SelectEntry::default());
+        }
+        if self.displaced {
+            select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+        }
+        let mode = match self.limits.mode {
+            ModeName::Fresh => ReviewMode::Fresh,
+            ModeName::Steady => ReviewMode::Steady,
+        };
+        let spec = ReviewSpec { select, mode, limits: self.limits.limits(), ..ReviewSpec::default() };
+        self.supposed(server, spec).await
+    }
+
+    async fn supposed(&self, server: &Server, spec: ReviewSpec) -> anyhow::Result<ReviewSpec> {
+        let supposed = self.suppose.suppose(server).await?;
+        let limit = match self.output {
+            PreviewFormat::Summary => SUMMARY_MOVES as i64,
+            _ => LISTED_MAX,
+        };
+        let as_of = self.at.as_ref().map(as_of).or(spec.as_of);
+        Ok(ReviewSpec { suppose: supposed.or(spec.suppose), as_of, limit, ..spec })
+    }
+
+    /// What a rebalance would plan that a review cannot be asked about.
+    async fn dry_run(
+        &self,
+        server: &Server,
+        namespace: Option<String>,
+        plural: &str,
+        object: &Value,
+    ) -> anyhow::Result<()> {
+        if self.suppose.suppose(server).await?.is_some() || self.at.is_some() {
+            let fault =
+                "a rebalance with `exclude` or `undo` is planned over what is: leave --suppose-... and --at out";
+            return Err(UsageError(fault.to_owned()).into());
+        }
+        let place = match namespace {
+            Some(namespace) => {
+                let own = server.namespace.clone().unwrap_or_default();
+                format!("namespaces/{}/", escaped(if namespace.is_empty() { &own } else { &namespace }))
+            }
+            None => String::new(),
+        };
+        let path = format!("/apis/ballast.dev/v1alpha1/{place}{plural}?dryRun=All");
+        let answer: Value = server.create(&path, object).await?;
+        // A rebalance counts as a review does; it lists its moves as objects of their own.
+        let status = ReviewStatus {
+            summary: Deserialize::deserialize(&answer["status"]["summary"]).unwrap_or_default(),
+            clusters: Deserialize::deserialize(&answer["status"]["clusters"]).unwrap_or_default(),
+            ..ReviewStatus::default()
+        };
+        let text = match self.output {
+            PreviewFormat::Summary | PreviewFormat::Diff => summary(server.screen, &status, true),
+            format => data(&answer, format == PreviewFormat::Yaml)?,
+        };
+        print(&text)?;
+        fits(&status)
+    }
+}
+
+/// Exit status 3 where something would fit nowhere.
+fn fits(status: &ReviewStatus) -> anyhow::Result<()> {
+    match status.summary.failed {
+        0 => Ok(()),
+        failed => Err(AnswerIsNo(format!("{} would fit nowhere", count(failed, "workload"))).into()),
+    }
+}
+
+/// Counts, clusters before and after, the first moves, and all that fits nowhere.
+pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+    let sums = &status.summary;
+    let mut text = format!(
+        "{} of {} would move, with {}; {} would stay",
+        screen.paint(Tone::Strong, sums.to_move),
+        count(sums.selected, "workload"),
+        count(sums.replicas_to_move, "replica"),
+        sums.unchanged
+    );
+    match sums.failed {
+        0 => text.push_str(".\n"),
+        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} would fit nowhere.\n"))),
+    }
+    use Side::{Left, Right};
+    let changes = status.clusters.iter().any(|it| it.before != it.planned);
+    if changes {
+        let mut table = Table::new(&[("CLUSTER", Left), ("BEFORE", Right), ("AFTER", Right), ("CHANGE", Right)]);
+        for cluster in &status.clusters {
+            let change = cluster.planned - cluster.before;
+            let (shown, tone) = match change {
+                0 => (String::new(), Tone::Faint),
+                1.. => (format!("+{change}"), Tone::Good),
+                _ => (change.to_string(), Tone::Careful),
+            };
+            let cells = [cell(&cluster.name), cell(cluster.before), cell(cluster.planned), cell(shown)];
+            table.row(cells.map(|it| it.tone(if change == 0 { Tone::Plain } else { tone })).to_vec());
+        }
+        text = format!("{text}\n{}", table.on(screen));
+    }
+    if !status.moves.is_empty() {
+        let mut table =
+            Table::new(&[("WORKLOAD", Left), ("FROM", Left), ("TO", Left), ("REPLICAS", Right), ("NOTE", Left)]);
+        for moved in status.moves.iter().take(SUMMARY_MOVES) {
+            table.row(vec![
+                cell(shown(&moved.workload, with_namespace)),
+                cell(places(&moved.from)),
+                cell(if moved.to.is_empty() { "triggered".to_owned() } else { places(&moved.to) }),
+                cell(moved.replicas),
+                cell(&moved.message).tone(Tone::Faint),
+            ]);
+        }
+        text = format!("{text}\n{}", table.without_empty_columns().on(screen));
+        let more = sums.to_move - status.moves.len().min(SUMMARY_MOVES) as i64;
+        if more > 0 {
+            text = format!("{text}  ... and {more} more: -o diff lists them\n");
+        }
+    }
+    format!("{text}{}", refused(screen, status, with_namespace))
+}
+
+fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+    if status.unplaceable.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(&[("FITS NOWHERE", Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
+    for it in &status.unplaceable {
+        let reason = it.reason.map_or("", |reason| reason.as_str());
+        let name = cell(shown(&it.workload, with_namespace)).tone(Tone::Bad);
+        table.row(vec![name, cell(reason), cell(&it.message)]);
+    }
+    format!("\n{}", table.on(screen))
+}
+
+/// Each move: what leaves a cluster behind a minus, what arrives behind a plus.
+pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+    let mut text = String::new();
+    for moved in &status.moves {
+        let head = format!("{}: {}", shown(&moved.workload, with_namespace), count(moved.replicas, "replica"));
+        text = format!("{text}{} move\n", screen.paint(Tone::Strong, head));
+        for line in changes(moved) {
+            let tone = if line.starts_with('+') { Tone::Good } else { Tone::Bad };
+            text = format!("{text}{}\n", screen.paint(tone, line));
+        }
+        if !moved.message.is_empty() {
+            text = format!("{text}  ({})\n", moved.message);
+        }
+    }
+    if status.moves.is_empty() {
+        text.push_str("Nothing would move.\n");
+    }
+    if status.remaining > 0 {
+        text = format!("{text}... and {} more\n", status.remaining);
+    }
+    format!("{text}{}", refused(screen, status, with_namespace))
+}
+
+/// `- member2: 4` and `+ member2: 2`: the clusters whose number changes.
+fn changes(moved: &ReviewedMove) -> Vec<String> {
+    let lines = |sign: char, ones: &[Share], others: &[Share]| {
+        let gone = ones.iter().filter(|share| !others.contains(share));
+        gone.map(|share| format!("{sign} {}: {}", share.name, share.replicas)).collect::<Vec<_>>()
+    };
+    [lines('-', &moved.from, &moved.to), lines('+', &moved.to, &moved.from)].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(name: &str, replicas: i32) -> Share {
+        Share { name: name.to_owned(), replicas }
+    }
+
+    #[test]
+    fn a_diff_shows_what_changes_and_nothing_else() {
+        let moved = ReviewedMove {
+            from: vec![share("m1", 1), share("m2", 4)],
+            to: vec![share("m1", 1), share("m2", 2), share("m3", 2)],
+            ..ReviewedMove::default()
+        };
+        assert_eq!(changes(&moved), ["- m2: 4", "+ m2: 2", "+ m3: 2"]);
+    }
+}

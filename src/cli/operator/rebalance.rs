@@ -1,0 +1,181 @@
+//! `ballast rebalance`: shows the plan, asks, creates the rebalance, and follows it.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use serde_json::{Map, Value, json};
+
+use super::CommonArgs;
+use super::bounds::{LimitArgs, RolloutArgs, seconds};
+use super::file::of_rebalance;
+use super::follow::{Place, follow};
+use super::preview::summary;
+use super::review::ask;
+use super::screen::{data, print};
+use super::select::{SelectArgs, named};
+use super::server::{Server, escaped};
+use crate::api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
+use crate::cli::UsageError;
+use crate::cli::config::GoDuration;
+
+#[derive(clap::Args, Debug)]
+pub struct RebalanceArgs {
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// Only workloads that would be placed otherwise if they were decided today
+    #[arg(long, help_heading = "Which workloads")]
+    displaced: bool,
+
+    /// Everything in the scope
+    #[arg(long, help_heading = "Which workloads", conflicts_with_all = ["workloads", "displaced"])]
+    all: bool,
+
+    /// Leave these workloads alone, as TYPE/NAME
+    #[arg(long, value_name = "TYPE/NAME", value_delimiter = ',', help_heading = "Which workloads")]
+    exclude: Vec<String>,
+
+    #[command(flatten)]
+    limits: LimitArgs,
+
+    #[command(flatten)]
+    rollout: RolloutArgs,
+
+    /// Plan, and let nothing move before somebody approves
+    #[arg(long)]
+    approval: bool,
+
+    /// Delete the finished rebalance after this time. It cannot be undone then
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    ttl: Option<GoDuration>,
+
+    /// Name of the rebalance. Default: one that the server makes
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    go: GoArgs,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// How a command that moves something begins and ends.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct GoArgs {
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+
+    /// Wait until it is over, also where nobody looks. The default on a terminal
+    #[arg(long, visible_alias = "follow")]
+    pub wait: bool,
+
+    /// Return at once
+    #[arg(long, conflicts_with = "wait")]
+    pub no_wait: bool,
+
+    /// Print the object, and create nothing
+    #[arg(long, conflicts_with_all = ["yes", "wait"])]
+    pub dry_run: bool,
+}
+
+pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let spec = args.spec(&server).await?;
+    let mut metadata = Map::new();
+    match &args.name {
+        Some(name) => metadata.insert("name".to_owned(), json!(name)),
+        None => metadata.insert("generateName".to_owned(), json!("rebalance-")),
+    };
+    if args.go.dry_run {
+        return print(&data(&object(&server, metadata, &spec), true)?);
+    }
+    let (status, _) = ask(&server, server.namespace.as_deref(), &of_rebalance(&spec)).await?;
+    print(&summary(server.screen, &status, server.namespace.is_none()))?;
+    if status.summary.to_move == 0 {
+        return print("Nothing would move, so nothing was created.\n");
+    }
+    if !spec.exclude.is_empty() {
+        print("What --exclude names is still counted here, and stays.\n")?;
+    }
+    go(&server, &args.go, metadata, &spec).await
+}
+
+/// Asks, creates and follows.
+pub async fn go(
+    server: &Server,
+    go: &GoArgs,
+    metadata: Map<String, Value>,
+    spec: &RebalanceSpec,
+) -> anyhow::Result<()> {
+    if !go.yes && !confirmed()? {
+        return print("Nothing was created.\n");
+    }
+    let created: Value = server.create(&collection(server), &object(server, metadata, spec)).await?;
+    let name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let kind = if server.namespace.is_some() { "rebalance" } else { "clusterrebalance" };
+    let place = Place { collection: collection(server), name, kind };
+    print(&format!("{} created\n", place.shown()))?;
+    if go.wait || (server.screen.is_terminal() && !go.no_wait) {
+        return follow(server, &place).await;
+    }
+    Ok(())
+}
+
+fn confirmed() -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        let fault = "nobody is there to ask (standard input is no terminal): say --yes, or look with `ballast preview`";
+        return Err(UsageError(fault.to_owned()).into());
+    }
+    write!(std::io::stdout(), "\nGo ahead? [y/N] ")?;
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn collection(server: &Server) -> String {
+    match &server.namespace {
+        Some(namespace) => format!("/apis/ballast.dev/v1alpha1/namespaces/{}/rebalances", escaped(namespace)),
+        None => "/apis/ballast.dev/v1alpha1/clusterrebalances".to_owned(),
+    }
+}
+
+fn object(server: &Server, mut metadata: Map<String, Value>, spec: &RebalanceSpec) -> Value {
+    let kind = if server.namespace.is_some() { "Rebalance" } else { "ClusterRebalance" };
+    if let Some(namespace) = &server.namespace {
+        metadata.insert("namespace".to_owned(), json!(namespace));
+    }
+    json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+impl RebalanceArgs {
+    async fn spec(&self, server: &Server) -> anyhow::Result<RebalanceSpec> {
+        let mut select = self.select.entries(server).await?;
+        if select.is_empty() && (self.all || self.displaced) {
+            select.push(SelectEntry::default());
+        }
+        if select.is_empty() {
+            let fault = "say which workloads: TYPE/NAME, --selector, --displaced, or --all";
+            return Err(UsageError(fault.to_owned()).into());
+        }
+        if self.displaced {
+            select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+        }
+        let exclude = match self.exclude.is_empty() {
+            true => Vec::new(),
+            false => named(server, &self.exclude).await?,
+        };
+        let ttl = self.ttl.map(|ttl| i32::try_from(seconds(ttl)).unwrap_or(i32::MAX));
+        Ok(RebalanceSpec {
+            select,
+            exclude,
+            mode: self.limits.mode(),
+            limits: self.limits.limits(),
+            rollout: self.rollout.rollout(),
+            approval: if self.approval { Approval::Required } else { Approval::NotRequired },
+            ttl_seconds_after_finished: ttl,
+            ..RebalanceSpec::default()
+        })
+    }
+}

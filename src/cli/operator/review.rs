@@ -1,0 +1,42 @@
+//! Questions to the server: what would happen, and why. A question changes nothing.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::server::{Server, escaped};
+use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
+use crate::rebalance::review::told;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    spec: &'a ReviewSpec,
+}
+
+/// Asks about the namespace, or about everything if there is none. Returns the whole answer too, as
+/// the server wrote it.
+pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) -> anyhow::Result<(ReviewStatus, Value)> {
+    let api_version = "ballast.dev/v1alpha1";
+    let (path, kind) = match namespace {
+        Some(namespace) => (
+            format!("/apis/{api_version}/namespaces/{}/localplacementreviews", escaped(namespace)),
+            "LocalPlacementReview",
+        ),
+        None => (format!("/apis/{api_version}/placementreviews"), "PlacementReview"),
+    };
+    let answer: Value = server.create(&path, &Question { api_version, kind, spec }).await?;
+    let status = ReviewStatus::deserialize(&answer["status"])?;
+    Ok((status, answer))
+}
+
+/// `member1:2, member2:2`
+pub fn places(shares: &[Share]) -> String {
+    told(shares).replace(',', ", ")
+}
+
+/// `1 replica`, `2 replicas`
+pub fn count(number: i64, singular: &str) -> String {
+    if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
+}

@@ -1,0 +1,271 @@
+//! The conversation with the server: one request, one answer, and what a refusal means.
+//!
+//! A refusal keeps the server's words, because they name the right, the field and the value. What
+//! the author of the command line can mend is wrong usage; all else has failed.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::CommonArgs;
+use super::screen::Screen;
+use crate::cli::UsageError;
+use crate::cli::kubeconfig::Connected;
+use crate::k8s::Status;
+use crate::telemetry::with_causes;
+
+/// Objects of one page of a list.
+const PAGE_OBJECTS: usize = 500;
+/// The longest answer that is read. A page of large objects takes a few megabytes.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// The longest line of a watch: one object, which a server bounds at 3 MiB.
+const EVENT_BYTES_MAX: usize = 16 << 20;
+/// How long to wait for an answer unless a flag says otherwise.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// A server with the scope that the command line gives.
+pub struct Server {
+    connected: Connected,
+    within: Duration,
+    /// `None`: all namespaces.
+    pub namespace: Option<String>,
+    pub screen: Screen,
+}
+
+/// The server said no.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct Refused(pub Box<Status>);
+
+impl Refused {
+    pub fn is(&self, code: u16) -> bool {
+        self.0.code == code
+    }
+}
+
+impl Server {
+    pub async fn open(args: &CommonArgs) -> anyhow::Result<Server> {
+        let connected = args.server.connect().await?;
+        let namespace = match (&args.namespace, args.all_namespaces) {
+            (_, true) => None,
+            (Some(namespace), _) => Some(namespace.clone()),
+            (None, _) => Some(connected.namespace.clone()),
+        };
+        let within = args.server.request_timeout.map_or(ANSWER_WITHIN, |timeout| timeout.0);
+        Ok(Server { connected, within, namespace, screen: Screen::of_stdout(args.no_color) })
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.exchange(Method::GET, path, None, Vec::new()).await
+    }
+
+    /// `None`: there is no such object.
+    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Option<T>> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(404)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All objects of a collection, page by page, and the revision of the first page.
+    pub async fn list(&self, path: &str, selectors: &[(&str, &str)]) -> anyhow::Result<(Vec<Value>, String)> {
+        let (mut items, mut revision, mut token) = (Vec::new(), String::new(), String::new());
+        loop {
+            let limit = PAGE_OBJECTS.to_string();
+            let paging = [("limit", &*limit), ("continue", &*token)];
+            let given = selectors.iter().chain(&paging).filter(|(_, value)| !value.is_empty());
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+            let mut page: Value = self.get(&format!("{path}?{query}")).await?;
+            if revision.is_empty() {
+                revision = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            }
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found);
+            }
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if token.is_empty() {
+                return Ok((items, revision));
+            }
+        }
+    }
+
+    pub async fn create<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> anyhow::Result<T> {
+        self.exchange(Method::POST, path, Some("application/json"), serde_json::to_vec(object)?).await
+    }
+
+    pub async fn merge_patch<T: DeserializeOwned>(&self, path: &str, patch: &Value) -> anyhow::Result<T> {
+        self.exchange(Method::PATCH, path, Some("application/merge-patch+json"), serde_json::to_vec(patch)?).await
+    }
+
+    /// Reads a watch until `seen` breaks, or until the server ends it. Then `None`. The path has a
+    /// query, without `watch`.
+    pub async fn watch<B>(
+        &self,
+        path: &str,
+        mut seen: impl FnMut(&Value) -> anyhow::Result<ControlFlow<B>>,
+    ) -> anyhow::Result<Option<B>> {
+        let (status, mut body) = self.send(Method::GET, &format!("{path}&watch=1"), None, Vec::new()).await?;
+        if !status.is_success() {
+            return Err(self.refusal(status, &self.read(body).await?));
+        }
+        let mut waiting: Vec<u8> = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.context("the watch broke off")?.into_data() else { continue };
+            waiting.extend_from_slice(&data);
+            while let Some(end) = waiting.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = waiting.drain(..=end).collect();
+                let event: Value = serde_json::from_slice(&line).context("a watch event is not JSON")?;
+                if event["type"] == "ERROR" {
+                    let status = serde_json::from_value(event["object"].clone()).context("a watch failed")?;
+                    return Err(Refused(Box::new(status)).into());
+                }
+                if let ControlFlow::Break(found) = seen(&event)? {
+                    return Ok(Some(found));
+                }
+            }
+            if waiting.len() > EVENT_BYTES_MAX {
+                bail!("an event of the watch has more than {EVENT_BYTES_MAX} bytes");
+            }
+        }
+        Ok(None)
+    }
+
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Vec<u8>,
+    ) -> anyhow::Result<T> {
+        let (status, body) = self.send(method, path, content_type, body).await?;
+        let answer = self.read(body).await?;
+        if !status.is_success() {
+            return Err(self.refusal(status, &answer));
+        }
+        let url = &self.connected.url;
+        serde_json::from_slice(&answer).with_context(|| format!("failed to understand the answer of {url} to {path}"))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Vec<u8>,
+    ) -> anyhow::Result<(StatusCode, Body)> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("accept", "application/json")
+            .header("user-agent", concat!("ballast/", env!("CARGO_PKG_VERSION")));
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(Body::from(body))?;
+        let url = &self.connected.url;
+        let answer = tokio::time::timeout(self.within, self.connected.client.send(request)).await;
+        let answer = answer.with_context(|| format!("{url} did not answer within {} s", self.within.as_secs_f32()))?;
+        let answer = answer.map_err(|error| not_reached(url, &error))?;
+        for warning in answer.headers().get_all("warning") {
+            tell_warning(warning.to_str().unwrap_or_default());
+        }
+        Ok((answer.status(), answer.into_body()))
+    }
+
+    async fn read(&self, body: Body) -> anyhow::Result<Bytes> {
+        let read = tokio::time::timeout(self.within, Limited::new(body, ANSWER_BYTES_MAX).collect());
+        let read = read.await.context("the answer did not end in time")?;
+        Ok(read.map_err(|error| anyhow::anyhow!("failed to read the answer: {error}"))?.to_bytes())
+    }
+
+    fn refusal(&self, status: StatusCode, answer: &[u8]) -> anyhow::Error {
+        let url = &self.connected.url;
+        let Ok(refused) = serde_json::from_slice::<Status>(answer) else {
+            return match status {
+                StatusCode::NOT_FOUND => anyhow::anyhow!("{url} does not serve ballast.dev: is it a Ballast server?"),
+                status => anyhow::anyhow!("{url} answered {status}"),
+            };
+        };
+        match refused.code {
+            400 | 422 => UsageError(plain(&refused)).into(),
+            _ => Refused(Box::new(refused)).into(),
+        }
+    }
+}
+
+fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
+    // The innermost cause says it best; the layers between say that there was a failure.
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match error {
+        kube::Error::Auth(_) => anyhow::anyhow!("failed to get credentials for {url}: {}", with_causes(error)),
+        _ => anyhow::anyhow!("{url} is not reachable: {innermost}"),
+    }
+}
+
+/// `299 - "text"` is shown as kubectl does.
+fn tell_warning(header: &str) {
+    let text = header.splitn(3, ' ').nth(2).unwrap_or(header).trim_matches('"').replace("\\\"", "\"");
+    // Standard error may be closed; there is nobody left to tell then.
+    let _ = writeln!(std::io::stderr(), "Warning: {text}");
+}
+
+/// What a refused object lacks, in the words of a command line: the fields are the program's, so
+/// only the values and what is wrong with them are told.
+fn plain(refused: &Status) -> String {
+    let causes = refused.details.iter().flat_map(|details| &details.causes);
+    let told: Vec<String> = causes.map(|cause| plain_cause(&cause.field, &cause.message)).collect();
+    if told.is_empty() { refused.message.clone() } else { told.join("; ") }
+}
+
+fn plain_cause(field: &str, message: &str) -> String {
+    let parts = message.strip_prefix("Invalid value: ").and_then(|rest| rest.split_once(": "));
+    let Some((value, fault)) = parts else { return format!("{field}: {message}") };
+    let value = value.trim_matches('"');
+    let (fault, nearest) = fault.split_once("; the nearest known name is ").unwrap_or((fault, ""));
+    let hint = match nearest.trim_matches('"') {
+        "" => String::new(),
+        nearest => format!("; did you mean {nearest}?"),
+    };
+    match fault {
+        "no cluster has this name" => format!("no cluster {value}{hint}"),
+        fault => format!("{value}: {fault}{hint} ({field})"),
+    }
+}
+
+/// A segment of a path, or a value of a query: names never have other letters, what people type
+/// may.
+pub fn escaped(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_cluster_is_told_without_the_field_that_the_program_wrote() {
+        let message = "Invalid value: \"member-1\": no cluster has this name; the nearest known name is \"member1\"";
+        assert_eq!(plain_cause("spec.suppose.clusters[0].name", message), "no cluster member-1; did you mean member1?");
+        let message = "Invalid value: \"member-1\": no cluster has this name";
+        assert_eq!(plain_cause("f", message), "no cluster member-1");
+        assert_eq!(plain_cause("spec.mode", "Unsupported value: 1"), "spec.mode: Unsupported value: 1");
+    }
+
+    #[test]
+    fn what_people_type_cannot_change_the_path() {
+        assert_eq!(escaped("a b/../c?d=e"), "a%20b%2F..%2Fc%3Fd%3De");
+    }
+}

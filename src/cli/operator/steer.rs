@@ -1,0 +1,173 @@
+//! `ballast pause`, `resume`, `abort`, `approve` and `undo`: steer a rebalance that is there.
+
+use serde_json::{Map, Value, json};
+
+use super::CommonArgs;
+use super::follow::{Place, follow};
+use super::preview::summary;
+use super::rebalance::{GoArgs, go};
+use super::screen::{data, print};
+use super::server::{Refused, Server, escaped};
+use crate::api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
+use crate::cli::UsageError;
+use crate::rebalance::nearest::nearest;
+
+const API: &str = "/apis/ballast.dev/v1alpha1";
+
+#[derive(clap::Args, Debug)]
+pub struct SteerArgs {
+    /// The rebalance: its name, or `clusterrebalance/NAME` where a Rebalance has the same name
+    #[arg(value_name = "NAME")]
+    rebalance: String,
+
+    /// Wait until it is over
+    #[arg(long, visible_alias = "follow")]
+    wait: bool,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct UndoArgs {
+    /// The rebalance: its name, or `clusterrebalance/NAME` where a Rebalance has the same name
+    #[arg(value_name = "NAME")]
+    rebalance: String,
+
+    #[command(flatten)]
+    go: GoArgs,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Pause,
+    Resume,
+    Abort,
+    Approve,
+}
+
+impl Step {
+    fn patch(self) -> Value {
+        match self {
+            Step::Pause => json!({"spec": {"paused": true}}),
+            Step::Resume => json!({"spec": {"paused": false}}),
+            Step::Abort => json!({"spec": {"abort": true}}),
+            Step::Approve => json!({"spec": {"approved": true}}),
+        }
+    }
+
+    fn done(self) -> &'static str {
+        match self {
+            Step::Pause => "paused: moves that have begun settle, and no further one begins",
+            Step::Resume => "resumed",
+            Step::Abort => "aborted: moves that have begun settle, and no further one begins",
+            Step::Approve => "approved",
+        }
+    }
+}
+
+pub async fn run(args: SteerArgs, step: Step) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let (place, object) = find(&server, &args.rebalance).await?;
+    let phase = object["status"]["phase"].as_str().unwrap_or("Planning");
+    if matches!(phase, "Completed" | "Aborted") {
+        anyhow::bail!("{} is {phase} already; `ballast undo {}` takes it back", place.shown(), place.name);
+    }
+    if step == Step::Approve && object["spec"]["approval"] != "Required" {
+        anyhow::bail!("{} asks for no approval", place.shown());
+    }
+    let _patched: Value = server.merge_patch(&place.path(), &step.patch()).await?;
+    print(&format!("{} {}\n", place.shown(), step.done()))?;
+    if args.wait { follow(&server, &place).await } else { Ok(()) }
+}
+
+/// Creates the rebalance that takes another one back.
+pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
+    let mut server = Server::open(&args.common).await?;
+    let (place, object) = find(&server, &args.rebalance).await?;
+    // An undo has the kind and the namespace of what it takes back.
+    server.namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+    let spec = RebalanceSpec { undo: Some(Undo { name: place.name.clone() }), ..RebalanceSpec::default() };
+    let mut metadata = Map::new();
+    metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
+    let api_version = "ballast.dev/v1alpha1";
+    let kind = if server.namespace.is_some() { "Rebalance" } else { "ClusterRebalance" };
+    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+    if args.go.dry_run {
+        return print(&data(&object, true)?);
+    }
+    let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &object).await?;
+    let status = ReviewStatus {
+        summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),
+        clusters: serde_json::from_value(planned["status"]["clusters"].clone()).unwrap_or_default(),
+        ..ReviewStatus::default()
+    };
+    print(&summary(server.screen, &status, server.namespace.is_none()))?;
+    if status.summary.to_move == 0 {
+        return print("Nothing would move, so nothing was created.\n");
+    }
+    go(&server, &args.go, metadata, &spec).await
+}
+
+/// Finds a rebalance by what is typed: of the namespace first, then of all.
+async fn find(server: &Server, typed: &str) -> anyhow::Result<(Place, Value)> {
+    let (kind, name) = match typed.split_once('/') {
+        None => (None, typed),
+        Some(("rebalance" | "rebalances" | "reb", name)) => (Some("rebalance"), name),
+        Some(("clusterrebalance" | "clusterrebalances" | "creb", name)) => (Some("clusterrebalance"), name),
+        Some((kind, _)) => {
+            let fault = format!("{kind} is no rebalance: write NAME, rebalance/NAME or clusterrebalance/NAME");
+            return Err(UsageError(fault).into());
+        }
+    };
+    if name.is_empty() {
+        return Err(UsageError(format!("{typed:?} names no rebalance")).into());
+    }
+    let mut found = Vec::new();
+    let mut known = Vec::new();
+    let mut refused = None;
+    for place in places(server, kind, name) {
+        match server.find::<Value>(&place.path()).await {
+            Ok(Some(object)) => found.push((place, object)),
+            Ok(None) => known.extend(names(server, &place.collection).await),
+            // Without a right to one kind the other may still have it.
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|it| it.is(403)) => refused = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match (found.pop(), found.pop(), refused) {
+        (Some(one), None, _) => Ok(one),
+        (Some(_), Some(_), _) => {
+            let fault = format!("there are rebalance/{name} and clusterrebalance/{name}: say which");
+            Err(UsageError(fault).into())
+        }
+        (_, _, Some(refused)) => Err(refused),
+        (None, _, None) => {
+            let near = nearest(name, known.iter().map(String::as_str));
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            Err(UsageError(format!("no rebalance {name}{hint}")).into())
+        }
+    }
+}
+
+fn places(server: &Server, kind: Option<&str>, name: &str) -> Vec<Place> {
+    let mut places = Vec::new();
+    if let Some(namespace) = server.namespace.as_deref().filter(|_| kind != Some("clusterrebalance")) {
+        let collection = format!("{API}/namespaces/{}/rebalances", escaped(namespace));
+        places.push(Place { collection, name: name.to_owned(), kind: "rebalance" });
+    }
+    if kind != Some("rebalance") {
+        let collection = format!("{API}/clusterrebalances");
+        places.push(Place { collection, name: name.to_owned(), kind: "clusterrebalance" });
+    }
+    places
+}
+
+/// The names for a hint. Whoever may not list gets none.
+async fn names(server: &Server, collection: &str) -> Vec<String> {
+    let listed = server.list(collection, &[]).await.map(|(items, _)| items).unwrap_or_default();
+    listed.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
+}

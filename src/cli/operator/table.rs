@@ -1,0 +1,160 @@
+//! Tables that fit the terminal: names to the left, numbers to the right, and long texts wrapped
+//! in their column. What is not printed on a terminal is as wide as it is.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::screen::{Screen, Tone};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+/// A column is not made narrower than this.
+const NARROWEST: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Left,
+    Right,
+}
+
+pub struct Table {
+    columns: Vec<(&'static str, Side)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+/// Text from objects, without control characters: they could change the terminal.
+pub fn cell(text: impl ToString) -> Cell {
+    let text = text.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    Cell { text, tone: Tone::Plain }
+}
+
+impl Cell {
+    pub fn tone(self, tone: Tone) -> Cell {
+        Cell { tone, ..self }
+    }
+}
+
+impl Table {
+    pub fn new(columns: &[(&'static str, Side)]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// Leaves out columns that say nothing in any row.
+    pub fn without_empty_columns(mut self) -> Table {
+        for index in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[index].text.is_empty()) {
+                self.columns.remove(index);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+            }
+        }
+        self
+    }
+
+    /// The lines, each behind two blanks.
+    pub fn on(&self, screen: Screen) -> String {
+        let widths = self.widths(screen.width);
+        let mut text = String::new();
+        let head = self.columns.iter().map(|(name, _)| cell(name).tone(Tone::Faint)).collect();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            self.write_row(row, &widths, screen, &mut text);
+        }
+        text
+    }
+
+    fn widths(&self, available: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| name.width()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.text.width());
+            }
+        }
+        let Some(available) = available else { return widths };
+        // The widest gives way first.
+        let gaps = GAP * widths.len();
+        while gaps + widths.iter().sum::<usize>() > available {
+            let shrinkable = widths.iter().enumerate().filter(|(at, _)| self.columns[*at].1 == Side::Left);
+            let Some((widest, _)) =
+                shrinkable.filter(|(_, width)| **width > NARROWEST).max_by_key(|(_, width)| **width)
+            else {
+                break;
+            };
+            widths[widest] -= 1;
+        }
+        widths
+    }
+
+    fn write_row(&self, row: &[Cell], widths: &[usize], screen: Screen, text: &mut String) {
+        let wrapped: Vec<Vec<String>> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, &width)| match cell.text.width() <= width {
+                true => vec![cell.text.clone()],
+                false => textwrap::wrap(&cell.text, width).into_iter().map(|line| line.into_owned()).collect(),
+            })
+            .collect();
+        let lines = wrapped.iter().map(Vec::len).max().unwrap_or_default().max(1);
+        for number in 0..lines {
+            let mut line = String::new();
+            for (at, cell_lines) in wrapped.iter().enumerate() {
+                let part = cell_lines.get(number).map_or("", String::as_str);
+                let blank = " ".repeat(widths[at].saturating_sub(part.width()));
+                let painted = screen.paint(row[at].tone, part);
+                let (before, after) = match self.columns[at].1 {
+                    _ if part.is_empty() => ("", &*blank),
+                    Side::Left => ("", &*blank),
+                    Side::Right => (&*blank, ""),
+                };
+                line.push_str(&" ".repeat(GAP));
+                line.push_str(before);
+                line.push_str(if part.is_empty() { "" } else { &painted });
+                line.push_str(after);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[("CLUSTER", Side::Left), ("FREE", Side::Right), ("NOTE", Side::Left)]);
+        table.row(vec![cell("member1"), cell(12), cell("")]);
+        table.row(vec![cell("member10"), cell(3), cell("a taint that nobody tolerates is in the way")]);
+        table
+    }
+
+    #[test]
+    fn numbers_stand_below_each_other_and_no_line_ends_with_blanks() {
+        let expected = "  CLUSTER   FREE  NOTE\n  member1     12\n  \
+                        member10     3  a taint that nobody tolerates is in the way\n";
+        assert_eq!(table().on(Screen::default()), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_wraps_the_widest_column_and_no_line_is_wider() {
+        let shown = table().on(Screen { width: Some(40), colored: false });
+        assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        assert!(words.ends_with(&["is", "in", "the", "way"]), "{shown}");
+    }
+
+    #[test]
+    fn control_characters_of_objects_do_not_reach_the_terminal() {
+        let mut table = Table::new(&[("NAME", Side::Left)]);
+        table.row(vec![cell("a\u{1b}[2Jb\nc")]);
+        assert_eq!(table.on(Screen::default()), "  NAME\n  a [2Jb c\n");
+    }
+}

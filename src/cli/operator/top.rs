@@ -1,0 +1,261 @@
+//! `ballast top`: the clusters at a glance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::names::bindings_in_scope;
+use super::review::count;
+use super::screen::{Tone, data, print};
+use super::server::{Refused, Server};
+use super::table::{Side, Table, cell};
+use super::{CommonArgs, Format};
+use crate::api::Pairs;
+use crate::api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
+use crate::api::core;
+use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::human_duration::human_duration;
+use crate::k8s::{Quantity, Time};
+
+#[derive(clap::Args, Debug)]
+pub struct TopArgs {
+    /// Only clusters with these labels: `tier=gold,region!=north`
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: Format,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// One cluster. Amounts are `used/all`.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Row {
+    name: String,
+    region: String,
+    ready: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Time>,
+    cpu: String,
+    memory: String,
+    pods: String,
+    workloads: i64,
+    replicas: i64,
+    arriving: i64,
+    leaving: i64,
+    taints: Vec<String>,
+}
+
+pub async fn run(args: TopArgs) -> anyhow::Result<()> {
+    let mut server = Server::open(&args.common).await?;
+    let selector = args.selector.as_deref().unwrap_or_default();
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let (items, _) = server.list(path, &[("labelSelector", selector)]).await?;
+    let mut rows: Vec<Row> =
+        items.iter().filter_map(|item| Cluster::deserialize(item).ok()).map(|it| row(&it)).collect();
+    // A cluster's replicas are those of all namespaces, unless one is named.
+    if args.common.namespace.is_none() {
+        server.namespace = None;
+    }
+    let mut lacking = Vec::new();
+    let bindings = allowed(bindings_in_scope(&server).await, &mut lacking)?;
+    count_bindings(&mut rows, &bindings.unwrap_or_default());
+    for collection in ["moves", "clustermoves"] {
+        let path = match server.namespace.as_deref().filter(|_| collection == "moves") {
+            Some(namespace) => format!("/apis/ballast.dev/v1alpha1/namespaces/{namespace}/{collection}"),
+            None => format!("/apis/ballast.dev/v1alpha1/{collection}"),
+        };
+        let listed = allowed(server.list(&path, &[]).await, &mut lacking)?;
+        count_moves(&mut rows, &listed.map(|(items, _)| items).unwrap_or_default());
+    }
+    match args.output {
+        Format::Table => print(&table(&server, &rows, &lacking)),
+        format => print(&data(&rows, format == Format::Yaml)?),
+    }
+}
+
+/// What the caller may not see is left out, and told.
+fn allowed<T>(answer: anyhow::Result<T>, lacking: &mut Vec<String>) -> anyhow::Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.downcast::<Refused>() {
+            Ok(refused) if refused.is(403) => {
+                lacking.push(refused.to_string());
+                Ok(None)
+            }
+            Ok(refused) => Err(refused.into()),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn row(cluster: &Cluster) -> Row {
+    let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let summary = cluster.status.resource_summary.clone().unwrap_or_default();
+    let room = |resource: &str| {
+        let number =
+            |amounts: &Pairs<core::Quantity>| amounts.get(resource).and_then(|it| it.text().parse::<Quantity>().ok());
+        let Some(all) = number(&summary.allocatable) else { return String::new() };
+        let used = number(&summary.allocated).unwrap_or_default();
+        let coming = number(&summary.allocating).unwrap_or_default();
+        let used = used.minus(Quantity::ZERO.minus(coming));
+        format!("{}/{}", amount(resource, used), amount(resource, all))
+    };
+    let taint = |taint: &core::Taint| {
+        let value = taint.value.as_deref().filter(|value| !value.is_empty());
+        let value = value.map_or_else(String::new, |value| format!("={value}"));
+        let effect = serde_json::to_value(taint.effect).unwrap_or_default();
+        format!("{}{value}:{}", taint.key, effect.as_str().unwrap_or_default())
+    };
+    Row {
+        name: cluster.metadata.name.clone().unwrap_or_default(),
+        region: cluster.spec.region.clone().unwrap_or_default(),
+        ready: ready.map_or_else(|| "Unknown".to_owned(), |it| it.status.clone()),
+        since: ready.map(|it| it.last_transition_time),
+        cpu: room("cpu"),
+        memory: room("memory"),
+        pods: room("pods"),
+        taints: cluster.spec.taints.iter().map(taint).collect(),
+        ..Row::default()
+    }
+}
+
+/// An amount as people read it: bytes in binary units, with at most one digit behind the point.
+pub fn amount(resource: &str, amount: Quantity) -> String {
+    const UNITS: [(&str, f64); 4] =
+        [("Ti", (1_u64 << 40) as f64), ("Gi", (1 << 30) as f64), ("Mi", (1 << 20) as f64), ("Ki", 1024.0)];
+    if resource != "memory" && !resource.ends_with("storage") {
+        return amount.to_string();
+    }
+    let bytes = amount.units() as f64;
+    let unit = UNITS.iter().find(|(_, size)| bytes.abs() >= *size);
+    let Some((unit, size)) = unit else { return amount.units().to_string() };
+    let shown = format!("{:.1}", bytes / size);
+    format!("{}{unit}", shown.trim_end_matches(".0"))
+}
+
+fn find<'a>(rows: &'a mut [Row], name: &str) -> Option<&'a mut Row> {
+    rows.iter_mut().find(|row| row.name == name)
+}
+
+fn count_bindings(rows: &mut [Row], bindings: &[AnyBinding]) {
+    let mut by_name: BTreeMap<String, &mut Row> = rows.iter_mut().map(|row| (row.name.clone(), row)).collect();
+    for binding in bindings {
+        for target in &binding.spec.clusters {
+            let Some(row) = by_name.get_mut(&*target.name) else { continue };
+            row.workloads += 1;
+            row.replicas += i64::from(target.replicas.unwrap_or_default());
+        }
+        for task in &binding.spec.graceful_eviction_tasks {
+            let Some(row) = by_name.get_mut(&*task.from_cluster) else { continue };
+            row.leaving += i64::from(task.replicas.unwrap_or_default());
+        }
+    }
+}
+
+/// Moves under way: what the plan wants there, and what is there now.
+fn count_moves(rows: &mut [Row], items: &[Value]) {
+    for item in items {
+        let (Ok(spec), Ok(status)) = (MoveSpec::deserialize(&item["spec"]), MoveStatus::deserialize(&item["status"]))
+        else {
+            continue;
+        };
+        if status.phase != Some(MovePhase::Moving) {
+            continue;
+        }
+        let on = |shares: &[Share], name: &str| {
+            shares.iter().find(|share| share.name == name).map_or(0, |share| i64::from(share.replicas))
+        };
+        for share in spec.from.iter().chain(spec.to.iter().filter(|to| on(&spec.from, &to.name) == 0)) {
+            let change = on(&spec.to, &share.name) - on(&spec.from, &share.name);
+            if let Some(row) = find(rows, &share.name) {
+                row.arriving += change.max(0);
+                row.leaving += (-change).max(0);
+            }
+        }
+    }
+}
+
+fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
+    use Side::{Left, Right};
+    if rows.is_empty() {
+        return "No cluster has joined yet. See examples/rebalance/clusters.yaml for how one does.\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("CLUSTER", Left),
+        ("READY", Left),
+        ("SINCE", Right),
+        ("REGION", Left),
+        ("CPU", Right),
+        ("MEMORY", Right),
+        ("PODS", Right),
+        ("WORKLOADS", Right),
+        ("REPLICAS", Right),
+        ("ARRIVING", Right),
+        ("LEAVING", Right),
+        ("TAINTS", Left),
+    ]);
+    let now = SystemClock.now();
+    for row in rows {
+        let tone = match &*row.ready {
+            "True" => Tone::Good,
+            _ => Tone::Bad,
+        };
+        let since = row.since.map_or_else(String::new, |since| human_duration(now.seconds() - since.seconds()));
+        let nonzero = |number: i64| if number == 0 { String::new() } else { number.to_string() };
+        table.row(vec![
+            cell(&row.name).tone(Tone::Strong),
+            cell(&row.ready).tone(tone),
+            cell(since),
+            cell(&row.region),
+            cell(&row.cpu),
+            cell(&row.memory),
+            cell(&row.pods),
+            cell(row.workloads),
+            cell(row.replicas),
+            cell(nonzero(row.arriving)).tone(Tone::Good),
+            cell(nonzero(row.leaving)).tone(Tone::Careful),
+            cell(row.taints.join(" ")).tone(Tone::Careful),
+        ]);
+    }
+    let mut text = table.without_empty_columns().on(server.screen);
+    let replicas: i64 = rows.iter().map(|row| row.replicas).sum();
+    let ready = rows.iter().filter(|row| row.ready == "True").count();
+    let sum = format!("{ready} of {} ready, {}", count(rows.len() as i64, "cluster"), count(replicas, "replica"));
+    text = format!("{text}{}\n", server.screen.paint(Tone::Faint, sum));
+    for right in lacking {
+        text = format!("{text}{}\n", server.screen.wrapped(&format!("Not shown: {right}"), 2));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_binary_units() {
+        let memory = |text: &str| amount("memory", text.parse().unwrap());
+        assert_eq!(["128Gi", "1536Mi", "512", "2Ti", "100G"].map(memory), ["128Gi", "1.5Gi", "512", "2Ti", "93.1Gi"]);
+        assert_eq!(amount("cpu", "1500m".parse().unwrap()), "1.5".parse::<Quantity>().unwrap().to_string());
+    }
+
+    #[test]
+    fn only_moves_that_are_under_way_arrive_and_leave() {
+        let mut rows =
+            vec![Row { name: "m1".to_owned(), ..Row::default() }, Row { name: "m2".to_owned(), ..Row::default() }];
+        let item = |phase: &str| {
+            serde_json::json!({"spec": {"rebalance": "r", "binding": {"kind": "B", "name": "b"},
+                "workload": {"kind": "W", "name": "w"}, "replicas": 2, "from": [{"name": "m2", "replicas": 4}],
+                "to": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}]}, "status": {"phase": phase}})
+        };
+        count_moves(&mut rows, &[item("Moving"), item("Pending"), item("Settled")]);
+        assert_eq!((rows[0].arriving, rows[0].leaving, rows[1].arriving, rows[1].leaving), (2, 0, 0, 2));
+    }
+}

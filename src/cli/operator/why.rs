@@ -1,0 +1,329 @@
+//! `ballast why`: where a workload is and why, why it is not elsewhere, and what would have to
+//! change. What would help is tried, not guessed: the server decides each change on its own.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::events::{self, Told};
+use super::help;
+use super::names::{Found, find_one, shown};
+use super::review::{ask, count, places};
+use super::screen::{Screen, Tone, data, print};
+use super::server::Server;
+use super::table::{Cell, Side, Table, cell};
+use super::{CommonArgs, Format};
+use crate::api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
+use crate::cli::AnswerIsNo;
+use crate::cli::config::GoDuration;
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::Time;
+use crate::k8s::human_duration::human_duration;
+
+#[derive(clap::Args, Debug)]
+pub struct WhyArgs {
+    /// The workload as kubectl names it: `deployment/web`, or `deployment web`
+    #[arg(value_name = "TYPE/NAME", required = true)]
+    workload: Vec<String>,
+
+    /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<At>,
+
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: Format,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// A moment in the past, as it is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    Ago(GoDuration),
+    Time(Time),
+    Revision(String),
+}
+
+impl FromStr for At {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<At, &'static str> {
+        if !text.is_empty() && text.len() < 20 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(At::Revision(text.to_owned()));
+        }
+        let ago = text.parse().ok().map(At::Ago);
+        let at = ago.or_else(|| text.parse().ok().map(At::Time));
+        at.ok_or("write how long ago (10m), a time (2026-11-22T15:00:00Z) or a revision (1234)")
+    }
+}
+
+/// The moment in the terms of a review.
+pub fn as_of(at: &At) -> AsOf {
+    match at {
+        At::Ago(ago) => {
+            let seconds = i64::try_from(ago.0.as_secs()).unwrap_or(i64::MAX);
+            let time = Some(SystemClock.now().plus_seconds(-seconds));
+            AsOf { time, revision: None }
+        }
+        At::Time(time) => AsOf { time: Some(*time), revision: None },
+        At::Revision(revision) => AsOf { revision: Some(revision.clone()), time: None },
+    }
+}
+
+/// A decision about one binding, out of a review that names nothing else.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Decided {
+    pub from: Vec<Share>,
+    pub to: Vec<Share>,
+    pub message: String,
+    pub fits: bool,
+    pub trace: Trace,
+}
+
+/// What is shown of a trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Trace {
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Attempt {
+    pub group: Option<String>,
+    pub clusters: Vec<Seen>,
+    pub failure: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Seen {
+    pub name: String,
+    pub filters: Vec<Filter>,
+    pub scores: Vec<Score>,
+    pub free: Option<i64>,
+    pub weight: Option<i64>,
+    pub selected: bool,
+    pub replicas_before: i64,
+    pub replicas_after: i64,
+    pub out: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    pub filter: String,
+    pub objection: Option<String>,
+    pub overruled: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Score {
+    pub score: i64,
+}
+
+pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
+    let server = Server::open(&args.common).await?;
+    let found = find_one(&server, &args.workload).await?;
+    let moment = args.at.as_ref().map(as_of);
+    let decide = async |mode| decided(&server, &found, mode, &moment).await;
+    let (as_is, fresh) = (decide(ReviewMode::AsIs).await?, decide(ReviewMode::Fresh).await?);
+    let helps = match args.at {
+        None => help::tried(&server, &found, &fresh).await?,
+        Some(_) => help::named(&fresh),
+    };
+    let last = match args.at {
+        None => last_change(&server, &found).await?,
+        Some(_) => None,
+    };
+    let text = match args.output {
+        Format::Table => told(server.screen, &found, &as_is, &fresh, &helps, last.as_ref(), args.at.as_ref()),
+        format => {
+            let (workload, binding) = (found.workload(), &found.binding.metadata.name);
+            let answer =
+                json!({"workload": workload, "binding": binding, "asIs": as_is, "fresh": fresh, "help": helps});
+            data(&answer, format == Format::Yaml)?
+        }
+    };
+    print(&text)?;
+    match as_is.fits {
+        true => Ok(()),
+        false => Err(AnswerIsNo(format!("{} fits nowhere", shown(&found.workload(), true))).into()),
+    }
+}
+
+/// The question about this one binding.
+pub fn question(found: &Found, mode: ReviewMode) -> (Option<String>, ReviewSpec) {
+    let workload = found.workload();
+    let namespace = found.binding.metadata.namespace.clone().filter(|_| found.is_namespaced);
+    let entry = SelectEntry {
+        api_version: Some(workload.api_version).filter(|it| !it.is_empty()),
+        kind: Some(workload.kind),
+        name: Some(workload.name),
+        ..SelectEntry::default()
+    };
+    (namespace, ReviewSpec { select: vec![entry], mode, explain: Explain::Full, ..ReviewSpec::default() })
+}
+
+async fn decided(server: &Server, found: &Found, mode: ReviewMode, at: &Option<AsOf>) -> anyhow::Result<Decided> {
+    let (namespace, spec) = question(found, mode);
+    let (status, _) = ask(server, namespace.as_deref(), &ReviewSpec { as_of: at.clone(), ..spec }).await?;
+    Ok(of_status(&status, found))
+}
+
+/// What the review says of the binding.
+pub fn of_status(status: &ReviewStatus, found: &Found) -> Decided {
+    let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
+    let trace = |text: Option<&crate::api::FreeForm>| {
+        let value: Value = text.map(|it| it.value()).unwrap_or_default();
+        Trace::deserialize(value).unwrap_or_default()
+    };
+    if let Some(it) = status.unplaceable.iter().find(|it| it.binding.uid == uid) {
+        let (message, trace) = (it.message.clone(), trace(it.trace.as_ref()));
+        return Decided { from: found.targets(), to: Vec::new(), message, fits: false, trace };
+    }
+    let Some(it) = status.moves.iter().find(|it| it.binding.uid == uid) else {
+        let message = "it was not there at that moment".to_owned();
+        return Decided { message, fits: true, ..Decided::default() };
+    };
+    Decided {
+        from: it.from.clone(),
+        to: it.to.clone(),
+        message: it.message.clone(),
+        fits: true,
+        trace: trace(it.trace.as_ref()),
+    }
+}
+
+async fn last_change(server: &Server, found: &Found) -> anyhow::Result<Option<Told>> {
+    // Events about what has no namespace are in the namespace default.
+    let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
+    let mut told = events::moves(server, Some(namespace)).await?;
+    let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
+    Ok(told.remove(uid).and_then(|mut all| all.pop()))
+}
+
+fn told(
+    screen: Screen,
+    found: &Found,
+    as_is: &Decided,
+    fresh: &Decided,
+    helps: &[String],
+    last: Option<&Told>,
+    at: Option<&At>,
+) -> String {
+    let mut text = words(screen, found, as_is, last, at);
+    for attempt in &fresh.trace.attempts {
+        if let Some(group) = &attempt.group {
+            text = format!("{text}\n  group {group}:");
+        }
+        text = format!("{text}\n{}", clusters(screen, attempt));
+        if let Some(failure) = &attempt.failure {
+            text = format!("{text}  {}\n", screen.paint(Tone::Bad, failure));
+        }
+    }
+    if !helps.is_empty() {
+        text = format!("{text}\nWhat would change it, each by itself:\n");
+        for sentence in helps {
+            text = format!("{text}{}\n", screen.wrapped(&format!("  - {sentence}"), 4));
+        }
+    }
+    text
+}
+
+/// The decision in words.
+fn words(screen: Screen, found: &Found, as_is: &Decided, last: Option<&Told>, at: Option<&At>) -> String {
+    let workload = found.workload();
+    let place = workload.namespace.as_deref().map_or_else(String::new, |namespace| format!(" in {namespace}"));
+    let moment = match at {
+        None => String::new(),
+        Some(At::Ago(ago)) => format!(", {ago} ago"),
+        Some(At::Time(time)) => format!(", at {time}"),
+        Some(At::Revision(revision)) => format!(", at revision {revision}"),
+    };
+    let wanted = match found.binding.spec.replicas {
+        Some(replicas) if at.is_none() => format!(" ({} wanted)", count(i64::from(replicas), "replica")),
+        _ => String::new(),
+    };
+    let head = screen.paint(Tone::Strong, shown(&workload, false));
+    let mut text = format!("{head}{place}{moment} is on {}{wanted}.\n", places(&as_is.from));
+    let mut sentence = |tone: Tone, words: &str| {
+        text = format!("{text}{}\n", screen.paint(tone, screen.wrapped(&format!("  {words}"), 2)));
+    };
+    if !as_is.message.is_empty() {
+        let tone = if as_is.message.starts_with("displaced") { Tone::Careful } else { Tone::Plain };
+        sentence(if as_is.fits { tone } else { Tone::Bad }, &capital(&as_is.message));
+    }
+    if let Some(last) = last {
+        let age = last.last.map_or_else(String::new, |time| {
+            format!(" ({} ago)", human_duration(SystemClock.now().seconds() - time.seconds()))
+        });
+        sentence(Tone::Plain, &format!("Last change{age}: {}", last.message));
+    }
+    if at.is_none() {
+        for task in &found.binding.spec.graceful_eviction_tasks {
+            sentence(Tone::Careful, &format!("It is leaving {}: {}.", task.from_cluster, task.reason));
+        }
+    }
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// NOW is what each cluster has, TODAY what it would get if the workload were decided today.
+fn clusters(screen: Screen, attempt: &Attempt) -> String {
+    use Side::{Left, Right};
+    let mut table = Table::new(&[
+        ("CLUSTER", Left),
+        ("NOW", Right),
+        ("TODAY", Right),
+        ("FREE", Right),
+        ("WEIGHT", Right),
+        ("SCORE", Right),
+        ("WHY NOT", Left),
+    ]);
+    for seen in &attempt.clusters {
+        let number = |number: Option<i64>| cell(number.map_or_else(String::new, |it| it.to_string()));
+        let score = seen.scores.iter().map(|it| it.score).reduce(|sum, it| sum + it);
+        let overruled = seen.filters.iter().filter(|it| it.overruled).find_map(|it| it.objection.as_deref());
+        let why = match (&seen.out, overruled) {
+            (Some(out), _) => cell(out),
+            (None, Some(objection)) => cell(format!("(stays although: {objection})")),
+            (None, None) => Cell::default(),
+        };
+        let tone = if seen.out.is_some() { Tone::Faint } else { Tone::Good };
+        table.row(vec![
+            cell(&seen.name).tone(tone),
+            number(Some(seen.replicas_before)),
+            number(Some(seen.replicas_after)),
+            number(seen.free),
+            number(seen.weight),
+            number(score),
+            why.tone(Tone::Faint),
+        ]);
+    }
+    table.without_empty_columns().on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_an_age_a_time_or_a_revision() {
+        let read = |text: &str| text.parse::<At>().ok();
+        assert_eq!(read("1234"), Some(At::Revision("1234".to_owned())));
+        assert!(matches!(read("10m"), Some(At::Ago(_))));
+        assert!(matches!(read("2026-11-22T15:00:00Z"), Some(At::Time(_))));
+        for wrong in ["", "yesterday", "10 minutes", "-5m", "123456789012345678901"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

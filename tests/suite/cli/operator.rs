@@ -1,0 +1,256 @@
+//! What an operator types, through the built binary and against a live server: the story of the
+//! README, told by the commands.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::process::{ServerProcess, wait};
+
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+
+/// Runs a line as the administrator of the server in the folder, without a terminal.
+fn ballast(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    command.args(line.split_whitespace()).stdin(Stdio::null()).current_dir(folder);
+    command.env("KUBECONFIG", folder.join("certs/admin.kubeconfig")).env_remove("NO_COLOR");
+    command.output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The output of a line that ends with this status.
+fn told(folder: &Path, line: &str, status: i32) -> String {
+    let done = ballast(folder, line);
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    assert_eq!(done.status.code(), Some(status), "ballast {line}\n{out}{err}");
+    assert!(!out.contains('\u{1b}'), "colours where nobody looks: {out}");
+    if status == 0 { out } else { out + &err }
+}
+
+fn example(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/rebalance").join(name);
+    serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Two clusters and the Deployment, of which all replicas have fled to member2. member1 is back.
+async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Client {
+    let client = server.client().await;
+    for cluster in example("clusters.yaml") {
+        client.post(CLUSTERS, &cluster).await.unwrap();
+        let path = format!("{CLUSTERS}/{}/status", cluster["metadata"]["name"].as_str().unwrap());
+        client.merge_patch(&path, &example("cluster-status.yaml")[0]).await.unwrap();
+    }
+    client.post(BINDINGS, &example("bindings.yaml")[0]).await.unwrap();
+    let on =
+        |count: usize| move |object: &Value| object["spec"]["clusters"].as_array().is_some_and(|it| it.len() == count);
+    wait(&client, BINDINGS, on(2)).await;
+    client.merge_patch(&format!("{CLUSTERS}/member1"), &example("member1-fails.yaml")[0]).await.unwrap();
+    wait(&client, BINDINGS, |it| it["spec"]["clusters"] == json!([{"name": "member2", "replicas": 4}])).await;
+    client.merge_patch(&format!("{CLUSTERS}/member1"), &example("member1-recovers.yaml")[0]).await.unwrap();
+    client
+}
+
+/// The words of the line that begins with this word.
+fn row<'a>(table: &'a str, word: &str) -> Vec<&'a str> {
+    let line = table.lines().find(|line| line.split_whitespace().next() == Some(word));
+    line.unwrap_or_else(|| panic!("no {word} in\n{table}")).split_whitespace().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+
+    let top = run("top");
+    assert_eq!(row(&top, "member2")[..2], ["member2", "True"], "{top}");
+    assert!(row(&top, "member2").contains(&"8/32") && row(&top, "member2").contains(&"32Gi/128Gi"), "{top}");
+    assert!(top.contains("2 of 2 clusters ready, 4 replicas"), "{top}");
+    let data: Value = serde_json::from_str(&run("top -o json")).unwrap();
+    assert_eq!((&data[1]["name"], &data[1]["replicas"]), (&json!("member2"), &json!(4)));
+
+    let displaced = run("displaced");
+    let found = row(&displaced, "deployment/demo-deploy-1");
+    assert_eq!(found[1..4], ["member2:4", "member1:2,", "member2:2"], "{displaced}");
+    assert!(
+        displaced.contains("evicted from member1") && displaced.contains("1 of 1 workload displaced"),
+        "{displaced}"
+    );
+    let all: Value = serde_json::from_str(&run("displaced -A -o json")).unwrap();
+    assert_eq!((&all[0]["namespace"], &all[0]["replicas"]), (&json!("default"), &json!(2)), "{all}");
+
+    let why = run("why deployment/demo-deploy-1");
+    assert!(why.contains("is on member2:4 (4 replicas wanted)"), "{why}");
+    assert!(why.contains("Displaced: a Fresh decision would place it on member1:2,member2:2"), "{why}");
+    assert_eq!(row(&why, "member1")[..3], ["member1", "0", "2"], "{why}");
+    let before = client.get(BINDING).await.unwrap();
+    let history = run("history deploy demo-deploy-1");
+    let lines: Vec<&str> = history.lines().collect();
+    assert!(lines.len() >= 3 && lines[1].contains("nowhere") && history.contains("evicted from member1"), "{history}");
+    let newest: Value = serde_json::from_str(&run("history rb/demo-deploy-1-deployment -o json")).unwrap();
+    let last = newest.as_array().unwrap().last().unwrap();
+    assert_eq!(last["to"], json!([{"name": "member2", "replicas": 4}]), "{newest}");
+    let first = newest[0]["revision"].as_str().unwrap();
+    let then = run(&format!("why deployment/demo-deploy-1 --at {first}"));
+    assert!(then.contains("is on member1:2, member2:2"), "{then}");
+
+    let summary = run("preview --displaced");
+    assert!(summary.contains("1 of 1 workload would move, with 2 replicas"), "{summary}");
+    assert_eq!(row(&summary, "member1")[1..], ["0", "2", "+2"], "{summary}");
+    let diff = run("preview deployment/demo-deploy-1 -o diff");
+    assert_eq!(diff, "deployment/demo-deploy-1: 2 replicas move\n- member2: 4\n+ member1: 2\n+ member2: 2\n");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/rebalance/home.yaml");
+    let yaml = run(&format!("preview -f {} -o yaml", file.display()));
+    assert!(yaml.contains("kind: PlacementReview") && yaml.contains("replicasToMove: 2"), "{yaml}");
+    assert_eq!(client.get(BINDING).await.unwrap(), before, "asking changes nothing");
+
+    let refused = told(folder.path(), "rebalance --displaced", 2);
+    assert!(refused.contains("--yes") && refused.contains("would move, with 2 replicas"), "{refused}");
+    let dry = run("rebalance --displaced -A --surge --max-concurrent 10% --name home --dry-run");
+    assert!(dry.contains("kind: ClusterRebalance") && dry.contains("strategy: SurgeFirst"), "{dry}");
+    let home = run("rebalance deployment/demo-deploy-1 --name home --yes --wait");
+    assert!(
+        home.contains("rebalance/home created") && home.contains("rebalance/home is completed: 2 replicas moved"),
+        "{home}"
+    );
+    let two = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
+    assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], two);
+    assert_eq!(run("displaced"), "Nothing is displaced in namespace default.\n");
+    assert!(run("history deployment/demo-deploy-1").contains("of Rebalance home"), "the cause is the rebalance");
+
+    let undone = run("undo home --yes --wait");
+    assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");
+    let four = json!([{"name": "member2", "replicas": 4}]);
+    assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], four);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_approves_pauses_resumes_and_aborts() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+    let waits = run("rebalance -A --displaced --approval --name home --yes --wait");
+    assert!(waits.contains("clusterrebalance/home is planned and waits for approval"), "{waits}");
+    assert!(run("pause home").contains("clusterrebalance/home paused"));
+    assert!(run("resume creb/home").contains("clusterrebalance/home resumed"));
+    let approved = run("approve clusterrebalance/home --wait");
+    assert!(approved.contains("approved") && approved.contains("is completed: 2 replicas moved"), "{approved}");
+    let over = told(folder.path(), "abort home", 1);
+    assert!(over.contains("is Completed already"), "{over}");
+
+    let other = run("rebalance --all --mode steady --min-moved-replicas 0 --approval --name other --yes --no-wait -A");
+    assert_eq!(other.lines().last(), Some("Nothing would move, so nothing was created."), "{other}");
+    client
+        .merge_patch(
+            &format!("{CLUSTERS}/member2"),
+            &json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}),
+        )
+        .await
+        .unwrap();
+    assert!(run("rebalance --all --approval --name away --yes").contains("rebalance/away created"));
+    let rebalances = "/apis/ballast.dev/v1alpha1/namespaces/default/rebalances";
+    wait(&client, rebalances, |it| it["status"]["phase"] == "Planned").await;
+    assert!(run("abort away").contains("rebalance/away aborted"));
+    let aborted = wait(&client, rebalances, |it| it["status"]["phase"] == "Aborted").await;
+    assert_eq!(aborted["spec"]["abort"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_ends_with_3_and_says_what_would_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let lost = told(folder.path(), "preview --suppose-lost member1,member2", 3);
+    assert!(lost.contains("1 would fit nowhere") && lost.contains("NoClusterFits"), "{lost}");
+    let large = told(folder.path(), "preview --suppose-replicas deployment/demo-deploy-1=5000", 3);
+    assert!(large.contains("NoRoom"), "{large}");
+    let taint = json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/member1"), &taint).await.unwrap();
+    let why = told(folder.path(), "why deployment/demo-deploy-1", 0);
+    let help = "for member1: a toleration for maintenance:NoSchedule (it would get 2)";
+    assert!(why.contains(help) && why.contains("untolerated taint"), "{why}");
+    let untainted = told(folder.path(), "preview --suppose-untainted member1 -o diff", 0);
+    assert!(untainted.contains("+ member1: 2"), "{untainted}");
+    let new = told(folder.path(), "preview --suppose-new member9=member2 --suppose-room member1:cpu=400", 0);
+    assert!(new.contains("would move"), "{new}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_say_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let _client = after_an_outage(&server).await;
+    for (line, status, words) in [
+        ("preview --suppose-lost member-1", 2, "no cluster member-1; did you mean member1?"),
+        ("preview --placed-on membr2", 2, "no cluster membr2; did you mean member2?"),
+        (
+            "why deployment/demo-deploy-2",
+            2,
+            "no deployment/demo-deploy-2 has a binding in namespace default; did you mean deployment/demo-deploy-1?",
+        ),
+        ("why demo-deploy-1", 2, "write TYPE/NAME, such as deployment/web"),
+        ("history clusterresourceplacement/web", 2, "is a Fleet placement"),
+        ("pause hom", 2, "no rebalance hom"),
+        ("rebalance", 2, "say which workloads"),
+        ("rebalance --all --max-concurrent 110%", 2, "a percentage from 0% to 100%"),
+        ("preview --at yesterday", 2, "write how long ago (10m)"),
+        ("preview --at 99999999", 2, "the newest revision is"),
+        ("preview -l a=b=c", 2, "--selector"),
+        ("preview -f missing.yaml", 2, "failed to read missing.yaml"),
+        ("top --context admi", 2, "the kubeconfig has no context of this name"),
+        ("top --kubeconfig missing", 2, "failed to use missing as kubeconfig"),
+        ("top --no-such-flag", 2, "unexpected argument '--no-such-flag'"),
+        ("top --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 is not reachable"),
+        ("displaced --as bob", 1, "cannot create resource \"localplacementreviews\" in API group \"ballast.dev\""),
+        ("top --as bob", 1, "cannot list resource \"clusters\""),
+    ] {
+        let told = told(folder.path(), line, status);
+        assert!(told.contains(words), "ballast {line}: {told}");
+    }
+}
+
+#[test]
+fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_completions_and_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-ballast");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ballast"), &plugin).unwrap();
+    let help = Command::new(&plugin).args(["why", "-h"]).output().unwrap();
+    assert!(text(&help.stdout).contains("Usage: kubectl ballast why"), "{}", text(&help.stdout));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = told(folder.path(), &format!("completion {shell}"), 0);
+        assert!(script.contains("suppose-lost") && script.contains("displaced"), "{shell}");
+    }
+    told(folder.path(), "man pages", 0);
+    for page in ["ballast.1", "ballast-why.1", "ballast-serve.1"] {
+        let page = std::fs::read_to_string(folder.path().join("pages").join(page)).unwrap();
+        assert!(page.starts_with(".ie") && page.contains(".TH"), "{page}");
+    }
+}
+
+#[test]
+fn serve_takes_its_flags_from_a_file_and_the_command_line_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = |line: &str| told(folder.path(), &format!("serve --print-config {line}"), 0);
+    let flags = "--secure-port 8443 --scheduling-profile karmada --v 3 --taint-unready-clusters false \
+                 --requestheader-username-headers a,b --failover-eviction-timeout 90s --in-cluster";
+    let printed = config(flags);
+    std::fs::write(folder.path().join("ballast.yaml"), &printed).unwrap();
+    assert_eq!(config("--config ballast.yaml"), printed, "what is printed is read");
+    let other = config("--config ballast.yaml --secure-port 9443");
+    assert_eq!(other, printed.replace("secure-port: 8443", "secure-port: 9443"));
+    std::fs::write(folder.path().join("wrong.yaml"), "secure-prt: 1\n").unwrap();
+    let wrong = told(folder.path(), "serve --config wrong.yaml", 2);
+    assert!(wrong.contains("the nearest known name is \"secure-port\""), "{wrong}");
+    let missing = told(folder.path(), "serve --config missing.yaml", 2);
+    assert!(missing.contains("failed to read missing.yaml"), "{missing}");
+    let short = told(folder.path(), "serve -h", 0);
+    assert!(short.contains("--database-url") && !short.contains("--audit-log-maxage"), "{short}");
+}

@@ -92,12 +92,16 @@ impl View {
         found.into_iter().flatten().map(|(_, object)| object)
     }
 
-    /// A view of these objects alone, for tests of who reads views.
-    #[cfg(test)]
+    /// A view of these objects alone, for who reads views without a server.
     pub fn of(objects: impl IntoIterator<Item = Arc<Object>>) -> View {
         let mut view = View::empty_at(Revision(1));
         objects.into_iter().for_each(|object| view.insert(object));
         view
+    }
+
+    /// Adds an object to a view of one's own, or replaces it.
+    pub fn put(&mut self, object: Arc<Object>) {
+        self.insert(object);
     }
 
     pub(super) fn empty_at(revision: Revision) -> View {

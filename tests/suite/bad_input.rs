@@ -54,7 +54,7 @@ fn decide(clusters: &[Value], placement: &Value, spec: Value, rules: Rules) -> R
         binding,
         expected: Vec::new(),
     };
-    answer(&case, &Options { rules, output: Output::Json, trace: true, check: false })
+    answer(&case, &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new() })
 }
 
 /// The answers of both profiles.

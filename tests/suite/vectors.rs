@@ -44,7 +44,7 @@ pub fn lines_of(file: &Path) -> Vec<Value> {
 }
 
 fn options() -> Options {
-    Options { rules: Rules::Karmada, output: Output::Json, trace: false, check: false }
+    Options { rules: Rules::Karmada, output: Output::Json, trace: false, check: false, patches: Vec::new() }
 }
 
 fn simulated(case: &Case) -> Value {

@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flate2::read::GzDecoder;
 
-use super::{Options, Output, Tally, simulate};
-use crate::cli::AnswerIsNo;
+use super::{Options, Output, Patch, Tally, simulate};
 use crate::cli::config::SchedulingProfile;
+use crate::cli::{AnswerIsNo, UsageError};
 use crate::engine::karmada::Rules;
+use crate::rebalance::nearest::with_nearest;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -22,6 +23,11 @@ pub struct Args {
     /// Decide as Ballast does by default, or as Karmada's scheduler does
     #[arg(long, value_enum, default_value_t)]
     pub profile: SchedulingProfile,
+
+    /// Merge this patch into every object of a resource, or into one, before anything is decided:
+    /// `clusters=status.yaml`, `clusters/member1=status.yaml`
+    #[arg(long = "patch", value_name = "RESOURCE[/NAME]=FILE")]
+    pub patches: Vec<String>,
 
     /// Format of the answers
     #[arg(short = 'o', long, value_enum, default_value_t)]
@@ -42,8 +48,14 @@ pub enum Format {
     /// One JSON object on a line for each case
     #[default]
     Json,
-    /// A table for people
+    /// For each binding how it was decided. FREE: the replicas that the cluster has room for, as
+    /// FROM says; WEIGHT: its share when replicas were divided; BEFORE, AFTER: replicas; WHY NOT:
+    /// what stood against it
     Table,
+    /// Counts, and the replicas of each cluster before and after
+    Summary,
+    /// For each binding that moves, what leaves and what arrives
+    Diff,
 }
 
 /// Answers every case. Fails at the end if a case could not be read.
@@ -56,9 +68,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         output: match args.output {
             Format::Json => Output::Json,
             Format::Table => Output::Table,
+            Format::Summary => Output::Summary,
+            Format::Diff => Output::Diff,
         },
         trace: args.trace,
         check: args.check,
+        patches: args.patches.iter().map(|text| patch(text)).collect::<Result<_, _>>()?,
     };
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
@@ -73,15 +88,57 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let Tally { cases, malformed, different } = simulate(&text, &options, &mut out)?;
+    let Tally { cases, malformed, different, unplaced, remarks, ignored } = simulate(&text, &options, &mut out)?;
     out.flush()?;
+    let mut told = io::stderr().lock();
+    for remark in remarks {
+        writeln!(told, "{remark}")?;
+    }
+    if !ignored.is_empty() {
+        writeln!(
+            told,
+            "ignored, because only clusters, bindings, triggers and rebalances count: {}",
+            ignored.join(", ")
+        )?;
+    }
     if malformed > 0 {
         bail!("{malformed} could not be read");
     }
     if different > 0 {
         return Err(AnswerIsNo(format!("{different} of {cases} cases differ from what they expect")).into());
     }
+    if unplaced > 0 {
+        return Err(AnswerIsNo(format!("{unplaced} of {cases} bindings fit nowhere")).into());
+    }
     Ok(())
+}
+
+/// Reads `clusters/member1=status.yaml`.
+fn patch(text: &str) -> Result<Patch, UsageError> {
+    let wrong = || UsageError(format!("--patch {text:?}: write RESOURCE=FILE or RESOURCE/NAME=FILE"));
+    let (target, file) = text.split_once('=').ok_or_else(wrong)?;
+    let (resource, name) = match target.split_once('/') {
+        Some((resource, name)) => (resource, Some(name.to_owned())),
+        None => (target, None),
+    };
+    let singulars = [
+        ("cluster", "clusters"),
+        ("resourcebinding", "resourcebindings"),
+        ("rb", "resourcebindings"),
+        ("clusterresourcebinding", "clusterresourcebindings"),
+        ("crb", "clusterresourcebindings"),
+    ];
+    let resource = resource.to_lowercase();
+    let plural = singulars.iter().find(|(one, many)| resource == *one || resource == *many).map(|(_, many)| *many);
+    let Some(plural) = plural else {
+        let fault = format!("--patch {text:?}: there are clusters, resourcebindings and clusterresourcebindings");
+        return Err(UsageError(with_nearest(fault, &resource, singulars.iter().map(|(_, many)| *many))));
+    };
+    let read = || -> anyhow::Result<serde_json::Value> {
+        let text = read_text(Path::new(file)).with_context(|| format!("failed to read {file}"))?;
+        serde_saphyr::from_str(&text).with_context(|| format!("{file} is no patch"))
+    };
+    Ok(Patch { resource: plural.to_owned(), name, patch: read().map_err(UsageError::because)? })
 }
 
 /// The first bytes of every gzip file.

@@ -1,9 +1,6 @@
-//! Reads cases from text: JSON lines in the form of the vectors, or manifests as kubectl reads
-//! them.
+//! Reads recorded cases: JSON lines in the form of the vectors.
 
 use serde_json::{Map, Value};
-
-use crate::k8s::Body;
 
 /// A question to answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,17 +32,14 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// Reads the cases of a text, in order. Lines are read one at a time, because recordings are long.
-pub fn inputs(text: &str) -> Box<dyn Iterator<Item = Result<Input, Malformed>> + '_> {
-    if are_lines(text) {
-        Box::new(text.lines().filter(|line| !line.trim().is_empty()).map(line))
-    } else {
-        Box::new(manifests(text).into_iter())
-    }
+/// Reads the cases of a recording, in order. Lines are read one at a time, because recordings are
+/// long.
+pub fn inputs(text: &str) -> impl Iterator<Item = Result<Input, Malformed>> {
+    text.lines().filter(|line| !line.trim().is_empty()).map(line)
 }
 
 /// Whether a text is JSON lines: it consists of objects, and one line is a whole case.
-fn are_lines(text: &str) -> bool {
+pub fn are_lines(text: &str) -> bool {
     let is_case = |line: &str| {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return false };
         fields.contains_key("id") && !fields.contains_key("kind")
@@ -90,79 +84,4 @@ fn find_id(line: &str) -> Option<String> {
     let rest = rest.trim_start().strip_prefix(':')?.trim_start();
     let mut text = serde_json::Deserializer::from_str(rest).into_iter::<String>();
     text.next()?.ok()
-}
-
-/// Makes a case of each binding among the objects, with all clusters and all other bindings.
-fn manifests(text: &str) -> Vec<Result<Input, Malformed>> {
-    let mut objects = Vec::new();
-    let mut cases = Vec::new();
-    for (number, document) in documents(text).into_iter().enumerate() {
-        match read(&document) {
-            Ok(found) => objects.extend(found),
-            Err(why) => cases.push(Err(Malformed { id: None, why: format!("document {}: {why}", number + 1) })),
-        }
-    }
-    let of_kind = |kinds: &'static [&'static str]| {
-        move |object: &&Value| object["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
-    };
-    let clusters: Vec<Value> = objects.iter().filter(of_kind(&["Cluster"])).cloned().collect();
-    let bindings: Vec<&Value> =
-        objects.iter().filter(of_kind(&["ResourceBinding", "ClusterResourceBinding"])).collect();
-    for (number, binding) in bindings.iter().enumerate() {
-        let others = bindings.iter().enumerate().filter(|(other, _)| *other != number);
-        cases.push(Ok(Input::Karmada(Case {
-            id: name(binding),
-            gates: Map::new(),
-            clusters: clusters.clone(),
-            others: others.map(|(_, other)| (*other).clone()).collect(),
-            binding: (*binding).clone(),
-            expected: Vec::new(),
-        })));
-    }
-    cases
-}
-
-fn name(object: &Value) -> String {
-    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-    match field("namespace").as_str() {
-        "" => field("name"),
-        namespace => format!("{namespace}/{}", field("name")),
-    }
-}
-
-/// Splits a stream as kubectl does, at lines of three dashes. Concatenated JSON objects are
-/// documents too.
-fn documents(text: &str) -> Vec<String> {
-    if text.trim_start().starts_with('{') {
-        let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        if let Ok(values) = values {
-            return values.iter().map(Value::to_string).collect();
-        }
-    }
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
-        if line.trim_end() == "---" || line.starts_with("--- ") {
-            documents.push(String::new());
-        } else {
-            let last = documents.last_mut().expect("there is always one");
-            last.push_str(line);
-            last.push('\n');
-        }
-    }
-    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    documents.retain(|document| !document.lines().all(says_nothing));
-    documents
-}
-
-/// Returns an object, or the items of a list.
-fn read(document: &str) -> Result<Vec<Value>, String> {
-    let mut object = Body::from_yaml(document.as_bytes()).map_err(|error| error.to_string())?.value;
-    if !object.get("kind").is_some_and(Value::is_string) {
-        return Err("an object needs a kind".to_owned());
-    }
-    Ok(match object.remove("items") {
-        Some(Value::Array(items)) => items,
-        Some(_) => return Err("items must be a list".to_owned()),
-        None => vec![Value::Object(object)],
-    })
 }

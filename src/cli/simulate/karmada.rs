@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Case, Malformed, Options};
+use crate::api::ballast::v1alpha1::Share;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::policy::v1alpha1::Placement;
 use crate::api::karmada::work::v1alpha2::{
@@ -104,6 +105,13 @@ impl Binding {
         Ok(Binding { metadata, spec, status })
     }
 
+    /// Where the binding is, by name.
+    pub fn targets(&self) -> Vec<ExpectedTarget> {
+        let mut targets: Vec<ExpectedTarget> = self.spec.clusters.iter().map(ExpectedTarget::before).collect();
+        targets.sort_by(|a, b| a.name.cmp(&b.name));
+        targets
+    }
+
     pub fn request(&self) -> Request {
         lower::request(&self.metadata, &self.spec, &self.status)
     }
@@ -172,6 +180,11 @@ impl ExpectedTarget {
             .iter()
             .map(|component| TargetComponent { name: component.name.to_string(), replicas: component.replicas });
         ExpectedTarget { name: target.name.to_string(), replicas: target.replicas, components: components.collect() }
+    }
+
+    /// A target without components.
+    pub fn plain(share: Share) -> ExpectedTarget {
+        ExpectedTarget { name: share.name, replicas: share.replicas, components: Vec::new() }
     }
 
     fn before(cluster: &TargetCluster) -> ExpectedTarget {

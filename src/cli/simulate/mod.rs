@@ -1,16 +1,21 @@
 //! `ballast simulate`: decisions offline, for what-if and for CI.
 //!
 //! Reads Kubernetes objects (YAML or JSON documents) or JSON lines with one case each, and writes
-//! one answer for each case in input order. It needs no server, no clock and no network. The answer
-//! to a case that cannot be read is an error, and the other cases are still answered.
+//! one answer for each binding or case in input order. It needs no server, no clock and no network.
+//! The answer to what cannot be read is an error, and all else is still answered.
+//!
+//! Triggers and rebalances among the objects are carried out: see `manifests`.
 
 mod command;
 mod compare;
 mod input;
 mod karmada;
+mod manifests;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+mod world;
 
 use std::io::{self, Write};
 
@@ -19,9 +24,10 @@ use serde_json::{Map, Value, json};
 pub use command::{Args, run};
 pub use input::{Case, Input, Malformed, inputs};
 pub use karmada::{Binding, Report, read};
+pub use world::Patch;
 
 use super::simulate_fleet::simulate_fleet;
-use crate::engine::karmada::{Profile, Rules};
+use crate::engine::karmada::{Profile, Rules, Trace};
 
 /// The format of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,10 @@ pub enum Output {
     Json,
     /// A table for people: the outcome, and a line for each cluster with its scores and reasons.
     Table,
+    /// Counts, and the clusters before and after.
+    Summary,
+    /// What leaves and what arrives, for each binding that moves.
+    Diff,
 }
 
 #[derive(Clone, Debug)]
@@ -40,20 +50,35 @@ pub struct Options {
     pub trace: bool,
     /// Whether to print only the answers that differ from the cases' expectations.
     pub check: bool,
+    /// Merged into the objects of manifests before anything is decided.
+    pub patches: Vec<Patch>,
 }
 
 /// How many cases of a text had which result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub cases: usize,
     /// Cases that could not be read.
     pub malformed: usize,
     /// Cases whose expectation was not met.
     pub different: usize,
+    /// Bindings of manifests that fit nowhere.
+    pub unplaced: usize,
+    /// What could not be done of what triggers and rebalances ask, in sentences.
+    pub remarks: Vec<String>,
+    /// What nothing was done with: `1 ConfigMap`.
+    pub ignored: Vec<String>,
 }
 
-/// Answers every case of `text`.
+/// Answers every case of `text`, which is a recording or manifests.
 pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
+    match input::are_lines(text) {
+        true => recorded(text, options, out),
+        false => summary::manifests(text, options, out),
+    }
+}
+
+fn recorded(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
     let mut tally = Tally::default();
     for input in inputs(text) {
         tally.cases += 1;
@@ -67,11 +92,16 @@ pub fn simulate(text: &str, options: &Options, out: &mut dyn Write) -> io::Resul
         };
         let told = told.unwrap_or_else(|error| {
             tally.malformed += 1;
-            format!("{}\n", json!({"id": error.id, "error": error.why}))
+            unread(&error)
         });
         out.write_all(told.as_bytes())?;
     }
     Ok(tally)
+}
+
+/// The line of what could not be read.
+fn unread(error: &Malformed) -> String {
+    format!("{}\n", json!({"id": error.id, "error": error.why}))
 }
 
 /// The answer in the wanted format.
@@ -79,9 +109,9 @@ fn told(input: &Input, options: &Options) -> Result<String, Malformed> {
     match (input, options.output) {
         (Input::Karmada(case), Output::Table) => karmada::decide(case, options, true)
             .map(|(report, trace)| table::write(&case.id, &report, &trace.unwrap_or_default())),
-        (Input::Karmada(case), Output::Json) => answer(case, options).map(|line| format!("{line}\n")),
+        (Input::Karmada(case), _) => answer(case, options).map(|line| format!("{line}\n")),
         (Input::Fleet(line), Output::Table) => simulate_fleet(line).map(|outcome| table::write_fleet(&outcome)),
-        (Input::Fleet(line), Output::Json) => simulate_fleet(line).map(|outcome| format!("{outcome}\n")),
+        (Input::Fleet(line), _) => simulate_fleet(line).map(|outcome| format!("{outcome}\n")),
     }
 }
 
@@ -98,15 +128,19 @@ fn checked(input: &Input, options: &Options) -> Result<Option<Value>, Malformed>
 /// The answer to one case, as a line of JSON.
 pub fn answer(case: &Case, options: &Options) -> Result<Value, Malformed> {
     let (report, trace) = karmada::decide(case, options, options.trace)?;
+    Ok(line(&case.id, &report, trace.as_ref()))
+}
+
+fn line(id: &str, report: &Report, trace: Option<&Trace>) -> Value {
     let mut line = Map::new();
-    line.insert("id".to_owned(), Value::from(case.id.clone()));
-    if let Ok(Value::Object(report)) = serde_json::to_value(&report) {
+    line.insert("id".to_owned(), Value::from(id));
+    if let Ok(Value::Object(report)) = serde_json::to_value(report) {
         line.extend(report);
     }
     if let Some(trace) = trace {
-        line.insert("trace".to_owned(), serde_json::to_value(&trace).unwrap_or_default());
+        line.insert("trace".to_owned(), serde_json::to_value(trace).unwrap_or_default());
     }
-    Ok(Value::Object(line))
+    Value::Object(line)
 }
 
 impl Options {

@@ -57,13 +57,13 @@ fn rows(attempt: &Attempt, text: &mut String) {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+pub enum Side {
     Left,
     Right,
 }
 
 /// Aligns names to the left and numbers to the right. Lines have no blanks at their end.
-fn columns<const N: usize>(rows: &[[String; N]], sides: &[Side; N], text: &mut String) {
+pub fn columns<const N: usize>(rows: &[[String; N]], sides: &[Side; N], text: &mut String) {
     let mut widths = [0; N];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -1,0 +1,237 @@
+//! Answers manifests: what the scheduler would decide for each binding, and what triggers and
+//! rebalances among them would change.
+//!
+//! 1. Triggers mark their bindings.
+//! 2. Each binding is decided by itself, as the scheduler does.
+//! 3. Rebalances plan, one after another, over what has come of that.
+//!
+//! Memory and time are linear: what bindings share (clusters, groups, placements) is lowered once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Options;
+use super::input::Malformed;
+use super::karmada::{Binding, ExpectedTarget, Report};
+use super::world::{Asked, World, object_of};
+use crate::actions;
+use crate::api::ballast::v1alpha1::RebalanceSpec;
+use crate::api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
+use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger, key_of_workload};
+use crate::engine::karmada::{Decision, Pass, Profile, Request, Trace, WorkloadGroups, Workloads};
+use crate::k8s::{FieldErrors, Key, Time};
+use crate::scheduler::planning::{How, Planner, Selection, plan, shares};
+
+/// Makes the answers of a world, one after another.
+pub struct Answers {
+    world: World,
+    profile: Profile,
+    pass: Pass,
+    workloads: Workloads,
+    /// Bindings with a trigger.
+    marked: BTreeSet<Key>,
+    /// Where rebalances move bindings, and which of them.
+    moved: HashMap<Key, (Vec<ExpectedTarget>, String)>,
+    /// What could not be done of what was asked, in sentences.
+    pub remarks: Vec<String>,
+}
+
+/// The answer to one binding.
+pub struct Answer {
+    pub id: String,
+    /// Before, by name.
+    pub before: Vec<ExpectedTarget>,
+    pub report: Report,
+    pub trace: Option<Trace>,
+    /// The rebalance that moves it.
+    pub rebalance: Option<String>,
+}
+
+impl Answers {
+    pub fn new(world: World, options: &Options) -> Answers {
+        let profile = options.profile(&serde_json::Map::new());
+        let workloads = workloads(&world);
+        let pass = Pass::new(&world.clusters, &workloads, &profile);
+        let (marked, moved, remarks) = (BTreeSet::new(), HashMap::new(), Vec::new());
+        let mut answers = Answers { world, profile, pass, workloads, marked, moved, remarks };
+        answers.mark();
+        answers.rebalance();
+        answers
+    }
+
+    /// The keys of the bindings, in the order of the manifests.
+    pub fn keys(&self) -> Vec<Key> {
+        self.world.bindings.clone()
+    }
+
+    pub fn malformed(&self) -> &[Malformed] {
+        &self.world.malformed
+    }
+
+    /// What nothing was done with: `1 ConfigMap`.
+    pub fn ignored(&self) -> Vec<String> {
+        self.world.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect()
+    }
+
+    /// Decides one binding.
+    pub fn answer(&mut self, key: &Key, explained: bool) -> Result<Answer, Malformed> {
+        let id = match &*key.namespace {
+            "" => key.name.to_string(),
+            namespace => format!("{namespace}/{}", key.name),
+        };
+        let binding = self.read(key).map_err(|why| Malformed { id: Some(id.clone()), why })?;
+        let request = binding.request();
+        let (decision, trace) = self.decide(&request, explained);
+        let mut report = binding.report(&decision);
+        let before = binding.targets();
+        let rebalance = self.moved.get(key).map(|(targets, name)| {
+            report.clusters.clone_from(targets);
+            name.clone()
+        });
+        Ok(Answer { id, before, report, trace, rebalance })
+    }
+
+    fn read(&self, key: &Key) -> Result<Binding, String> {
+        let object = self.world.view.get(key).ok_or("it is gone")?;
+        let read: Result<AnyBinding, _> = serde_json::from_slice(object.text.content());
+        let AnyBinding { metadata, mut spec, status, .. } = read.map_err(|error| format!("binding: {error}"))?;
+        if self.marked.contains(key) {
+            let stamp = Trigger::of(&spec, &status).stamp(Time::default());
+            spec.reschedule_triggered_at = Some(stamp);
+        }
+        Ok(Binding { metadata, spec, status })
+    }
+
+    fn decide(&mut self, request: &Request, explained: bool) -> (Decision, Option<Trace>) {
+        let decided = |pass: &mut Pass| match explained {
+            true => {
+                let (decision, trace) = pass.explain(request);
+                (decision, Some(trace))
+            }
+            false => (pass.decide(request), None),
+        };
+        if request.groups == WorkloadGroups::default() {
+            return decided(&mut self.pass);
+        }
+        // A member of a group is decided as if all others stayed where they are.
+        let mut others = self.workloads.clone();
+        others.remove(&request.namespace, &request.name, &request.groups);
+        decided(&mut Pass::new(&self.world.clusters, &others, &self.profile))
+    }
+
+    fn mark(&mut self) {
+        for asked in &self.world.asked {
+            match asked {
+                Asked::Rebalance { .. } => {}
+                Asked::Task(task) => {
+                    self.marked.extend(actions::selected(task.spec.clone(), &self.world.view));
+                }
+                Asked::Rebalancer(rebalancer) => {
+                    let name = rebalancer.metadata.name.as_deref().unwrap_or_default();
+                    for workload in &rebalancer.spec.workloads {
+                        let namespace = workload.namespace.as_deref().unwrap_or_default();
+                        let key = key_of_workload(&workload.kind, namespace, &workload.name);
+                        if self.world.view.get(&key).is_some() {
+                            self.marked.insert(key);
+                            continue;
+                        }
+                        let slash = if namespace.is_empty() { "" } else { "/" };
+                        let what = format!("{} {namespace}{slash}{}", workload.kind, workload.name);
+                        self.remarks.push(format!("WorkloadRebalancer {name}: {what}: {REFERENCED_BINDING_NOT_FOUND}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Plans the rebalances over what the passes have come to.
+    fn rebalance(&mut self) {
+        let asked = std::mem::take(&mut self.world.asked);
+        let mut is_settled = false;
+        for asked in &asked {
+            let Asked::Rebalance { name, namespace, spec } = asked else { continue };
+            if !std::mem::replace(&mut is_settled, true) {
+                self.settle();
+            }
+            if let Err(why) = self.plan(name, namespace.as_deref(), spec) {
+                self.remarks.push(format!("rebalance {name}: {why}"));
+            }
+        }
+        self.world.asked = asked;
+    }
+
+    /// Writes the decisions into the view, where rebalances look.
+    fn settle(&mut self) {
+        for key in self.keys() {
+            let Ok(answer) = self.answer(&key, false) else { continue };
+            if answer.before != answer.report.clusters {
+                self.put(&key, &answer.report.clusters);
+            }
+        }
+    }
+
+    /// Changes the targets of a binding in the planners' view. The answers start from the original.
+    fn put(&mut self, key: &Key, targets: &[ExpectedTarget]) {
+        let object = self.world.settled().get(key).and_then(|object| object.value().ok());
+        let Some(mut object) = object else { return };
+        let spec = object.entry("spec").or_insert_with(|| json!({}));
+        spec["clusters"] = json!(targets);
+        if let Ok(changed) = object_of(key.clone(), &object) {
+            self.world.settle(changed);
+        }
+    }
+
+    fn plan(&mut self, name: &str, namespace: Option<&str>, spec: &RebalanceSpec) -> Result<(), String> {
+        if let Some(undo) = &spec.undo {
+            return Err(format!("only a server knows the moves of {}, which it undoes; ignored", undo.name));
+        }
+        let view = Arc::new(self.world.settled().clone());
+        let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
+        // No clock: tolerations that are limited in time are not over yet.
+        let present = Planner::new(self.profile.clone()).present(view, Time::default());
+        let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
+        let plan = plan(&present, cases, &How { mode: spec.mode, limits: spec.limits }, spec.rollout.order);
+        for planned in plan.moves.iter().filter(|planned| !planned.case.is_placement()) {
+            let targets: Vec<ExpectedTarget> = shares(&planned.to).into_iter().map(ExpectedTarget::plain).collect();
+            let key = planned.case.object.key.clone();
+            self.put(&key, &targets);
+            self.moved.insert(key, (targets, name.to_owned()));
+        }
+        for refused in &plan.unplaceable {
+            let key = &refused.case.object.key;
+            self.remarks.push(format!("rebalance {name}: {}/{}: {}", key.namespace, key.name, refused.message));
+        }
+        Ok(())
+    }
+}
+
+/// The members of all groups. Most bindings are in none, and are not parsed for that.
+fn workloads(world: &World) -> Workloads {
+    let mut workloads = Workloads::default();
+    for object in world.bindings.iter().filter_map(|key| world.view.get(key)) {
+        let text = object.text.content();
+        if !text.windows(GROUPS.len()).any(|part| part == GROUPS) {
+            continue;
+        }
+        let Ok(binding) = serde_json::from_slice::<AnyBinding>(text) else { continue };
+        let AnyBinding { metadata, spec, status, .. } = binding;
+        let request = Binding { metadata, spec, status }.request();
+        let Request { namespace, name, groups, targets, .. } = &request;
+        workloads.upsert(namespace, name, groups, groups, targets);
+    }
+    workloads
+}
+
+const GROUPS: &[u8] = b"workloadAffinityGroups";
+
+/// The line of an answer in JSON.
+pub fn line(answer: &Answer, with_trace: bool) -> Value {
+    let mut line = super::line(&answer.id, &answer.report, answer.trace.as_ref().filter(|_| with_trace));
+    if let Some(rebalance) = &answer.rebalance {
+        line["rebalance"] = json!(rebalance);
+    }
+    line
+}

@@ -1,0 +1,167 @@
+//! The answers to manifests in each format. A summary keeps counts alone, so it needs no more
+//! memory than the world that it is about.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::karmada::ExpectedTarget;
+use super::manifests::{Answer, Answers, line};
+use super::table::{self, Side, columns};
+use super::world::World;
+use super::{Options, Output, Tally, unread};
+
+/// Bindings without a place that a summary names.
+const NAMED_MAX: usize = 20;
+
+/// Answers every binding of the manifests.
+pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
+    let mut answers = Answers::new(World::read(text, &options.patches), options);
+    let mut tally =
+        Tally { cases: answers.malformed().len(), malformed: answers.malformed().len(), ..Tally::default() };
+    for malformed in answers.malformed() {
+        out.write_all(unread(malformed).as_bytes())?;
+    }
+    let mut summary = Summary::default();
+    let is_table = options.output == Output::Table;
+    for key in answers.keys() {
+        tally.cases += 1;
+        let answer = match answers.answer(&key, options.trace || is_table) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tally.malformed += 1;
+                out.write_all(unread(&error).as_bytes())?;
+                continue;
+            }
+        };
+        tally.unplaced += usize::from(why_unplaced(&answer).is_some());
+        match options.output {
+            Output::Json => writeln!(out, "{}", line(&answer, options.trace))?,
+            Output::Table => {
+                let text = table::write(&answer.id, &answer.report, &answer.trace.clone().unwrap_or_default());
+                out.write_all(text.as_bytes())?;
+                if let Some(rebalance) = &answer.rebalance {
+                    writeln!(out, "  rebalance {rebalance} moves it to {}\n", told(&answer.report.clusters))?;
+                }
+            }
+            Output::Diff => out.write_all(diff(&answer).as_bytes())?,
+            Output::Summary => summary.count(&answer),
+        }
+    }
+    if options.output == Output::Summary {
+        out.write_all(summary.told().as_bytes())?;
+    }
+    tally.remarks = std::mem::take(&mut answers.remarks);
+    tally.ignored = answers.ignored();
+    Ok(tally)
+}
+
+/// The message of a binding that fits nowhere.
+fn why_unplaced(answer: &Answer) -> Option<&str> {
+    let condition = answer.report.condition.as_ref().filter(|condition| condition.status == "False");
+    condition.filter(|_| answer.report.skip.is_none()).map(|condition| &*condition.message)
+}
+
+/// `m1:2,m2:2`; without replicas, the names alone.
+fn told(targets: &[ExpectedTarget]) -> String {
+    let one = |target: &ExpectedTarget| match target.replicas {
+        0 => target.name.clone(),
+        replicas => format!("{}:{replicas}", target.name),
+    };
+    match targets {
+        [] => "nowhere".to_owned(),
+        targets => targets.iter().map(one).collect::<Vec<_>>().join(","),
+    }
+}
+
+fn diff(answer: &Answer) -> String {
+    let (before, after) = (&answer.before, &answer.report.clusters);
+    let mut text = String::new();
+    let lines = |sign: char, ones: &[ExpectedTarget], others: &[ExpectedTarget]| {
+        let changed = ones.iter().filter(|target| !others.contains(target));
+        changed.map(|target| format!("{sign} {}: {}\n", target.name, target.replicas)).collect::<String>()
+    };
+    text.push_str(&lines('-', before, after));
+    text.push_str(&lines('+', after, before));
+    if let Some(why) = why_unplaced(answer) {
+        text = format!("{text}! {why}\n");
+    }
+    let cause = answer.rebalance.as_ref().map_or_else(String::new, |name| format!(" (rebalance {name})"));
+    if text.is_empty() { text } else { format!("{}{cause}\n{text}", answer.id) }
+}
+
+/// What all answers come to.
+#[derive(Default)]
+struct Summary {
+    bindings: usize,
+    placed: usize,
+    moved: usize,
+    left_alone: usize,
+    replicas: i64,
+    /// By cluster: replicas before and after, and bindings after.
+    clusters: BTreeMap<String, (i64, i64, i64)>,
+    unplaced: Vec<(String, String)>,
+    unplaced_count: usize,
+}
+
+impl Summary {
+    fn count(&mut self, answer: &Answer) {
+        let (before, after) = (&answer.before, &answer.report.clusters);
+        self.bindings += 1;
+        let is_moved = before != after;
+        match (before.is_empty(), is_moved) {
+            (true, true) => self.placed += 1,
+            (false, true) => self.moved += 1,
+            _ => {}
+        }
+        self.left_alone += usize::from(answer.report.skip.is_some());
+        for target in before {
+            self.cluster(&target.name).0 += i64::from(target.replicas);
+        }
+        for target in after {
+            let had = before.iter().find(|it| it.name == target.name).map_or(0, |it| it.replicas);
+            self.replicas += i64::from((target.replicas - had).max(0));
+            let cluster = self.cluster(&target.name);
+            cluster.1 += i64::from(target.replicas);
+            cluster.2 += 1;
+        }
+        if let Some(why) = why_unplaced(answer) {
+            self.unplaced_count += 1;
+            if self.unplaced.len() < NAMED_MAX {
+                self.unplaced.push((answer.id.clone(), why.to_owned()));
+            }
+        }
+    }
+
+    fn cluster(&mut self, name: &str) -> &mut (i64, i64, i64) {
+        if !self.clusters.contains_key(name) {
+            self.clusters.insert(name.to_owned(), Default::default());
+        }
+        self.clusters.get_mut(name).expect("inserted if it was absent")
+    }
+
+    fn told(&self) -> String {
+        let Summary { bindings, placed, moved, left_alone, replicas, unplaced_count, .. } = self;
+        let stay = bindings - placed - moved - unplaced_count.min(&(bindings - placed - moved));
+        let mut text = format!(
+            "{bindings} bindings: {placed} placed, {moved} moved, {stay} as they were ({left_alone} left alone), \
+             {unplaced_count} fit nowhere; {replicas} replicas arrive\n"
+        );
+        let mut rows = vec![["CLUSTER", "BEFORE", "AFTER", "CHANGE", "BINDINGS"].map(str::to_owned)];
+        for (name, (before, after, count)) in &self.clusters {
+            let change = after - before;
+            let change = if change > 0 { format!("+{change}") } else { change.to_string() };
+            rows.push([name.clone(), before.to_string(), after.to_string(), change, count.to_string()]);
+        }
+        use Side::{Left, Right};
+        columns(&rows, &[Left, Right, Right, Right, Right], &mut text);
+        if *unplaced_count > 0 {
+            let mut rows = vec![["FITS NOWHERE", "WHY"].map(str::to_owned)];
+            rows.extend(self.unplaced.iter().map(|(id, why)| [id.clone(), why.clone()]));
+            columns(&rows, &[Left, Left], &mut text);
+            if *unplaced_count > self.unplaced.len() {
+                text = format!("{text}  ... and {} more\n", unplaced_count - self.unplaced.len());
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,307 @@
+//! Manifests as one world: the clusters and the bindings of a fleet, and what is asked of them.
+//!
+//! Documents are read one by one and kept as texts, so a world of 100,000 bindings takes little
+//! more than its manifests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::input::Malformed;
+use crate::api::ballast::v1alpha1::RebalanceSpec;
+use crate::api::karmada::apps::v1alpha1::WorkloadRebalancer;
+use crate::api::karmada::cluster::v1alpha1::Cluster;
+use crate::api::karmada::policy::v1alpha1::POLICIES;
+use crate::api::karmada::task::v1alpha1::RescheduleTask;
+use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::engine::karmada::ClusterSet;
+use crate::k8s::{Body, GroupResource, Key, Object, Revision};
+use crate::rebalance::review::suppose::CLUSTERS;
+use crate::scheduler::lower::karmada as lower;
+use crate::watch::View;
+
+/// The namespace of a namespaced object whose manifest names none.
+const NAMESPACE: &str = "default";
+
+/// Everything that the manifests say.
+pub struct World {
+    pub clusters: ClusterSet,
+    pub view: View,
+    /// The view after the passes, once there is one.
+    settled: Option<View>,
+    /// The bindings in the order of the manifests.
+    pub bindings: Vec<Key>,
+    pub asked: Vec<Asked>,
+    /// Objects that nothing is done with, by kind.
+    pub ignored: BTreeMap<String, usize>,
+    pub malformed: Vec<Malformed>,
+}
+
+/// An object that asks for fresh placements.
+pub enum Asked {
+    Rebalancer(Box<WorkloadRebalancer>),
+    Task(Box<RescheduleTask>),
+    Rebalance { name: String, namespace: Option<String>, spec: Box<RebalanceSpec> },
+}
+
+/// A merge patch for clusters or bindings, as `--patch` names it.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    /// The plural resource, in small letters.
+    pub resource: String,
+    /// `None`: every object of the resource.
+    pub name: Option<String>,
+    pub patch: Value,
+}
+
+impl World {
+    pub fn read(text: &str, patches: &[Patch]) -> World {
+        let mut world = World {
+            clusters: ClusterSet::default(),
+            view: View::of([]),
+            settled: None,
+            bindings: Vec::new(),
+            asked: Vec::new(),
+            ignored: BTreeMap::new(),
+            malformed: Vec::new(),
+        };
+        let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
+        each_document(text, &mut |number, document| {
+            let taken = document.and_then(|object| world.take(object, patches, &mut objects));
+            if let Err(why) = taken {
+                world.malformed.push(Malformed { id: None, why: format!("document {number}: {why}") });
+            }
+        });
+        world.view = View::of(objects.into_values());
+        world
+    }
+
+    /// The view that rebalances look at: after the passes, and after the rebalances before.
+    pub fn settled(&self) -> &View {
+        self.settled.as_ref().unwrap_or(&self.view)
+    }
+
+    pub fn settle(&mut self, object: Arc<Object>) {
+        let view = &self.view;
+        self.settled.get_or_insert_with(|| view.clone()).put(object);
+    }
+
+    fn take(
+        &mut self,
+        mut object: Map<String, Value>,
+        patches: &[Patch],
+        objects: &mut BTreeMap<Key, Arc<Object>>,
+    ) -> Result<(), String> {
+        let Some(kind) = object.get("kind").and_then(Value::as_str).map(str::to_owned) else {
+            return Err("an object needs a kind".to_owned());
+        };
+        let [bindings, cluster_bindings] = BINDINGS;
+        let [policies, cluster_policies] = POLICIES;
+        let (resource, is_namespaced) = match &*kind {
+            "Cluster" => (CLUSTERS, false),
+            "ResourceBinding" => (bindings, true),
+            "ClusterResourceBinding" => (cluster_bindings, false),
+            "PropagationPolicy" => (policies, true),
+            "ClusterPropagationPolicy" => (cluster_policies, false),
+            "WorkloadRebalancer" => {
+                self.asked.push(Asked::Rebalancer(typed(object)?));
+                return Ok(());
+            }
+            "RescheduleTask" => {
+                self.asked.push(Asked::Task(typed(object)?));
+                return Ok(());
+            }
+            "Rebalance" | "ClusterRebalance" => {
+                let metadata = object.get("metadata").unwrap_or(&Value::Null);
+                let name = metadata["name"].as_str().unwrap_or(&kind).to_owned();
+                let namespace = metadata["namespace"].as_str().unwrap_or(NAMESPACE).to_owned();
+                let namespace = (kind == "Rebalance").then_some(namespace);
+                let spec = object.remove("spec").unwrap_or_default();
+                let spec =
+                    Box::new(RebalanceSpec::deserialize(spec).map_err(|error| format!("{kind} {name}: {error}"))?);
+                self.asked.push(Asked::Rebalance { name, namespace, spec });
+                return Ok(());
+            }
+            _ => {
+                *self.ignored.entry(kind).or_default() += 1;
+                return Ok(());
+            }
+        };
+        let key = key_of(resource, is_namespaced, &object);
+        for patch in patches.iter().filter(|patch| patch.is_for(&key)) {
+            merge(&mut object, &patch.patch);
+        }
+        if resource == CLUSTERS {
+            let name = key.name.to_string();
+            let cluster: Box<Cluster> = typed(object.clone()).map_err(|error| format!("Cluster {name}: {error}"))?;
+            self.clusters.upsert(lower::cluster(&cluster).0);
+        }
+        if POLICIES.contains(&resource) {
+            // Bindings carry their placement. A policy only tells which bindings a request means.
+            *self.ignored.entry(kind).or_default() += 1;
+        }
+        let is_binding = BINDINGS.contains(&resource);
+        let stored = object_of(key.clone(), &object)?;
+        if objects.insert(key.clone(), stored).is_none() && is_binding {
+            self.bindings.push(key);
+        }
+        Ok(())
+    }
+}
+
+fn typed<T: DeserializeOwned>(object: Map<String, Value>) -> Result<Box<T>, String> {
+    serde_json::from_value(Value::Object(object)).map(Box::new).map_err(|error| error.to_string())
+}
+
+fn key_of(resource: GroupResource, is_namespaced: bool, object: &Map<String, Value>) -> Key {
+    let field = |name: &str| {
+        let metadata = object.get("metadata").and_then(|metadata| metadata.get(name));
+        metadata.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    match is_namespaced {
+        true => {
+            let namespace = Some(field("namespace")).filter(|it| !it.is_empty());
+            Key::namespaced(resource, namespace.unwrap_or_else(|| NAMESPACE.to_owned()), field("name"))
+        }
+        false => Key::cluster(resource, field("name")),
+    }
+}
+
+/// An object as a view keeps it.
+pub fn object_of(key: Key, object: &Map<String, Value>) -> Result<Arc<Object>, String> {
+    let json = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+    Object::decode(key, Revision(1), json.into()).map(Arc::new).map_err(|error| error.source.to_string())
+}
+
+impl Patch {
+    fn is_for(&self, key: &Key) -> bool {
+        key.resource.resource() == self.resource && self.name.as_ref().is_none_or(|name| **name == *key.name)
+    }
+}
+
+/// RFC 7386.
+fn merge(object: &mut Map<String, Value>, patch: &Value) {
+    let mut whole = Value::Object(std::mem::take(object));
+    json_patch::merge(&mut whole, patch);
+    if let Value::Object(merged) = whole {
+        *object = merged;
+    }
+}
+
+/// A list whose items are read one by one.
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// Reads a stream as kubectl does: documents between lines of three dashes, or JSON objects one
+/// after the other. The items of a list are documents of their own.
+fn each_document(text: &str, take: &mut dyn FnMut(usize, Result<Map<String, Value>, String>)) {
+    let mut number = 0;
+    if text.trim_start().starts_with('{') {
+        let whole: Result<Vec<&RawValue>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        if let Ok(documents) = whole {
+            for document in documents {
+                number += 1;
+                each_object(document.get(), &mut |object| take(number, object));
+            }
+            return;
+        }
+    }
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    for document in documents(text) {
+        if !document.lines().all(says_nothing) {
+            number += 1;
+            each_object(document, &mut |object| take(number, object));
+        }
+    }
+}
+
+/// The documents of a YAML stream, as parts of its text.
+fn documents(text: &str) -> impl Iterator<Item = &str> {
+    let is_separator = |line: &str| line.trim_end() == "---" || line.starts_with("--- ");
+    let mut left = Some(text);
+    std::iter::from_fn(move || {
+        let rest = left?;
+        let mut at = 0;
+        for line in rest.split_inclusive('\n') {
+            if is_separator(line) {
+                left = Some(&rest[at + line.len()..]);
+                return Some(&rest[..at]);
+            }
+            at += line.len();
+        }
+        left = None;
+        Some(rest)
+    })
+}
+
+fn each_object(document: &str, take: &mut dyn FnMut(Result<Map<String, Value>, String>)) {
+    let body = |text: &str| Body::from_yaml(text.as_bytes()).map(|body| body.value).map_err(|error| error.to_string());
+    if document.trim_start().starts_with('{')
+        && let Ok(List { items: Some(items) }) = serde_json::from_str(document)
+    {
+        for item in items {
+            take(body(item.get()));
+        }
+        return;
+    }
+    let mut object = match body(document) {
+        Ok(object) => object,
+        Err(why) => return take(Err(why)),
+    };
+    match object.remove("items") {
+        None => take(Ok(object)),
+        Some(Value::Array(items)) => {
+            for item in items {
+                match item {
+                    Value::Object(item) => take(Ok(item)),
+                    _ => take(Err("an item of a list must be an object".to_owned())),
+                }
+            }
+        }
+        Some(_) => take(Err("items must be a list".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_parts_of_the_text() {
+        let parts: Vec<&str> = documents("a\n---\nb\nc\n--- # d\ne").collect();
+        assert_eq!(parts, ["a\n", "b\nc\n", "e"]);
+        assert_eq!(documents("").collect::<Vec<_>>(), [""]);
+    }
+
+    #[test]
+    fn a_patch_is_for_all_objects_of_a_resource_or_for_one() {
+        let text = "kind: Cluster\nmetadata: {name: m1}\n---\nkind: Cluster\nmetadata: {name: m2}\n";
+        let patch = |name: Option<&str>| Patch {
+            resource: "clusters".to_owned(),
+            name: name.map(str::to_owned),
+            patch: serde_json::json!({"spec": {"region": "north"}}),
+        };
+        let regions = |name: Option<&str>| {
+            let world = World::read(text, &[patch(name)]);
+            assert!(world.malformed.is_empty(), "{:?}", world.malformed);
+            let regions =
+                world.view.list(CLUSTERS, None).filter(|it| it.typed::<Cluster>().unwrap().spec.region.is_some());
+            regions.count()
+        };
+        assert_eq!((regions(None), regions(Some("m2"))), (2, 1));
+    }
+
+    #[test]
+    fn what_is_not_of_the_fleet_is_counted_by_kind() {
+        let world = World::read("kind: Deployment\n---\nkind: Deployment\n---\nspec: {}\n", &[]);
+        assert_eq!(world.ignored, BTreeMap::from([("Deployment".to_owned(), 2)]));
+        assert_eq!(world.malformed[0].why, "document 3: an object needs a kind");
+    }
+}

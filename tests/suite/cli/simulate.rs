@@ -1,0 +1,105 @@
+//! `ballast simulate` on manifests: on the repository's examples its answers are the demo's.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+/// Runs `simulate` in the folder of the examples.
+fn simulate(line: &str) -> Output {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    command.arg("simulate").args(line.split_whitespace()).current_dir(folder).output().expect("the binary runs")
+}
+
+/// The answers by the id of their binding, and what was told beside them.
+fn answers(line: &str, status: i32) -> (Value, String) {
+    let done = simulate(line);
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr).into_owned());
+    assert_eq!(done.status.code(), Some(status), "simulate {line}\n{out}{err}");
+    let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{out}")));
+    let by_id = lines.map(|line| (line["id"].as_str().unwrap_or_default().to_owned(), line["clusters"].clone()));
+    (Value::Object(by_id.collect()), err)
+}
+
+/// A patch file that says where a binding is.
+fn places(folder: &Path, clusters: Value) -> String {
+    let path = folder.join("places.yaml");
+    std::fs::write(&path, json!({"spec": {"clusters": clusters}}).to_string()).unwrap();
+    path.display().to_string()
+}
+
+const REBALANCE: &str =
+    "-f rebalance/clusters.yaml -f rebalance/bindings.yaml --patch clusters=rebalance/cluster-status.yaml";
+const DEPLOYMENT: &str = "default/demo-deploy-1-deployment";
+
+#[test]
+fn r44_simulate_answers_the_example_of_the_rebalance_as_the_demo_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
+    let (placed, _) = answers(REBALANCE, 0);
+    assert_eq!(placed[DEPLOYMENT], home);
+    let both = json!([{"name": "member1", "replicas": 0}, {"name": "member2", "replicas": 0}]);
+    assert_eq!(placed["demo-role-clusterrole"], both);
+
+    let lost = format!("{REBALANCE} --patch clusters/member1=rebalance/member1-fails.yaml");
+    let away = json!([{"name": "member2", "replicas": 4}]);
+    assert_eq!(answers(&lost, 0).0[DEPLOYMENT], away);
+
+    let fled = places(folder.path(), away.clone());
+    let fled = format!("{REBALANCE} --patch rb/demo-deploy-1-deployment={fled}");
+    assert_eq!(answers(&fled, 0).0[DEPLOYMENT], away, "placements are inert");
+    let (asked, told) = answers(&format!("{fled} -f rebalance/rebalancer.yaml"), 0);
+    assert_eq!(asked[DEPLOYMENT], home);
+    assert!(
+        told.contains("WorkloadRebalancer demo: Deployment default/demo-deploy-2: ReferencedBindingNotFound"),
+        "{told}"
+    );
+    let (asked, _) = answers(&format!("{fled} -f rebalance/home.yaml"), 0);
+    assert_eq!(asked[DEPLOYMENT], home, "a rebalance moves what is displaced");
+    let (_, told) = answers(&format!("{fled} -f rebalance/home-undo.yaml"), 0);
+    assert!(told.contains("rebalance home-undo: only a server knows the moves of home"), "{told}");
+
+    let diff = simulate(&format!("{fled} -f rebalance/rebalancer.yaml -o diff"));
+    let expected = format!(
+        "{DEPLOYMENT}\n- member2: 4\n+ member1: 2\n+ member2: 2\ndemo-role-clusterrole\n+ member1: 0\n+ member2: 0\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&diff.stdout), expected);
+    let summary = simulate(&format!("{fled} -f rebalance/rebalancer.yaml -f rebalance/preview.yaml -o summary"));
+    let (out, err) = (String::from_utf8_lossy(&summary.stdout), String::from_utf8_lossy(&summary.stderr));
+    assert!(out.starts_with("2 bindings: 1 placed, 1 moved, 0 as they were"), "{out}");
+    assert!(err.contains("1 PlacementReview"), "what is ignored is named: {err}");
+}
+
+#[test]
+fn r5_simulate_answers_the_example_of_the_task_as_the_demo_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = "-f task/clusters.yaml -f task/bindings.yaml --patch clusters=task/cluster-status.yaml";
+    let id = "default/nginx-deployment";
+    let (placed, _) = answers(base, 0);
+    let primary = placed[id].clone();
+    let (lost, _) = answers(&format!("{base} --patch clusters/primary=task/primary-fails.yaml"), 0);
+    assert_ne!(lost[id], primary, "{lost}");
+    let fled = places(folder.path(), lost[id].clone());
+    let fled = format!("{base} --patch rb/nginx-deployment={fled}");
+    assert_eq!(answers(&format!("{fled} -f task/reschedule-task.yaml"), 0).0[id], primary);
+}
+
+#[test]
+fn what_fits_nowhere_ends_with_3_and_wrong_patches_with_2() {
+    let lost = format!("{REBALANCE} --patch clusters=rebalance/member1-fails.yaml");
+    let (_, told) = answers(&lost, 3);
+    assert!(told.contains("2 of 2 bindings fit nowhere"), "{told}");
+    let summary = String::from_utf8(simulate(&format!("{lost} -o summary")).stdout).unwrap();
+    assert!(summary.contains("FITS NOWHERE") && summary.contains(DEPLOYMENT), "{summary}");
+    for (flag, words) in [
+        ("--patch clusters", "write RESOURCE=FILE"),
+        ("--patch clutters=x", "the nearest known name is \"clusters\""),
+        ("--patch clusters=missing", "failed to read missing"),
+        ("-o shorter", "[possible values: json, table, summary, diff]"),
+    ] {
+        let done = simulate(&format!("{REBALANCE} {flag}"));
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(2) && told.contains(words), "{flag}: {told}");
+    }
+}

@@ -4,6 +4,7 @@
 //! Under the name `kubectl-ballast` the program is a plugin of kubectl, and calls itself `kubectl
 //! ballast`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,15 @@ const FIRST: [&str; 9] = [
     "scheduling_profile",
     "config",
     "print_config",
+];
+
+/// The headings that `serve --help` shows groups of flags under. A group is a struct of flags.
+const HEADINGS: [(&str, &str); 5] = [
+    ("IdentityArgs", "Who may do what"),
+    ("HostArgs", "Behind a host cluster"),
+    ("FailoverArgs", "Failing clusters"),
+    ("AuditArgs", "Audit log"),
+    ("TracingArgs", "Traces"),
 ];
 
 /// The name of the program as a plugin of kubectl.
@@ -45,9 +55,16 @@ pub fn parsed() -> anyhow::Result<Cli> {
 /// All commands.
 pub fn definition(words: &[OsString]) -> Command {
     let command = Cli::command().mut_subcommand("serve", |serve| {
+        let mut heading_of: BTreeMap<String, &'static str> = BTreeMap::new();
+        for (group, heading) in HEADINGS {
+            let found = serve.get_groups().find(|it| it.get_id() == group);
+            heading_of.extend(found.into_iter().flat_map(|it| it.get_args()).map(|arg| (arg.to_string(), heading)));
+        }
         serve.mut_args(|arg| {
-            let is_first = FIRST.contains(&arg.get_id().as_str());
-            if is_first || arg.get_id() == "help" { arg } else { arg.hide_short_help(true) }
+            let id = arg.get_id().as_str();
+            let (is_hidden, heading) = (!FIRST.contains(&id) && id != "help", heading_of.get(id).copied());
+            let arg = arg.hide_short_help(is_hidden);
+            if heading.is_some() { arg.help_heading(heading) } else { arg }
         })
     });
     let program = words.first().map(Path::new).and_then(Path::file_stem);
@@ -94,6 +111,9 @@ mod tests {
         );
         let flags = |help: &str| help.lines().filter(|line| line.trim_start().starts_with("--")).count();
         assert!(flags(&short) <= 12 && short.contains("--database-url"), "{short}");
+        for (_, heading) in HEADINGS {
+            assert!(long.contains(&format!("\n{heading}:\n")), "no {heading}:\n{long}");
+        }
         assert!(flags(&long) > 40 && long.contains("--audit-log-maxage"), "{long}");
     }
 }

@@ -6,7 +6,6 @@ use clap::Args;
 use serde::Serialize;
 
 #[derive(Args, Clone, Debug, Serialize)]
-#[command(next_help_heading = "Audit log")]
 #[serde(rename_all = "kebab-case")]
 pub struct AuditArgs {
     /// Write an audit log to this file; `-` is standard output

@@ -8,7 +8,6 @@ use crate::api::karmada::policy::v1alpha1;
 use crate::controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
 
 #[derive(Args, Clone, Debug, Serialize)]
-#[command(next_help_heading = "Failing clusters")]
 #[serde(rename_all = "kebab-case")]
 pub struct FailoverArgs {
     /// Taint clusters that are not ready; set to false if another controller does that [default:

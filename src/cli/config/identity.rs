@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::GoDuration;
 
 #[derive(Args, Clone, Debug, Serialize)]
-#[command(next_help_heading = "Who may do what")]
 #[serde(rename_all = "kebab-case")]
 pub struct IdentityArgs {
     /// CAs (PEM) of client certificates, instead of the development CA or the host cluster's
@@ -80,7 +79,6 @@ pub struct IdentityArgs {
 }
 
 #[derive(Args, Clone, Debug, Serialize)]
-#[command(next_help_heading = "Behind a host cluster")]
 #[serde(rename_all = "kebab-case")]
 pub struct HostArgs {
     /// Kubeconfig of the host cluster, which reviews tokens and accesses and names the front

@@ -7,7 +7,6 @@ use super::share;
 use crate::telemetry::Export;
 
 #[derive(Args, Clone, Debug, Serialize)]
-#[command(next_help_heading = "Traces")]
 #[serde(rename_all = "kebab-case")]
 pub struct TracingArgs {
     /// Send traces to this OpenTelemetry collector (base URL, OTLP over HTTP:

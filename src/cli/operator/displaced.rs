@@ -13,6 +13,7 @@ use super::server::Server;
 use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
+use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
@@ -22,12 +23,12 @@ const LISTED_MAX: i64 = 10_000;
 
 #[derive(clap::Args, Debug)]
 pub struct DisplacedArgs {
-    #[command(flatten)]
-    select: SelectArgs,
-
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    select: SelectArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -80,16 +81,20 @@ fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<Told>>) -> Displaced {
     }
 }
 
-/// Where no event is kept any more, the binding still says when it was placed.
+/// Where there is no event, or none any more, the binding still says when it was placed, and from
+/// where it was evicted.
 async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]) -> anyhow::Result<()> {
     if rows.iter().all(|row| row.since.is_some()) {
         return Ok(());
     }
     let bindings = bindings_in_scope(server).await?;
-    let placed: BTreeMap<&str, Time> =
-        bindings.iter().filter_map(|it| Some((it.metadata.uid.as_deref()?, it.status.last_scheduled_time?))).collect();
+    let by_uid: BTreeMap<&str, &AnyBinding> =
+        bindings.iter().filter_map(|it| Some((it.metadata.uid.as_deref()?, it))).collect();
     for (row, moved) in rows.iter_mut().zip(&answer.moves).filter(|(row, _)| row.since.is_none()) {
-        row.since = placed.get(&*moved.binding.uid).copied();
+        let Some(binding) = by_uid.get(&*moved.binding.uid) else { continue };
+        row.since = binding.status.last_scheduled_time;
+        let task = binding.spec.graceful_eviction_tasks.last();
+        row.because = task.map(|task| format!("because it was evicted from {} ({})", task.from_cluster, task.reason));
     }
     Ok(())
 }

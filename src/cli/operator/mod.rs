@@ -102,7 +102,7 @@ pub struct CommonArgs {
     pub server: KubeconfigArgs,
 
     /// Print without colours. The environment variable NO_COLOR does the same
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, help_heading = "Server", hide_short_help = true)]
     pub no_color: bool,
 }
 

@@ -27,6 +27,10 @@ const LISTED_MAX: i64 = 10_000;
 
 #[derive(clap::Args, Debug)]
 pub struct PreviewArgs {
+    /// Format of the answer
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output: PreviewFormat,
+
     #[command(flatten)]
     select: SelectArgs,
 
@@ -47,10 +51,6 @@ pub struct PreviewArgs {
     /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
     at: Option<At>,
-
-    /// Format of the answer
-    #[arg(short = 'o', long, value_enum, default_value_t)]
-    output: PreviewFormat,
 
     #[command(flatten)]
     common: CommonArgs,

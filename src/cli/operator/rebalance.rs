@@ -19,6 +19,21 @@ use crate::cli::config::GoDuration;
 
 #[derive(clap::Args, Debug)]
 pub struct RebalanceArgs {
+    /// Plan, and let nothing move before somebody approves
+    #[arg(long)]
+    approval: bool,
+
+    /// Delete the finished rebalance after this time. It cannot be undone then
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    ttl: Option<GoDuration>,
+
+    /// Name of the rebalance. Default: one that the server makes
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    go: GoArgs,
+
     #[command(flatten)]
     select: SelectArgs,
 
@@ -39,21 +54,6 @@ pub struct RebalanceArgs {
 
     #[command(flatten)]
     rollout: RolloutArgs,
-
-    /// Plan, and let nothing move before somebody approves
-    #[arg(long)]
-    approval: bool,
-
-    /// Delete the finished rebalance after this time. It cannot be undone then
-    #[arg(long, value_name = "DURATION", hide_short_help = true)]
-    ttl: Option<GoDuration>,
-
-    /// Name of the rebalance. Default: one that the server makes
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-
-    #[command(flatten)]
-    go: GoArgs,
 
     #[command(flatten)]
     common: CommonArgs,

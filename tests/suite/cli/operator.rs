@@ -53,7 +53,14 @@ async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Client
     client.merge_patch(&format!("{CLUSTERS}/member1"), &example("member1-fails.yaml")[0]).await.unwrap();
     wait(&client, BINDINGS, |it| it["spec"]["clusters"] == json!([{"name": "member2", "replicas": 4}])).await;
     client.merge_patch(&format!("{CLUSTERS}/member1"), &example("member1-recovers.yaml")[0]).await.unwrap();
+    told_of(&client, "because it was evicted from member1").await;
     client
+}
+
+/// Events are written a moment after what they tell.
+async fn told_of(client: &ballast::cli::client::Client, words: &str) {
+    let is_told = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains(words));
+    wait(client, "/api/v1/namespaces/default/events", is_told).await;
 }
 
 /// The words of the line that begins with this word.
@@ -99,7 +106,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     assert_eq!(last["to"], json!([{"name": "member2", "replicas": 4}]), "{newest}");
     let first = newest[0]["revision"].as_str().unwrap();
     let then = run(&format!("why deployment/demo-deploy-1 --at {first}"));
-    assert!(then.contains("is on member1:2, member2:2"), "{then}");
+    assert!(then.contains("was on member1:2, member2:2") && then.contains("at revision"), "{then}");
 
     let summary = run("preview --displaced");
     assert!(summary.contains("1 of 1 workload would move, with 2 replicas"), "{summary}");
@@ -123,7 +130,9 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     let two = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
     assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], two);
     assert_eq!(run("displaced"), "Nothing is displaced in namespace default.\n");
-    assert!(run("history deployment/demo-deploy-1").contains("of Rebalance home"), "the cause is the rebalance");
+    told_of(&client, "because of Rebalance").await;
+    let history = run("history deployment/demo-deploy-1");
+    assert!(history.lines().last().unwrap().contains("of Rebalance"), "{history}");
 
     let undone = run("undo home --yes --wait");
     assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");

@@ -55,7 +55,7 @@ enum Command {
     /// kubeconfig
     Ui(ui::Args),
     #[command(flatten)]
-    Operator(operator::Command),
+    Operator(Box<operator::Command>),
     /// Decide offline what the scheduler would decide, from manifests or recorded cases
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
@@ -112,7 +112,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Operator(command) => operator::run(command),
+        Command::Operator(command) => operator::run(*command),
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Ui(args) => ui::run(args),

@@ -163,7 +163,7 @@ impl ControllersArgs {
                     let what = format!("{flag}=true needs {name}, which {by} leaves out: drop one of them");
                     return Err(UsageError(what));
                 }
-                Some(false) if self.controllers.iter().any(|item| *item == Item::On(name)) => {
+                Some(false) if self.controllers.contains(&Item::On(name)) => {
                     let what = format!("--controllers names {name}, and {flag}=false turns it off: drop one of them");
                     return Err(UsageError(what));
                 }

@@ -21,7 +21,7 @@ use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
-use crate::rebalance::review::told as listed;
+use crate::rebalance::record::listed;
 
 #[derive(clap::Args, Debug)]
 pub struct HistoryArgs {

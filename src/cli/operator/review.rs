@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::server::{Server, escaped};
 use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
-use crate::rebalance::review::told;
+use crate::rebalance::record::listed;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,7 +33,7 @@ pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) ->
 
 /// `member1:2, member2:2`
 pub fn places(shares: &[Share]) -> String {
-    told(shares).replace(',', ", ")
+    listed(shares).replace(',', ", ")
 }
 
 /// `1 replica`, `2 replicas`

@@ -19,7 +19,7 @@ use super::world::{Asked, World, object_of};
 use crate::actions;
 use crate::api::ballast::v1alpha1::RebalanceSpec;
 use crate::api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger, key_of_workload};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, OWED, Trigger, key_of_workload};
 use crate::engine::karmada::{Decision, Pass, Profile, Request, Trace, WorkloadGroups, Workloads};
 use crate::k8s::{FieldErrors, Key, Time};
 use crate::scheduler::planning::{How, Planner, Selection, plan, shares};
@@ -96,11 +96,12 @@ impl Answers {
     fn read(&self, key: &Key) -> Result<Binding, String> {
         let object = self.world.view.get(key).ok_or("it is gone")?;
         let read: Result<AnyBinding, _> = serde_json::from_slice(object.text.content());
-        let AnyBinding { metadata, mut spec, status, .. } = read.map_err(|error| format!("binding: {error}"))?;
+        let mut binding = read.map_err(|error| format!("binding: {error}"))?;
         if self.marked.contains(key) {
-            let stamp = Trigger::of(&spec, &status).stamp(Time::default());
-            spec.reschedule_triggered_at = Some(stamp);
+            binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).stamp(Time::default()));
+            binding.metadata.annotations.insert(OWED.to_owned(), object.revision.to_string());
         }
+        let AnyBinding { metadata, spec, status, .. } = binding;
         Ok(Binding { metadata, spec, status })
     }
 

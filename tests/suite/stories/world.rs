@@ -155,7 +155,7 @@ impl World {
                 }
             })
             .collect();
-        self.store.commit(&changes).await.unwrap();
+        self.store.commit(store::Term::default(), &changes).await.unwrap();
         self.crash().await;
         changes.into_iter().map(|change| change.key).collect()
     }

@@ -141,7 +141,6 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
     };
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
-    let mut checks = std::mem::take(&mut identity.checks);
     let log = match is_shared {
         true => {
             let candidate = replicas::candidate(&args, address, &*clock);
@@ -149,7 +148,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         }
         false => Log::alone(store, &clock).await?,
     };
-    checks.extend(log.check());
+    let follows = log.check();
     let Log { cache, writer, writing, election } = log;
     let documents = Documents::of(&kinds);
     log_start(&args, address, &kinds, &cache.view());
@@ -194,6 +193,8 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
+    let mut checks = std::mem::take(&mut identity.checks);
+    checks.extend(follows);
     checks.push(Check::new("writer", Counts::Alive, move || {
         if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     }));

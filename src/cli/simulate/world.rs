@@ -282,14 +282,15 @@ mod tests {
 
     #[test]
     fn a_patch_is_for_all_objects_of_a_resource_or_for_one() {
-        let text = "kind: Cluster\nmetadata: {name: m1}\n---\nkind: Cluster\nmetadata: {name: m2}\n";
+        let cluster = |name: &str| format!("kind: Cluster\nmetadata: {{name: {name}}}\nspec: {{syncMode: Push}}\n");
+        let text = format!("{}---\n{}", cluster("m1"), cluster("m2"));
         let patch = |name: Option<&str>| Patch {
             resource: "clusters".to_owned(),
             name: name.map(str::to_owned),
             patch: serde_json::json!({"spec": {"region": "north"}}),
         };
         let regions = |name: Option<&str>| {
-            let world = World::read(text, &[patch(name)]);
+            let world = World::read(&text, &[patch(name)]);
             assert!(world.malformed.is_empty(), "{:?}", world.malformed);
             let regions =
                 world.view.list(CLUSTERS, None).filter(|it| it.typed::<Cluster>().unwrap().spec.region.is_some());

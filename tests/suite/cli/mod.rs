@@ -9,6 +9,7 @@ mod health;
 mod kill;
 mod kubectl;
 mod operator;
+mod page;
 mod rebalancer;
 mod rows;
 mod selectors;

@@ -1,5 +1,6 @@
 //! Requirements of the seed documents about the API, through the built server over HTTPS.
 
+use ballast::api::karmada::work::v1alpha2::OWED;
 use ballast::cli::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
@@ -139,12 +140,14 @@ async fn r4_r27_a_watcher_sees_the_mark_of_a_task_and_then_its_end_together_with
     let from_there = format!("{path}&resourceVersion={since}");
     let watch = client.watch(&from_there, |event| {
         let binding = &event["object"];
-        let (forced, last) = (&binding["spec"]["forceRescheduling"], &binding["status"]["lastScheduledTime"]);
-        seen.push((event["type"].clone(), forced.clone(), *last != placed["status"]["lastScheduledTime"]));
+        let (forced, owed) = (&binding["spec"]["forceRescheduling"], &binding["metadata"]["annotations"][OWED]);
+        let times = (&binding["spec"]["rescheduleTriggeredAt"], &binding["status"]["lastScheduledTime"]);
+        let is_served = times.0.as_str() <= times.1.as_str();
+        seen.push((event["type"].clone(), forced.clone(), owed.is_string(), is_served || owed.is_string()));
         *forced != true
     });
     assert!(tokio::time::timeout(WITHIN, watch).await.expect("the pass comes").unwrap());
-    let expected = [(json!("MODIFIED"), json!(true), false), (json!("MODIFIED"), Value::Null, true)];
+    let expected = [(json!("MODIFIED"), json!(true), true, true), (json!("MODIFIED"), Value::Null, false, true)];
     assert_eq!(seen, expected);
 }
 

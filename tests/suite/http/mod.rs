@@ -10,6 +10,7 @@ mod kube_client;
 mod kubectl;
 mod limits;
 mod own_fields;
+mod page;
 mod policy_kinds;
 mod policy_rules;
 mod quotas;

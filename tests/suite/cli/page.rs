@@ -1,0 +1,147 @@
+//! `ballast ui`: the page and the API through its proxy, and what the proxy refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::process::{ServerProcess, WITHIN};
+
+/// A running `ballast ui`.
+struct Ui {
+    process: Child,
+    address: String,
+    secret: String,
+}
+
+impl Ui {
+    fn start(kubeconfig: &Path) -> Ui {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
+            .args(["ui", "--kubeconfig"])
+            .arg(kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the built binary starts");
+        let mut told = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut told).expect("it is text");
+        let entrance = told.trim().rsplit_once("http://").expect("the line names the address").1;
+        let (address, secret) = entrance.split_once("/enter/").expect("the address has the secret");
+        Ui { process, address: address.to_owned(), secret: secret.to_owned() }
+    }
+
+    fn cookie(&self) -> String {
+        let port = self.address.rsplit(':').next().unwrap();
+        format!("Cookie: ballast-ui-{port}={}", self.secret)
+    }
+
+    fn open(&self, head: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The whole answer to a request with these header lines.
+    fn get(&self, path: &str, headers: &[&str]) -> String {
+        let head = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{}", headers.join("\r\n"));
+        let mut answer = String::new();
+        self.open(&head).read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Ui {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _gone = self.process.wait();
+    }
+}
+
+fn body(answer: &str) -> Value {
+    let start = answer.find('{').unwrap_or_else(|| panic!("no JSON: {answer}"));
+    let end = answer.rfind('}').unwrap();
+    serde_json::from_str(&answer[start..=end]).unwrap_or_else(|_| panic!("no JSON: {answer}"))
+}
+
+#[tokio::test]
+async fn the_page_reaches_the_api_and_nobody_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let ui = Ui::start(&folder.path().join("certs/admin.kubeconfig"));
+    let (host, cookie) = (format!("Host: {}", ui.address), ui.cookie());
+
+    let entered = ui.get(&format!("/enter/{}", ui.secret), &[&host]);
+    assert!(entered.starts_with("HTTP/1.1 303") && entered.contains("SameSite=Strict"), "{entered}");
+    let page = ui.get("/ui/", &[&host, &cookie]);
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy"), "{page}");
+    let version = ui.get("/version", &[&host, &cookie]);
+    assert!(version.contains("ballast-"), "{version}");
+
+    for (reason, path, headers) in [
+        ("ForeignHost", "/version", ["Host: evil.example", &cookie, "X: y"]),
+        ("ForeignOrigin", "/version", [&host, &cookie, "Origin: http://evil.example"]),
+        ("ForeignOrigin", "/version", [&host, &cookie, "Sec-Fetch-Site: cross-site"]),
+        ("NoSecret", "/version", [&host, "Cookie: a=b", "X: y"]),
+        ("NoSecret", "/enter/guessed", [&host, "X: y", "Z: y"]),
+        ("OutsideApi", "/certs/ca.key", [&host, &cookie, "X: y"]),
+        ("OutsideApi", "/apis/%2e%2e/metrics", [&host, &cookie, "X: y"]),
+    ] {
+        let answer = ui.get(path, &headers);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
+        assert_eq!(body(&answer)["reason"], reason, "{path}");
+    }
+    server.terminate();
+    let away = ui.get("/version", &[&host, &cookie]);
+    assert_eq!((body(&away)["code"].clone(), body(&away)["reason"].clone()), (json!(502), json!("ServerUnreachable")));
+}
+
+#[tokio::test]
+async fn a_watch_goes_through_as_it_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let ui = Ui::start(&folder.path().join("certs/admin.kubeconfig"));
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let watch = ui.open(&format!(
+        "GET {path}?watch=1 HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\n{1}\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        ui.address,
+        ui.cookie()
+    ));
+    let mut watch = BufReader::new(watch);
+    let mut line = String::new();
+    watch.read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 101"), "{line}");
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+                         "metadata": {"name": "member1"}, "spec": {"syncMode": "Push"}});
+    server.client().await.post(path, &cluster).await.unwrap();
+    // Lines of frames: the event's line has a frame's head before it.
+    let mut bytes = Vec::new();
+    while !bytes.windows(14).any(|seen| seen == b"\"type\":\"ADDED\"") {
+        bytes.clear();
+        assert!(watch.read_until(b'\n', &mut bytes).unwrap() > 0, "the watch ended");
+    }
+    assert!(String::from_utf8_lossy(&bytes).contains("member1"));
+    server.terminate();
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_ballast"))
+            .arg("ui")
+            .args(words)
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .env_remove("KUBECONFIG")
+            .output()
+            .unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, told) = run(&["--kubeconfig", "missing"]);
+    assert!(code == Some(2) && told.contains("missing"), "{code:?} {told}");
+    let (code, told) = run(&[]);
+    assert!(code == Some(2) && told.contains("--kubeconfig"), "{code:?} {told}");
+}

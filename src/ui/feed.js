@@ -128,6 +128,7 @@ export class Feed {
           if (this.items.size === 0) this.#say("loading");
           await this.#list(signal);
         }
+        if (this.state === "away") await this.#compare(signal);
         pause = PAUSE_MIN;
         await this.#watch(signal);
       } catch (cause) {
@@ -186,6 +187,16 @@ export class Feed {
     this.items = found;
     this.revision = revision;
     this.#say("live");
+  }
+
+  /**
+   * Lists anew if the log is behind what we have seen: then it is another one, and a watch would
+   * wait for a revision that means something else in it.
+   * @param {AbortSignal} signal
+   */
+  async #compare(signal) {
+    const page = await api.get(`${this.path()}?limit=1`, signal);
+    if (Number(page.metadata?.resourceVersion) < Number(this.revision)) await this.#list(signal);
   }
 
   /** @param {AbortSignal} signal */

@@ -72,7 +72,8 @@ pub async fn pass_on(mut socket: WebSocket, upstream: &Upstream, parts: &Parts) 
 
 /// Says in the watch why there is none: a browser does not show a page the answer to an upgrade.
 async fn end(socket: &mut WebSocket, status: Value) {
-    let event = json!({"type": "ERROR", "object": status}).to_string();
+    // The page reads whole lines.
+    let event = format!("{}\n", json!({"type": "ERROR", "object": status}));
     if socket.send(Message::Text(event.into())).await.is_ok() {
         let _ended = socket.send(Message::Close(None)).await;
     }

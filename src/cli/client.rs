@@ -48,6 +48,11 @@ impl Client {
         Ok(Client { authority: address.to_string(), requests })
     }
 
+    /// The connection has ended: every further request fails.
+    pub fn is_closed(&self) -> bool {
+        self.requests.is_closed()
+    }
+
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.exchange(Method::GET, path, None, Bytes::new()).await
     }

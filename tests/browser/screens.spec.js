@@ -199,7 +199,7 @@ test("rebalance: the preview is the review's, and the run brings everything home
   await ui.page.getByRole("textbox", { name: "name" }).fill("from-test");
   await ui.page.getByRole("button", { name: /^Start/ }).click();
   await expect(ui.page.getByRole("heading", { name: "from-test" })).toBeVisible();
-  await expect(ui.page.locator(".head .chip")).toHaveText("Completed", { timeout: 45_000 });
+  await expect(ui.page.locator(".head .chip")).toHaveText("Completed", { timeout: 90_000 });
   const done = await ui.get(`${REBALANCES}/from-test`);
   await expect(figure(ui.page, "moved")).toHaveText(String(done.status.summary.settled));
   await ui.go("#/fleet");

@@ -13,6 +13,7 @@ mod stage;
 mod stories;
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use clap::ValueEnum;
 use self::agents::Agents;
 use self::reports::Reports;
 use self::stage::Stage;
+use super::certs::Files;
 use super::config::{FailoverArgs, GoDuration, ServeArgs};
 use super::serve;
 use super::ui::Page;
@@ -159,7 +161,7 @@ async fn tell<W: Write>(story: Story, server: &serve::Running, pace: Duration, o
             return Ok(Cast::Fleet(agents));
         }
         Story::Safe => {
-            let agents = Reports::start(connect(server).await?, connect(server).await?);
+            let agents = Reports::start(&Door::of(server)?).await?;
             safe::story(&mut stage, connect(server).await?, &agents).await?;
             return Ok(Cast::Karmada(agents));
         }
@@ -191,7 +193,25 @@ fn failover(story: Story) -> FailoverArgs {
 }
 
 async fn connect(server: &serve::Running) -> anyhow::Result<Client> {
-    let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
-    let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
-    Client::connect(server.address, &credentials).await
+    Door::of(server)?.enter().await
+}
+
+/// Where the server is, and the certificates of its administrator.
+#[derive(Clone)]
+struct Door {
+    address: SocketAddr,
+    files: Files,
+}
+
+impl Door {
+    fn of(server: &serve::Running) -> anyhow::Result<Door> {
+        let files = server.certificates.clone().context("a server on its own has development certificates")?;
+        Ok(Door { address: server.address, files })
+    }
+
+    async fn enter(&self) -> anyhow::Result<Client> {
+        let files = &self.files;
+        let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
+        Client::connect(self.address, &credentials).await
+    }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::Door;
 use crate::cli::client::Client;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
@@ -33,11 +34,12 @@ struct Shared {
 }
 
 impl Reports {
-    pub fn start(to_watch: Client, to_report: Client) -> Reports {
+    pub async fn start(server: &Door) -> anyhow::Result<Reports> {
         let shared = Arc::new(Shared::default());
+        let (to_watch, to_report) = (Agent::enter(server).await?, Agent::enter(server).await?);
         let (watching, reporting) = (shared.clone(), shared.clone());
         let tasks = [tokio::spawn(watch(to_watch, watching)), tokio::spawn(report(to_report, reporting))];
-        Reports { tasks, shared }
+        Ok(Reports { tasks, shared })
     }
 
     /// From now on, replicas of `namespace` that are new on `cluster` do not become ready.
@@ -76,10 +78,35 @@ impl Shared {
     }
 }
 
-async fn watch(client: Client, shared: Arc<Shared>) {
+/// A connection that is made again when the server has closed it, as it does with one that rests for
+/// minutes.
+struct Agent {
+    server: Door,
+    client: Client,
+}
+
+impl Agent {
+    async fn enter(server: &Door) -> anyhow::Result<Agent> {
+        Ok(Agent { server: server.clone(), client: server.enter().await? })
+    }
+
+    async fn client(&mut self) -> &Client {
+        while self.client.is_closed() {
+            match self.server.enter().await {
+                Ok(client) => self.client = client,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+        &self.client
+    }
+}
+
+async fn watch(mut agent: Agent, shared: Arc<Shared>) {
     loop {
         // A watch without a resourceVersion begins with the present state.
-        let _ended = client
+        let _ended = agent
+            .client()
+            .await
             .watch(BINDINGS, |event| {
                 shared.note(event);
                 false
@@ -89,7 +116,7 @@ async fn watch(client: Client, shared: Arc<Shared>) {
     }
 }
 
-async fn report(client: Client, shared: Arc<Shared>) {
+async fn report(mut agent: Agent, shared: Arc<Shared>) {
     loop {
         let Some(binding) = shared.next() else {
             shared.wake.notified().await;
@@ -108,7 +135,7 @@ async fn report(client: Client, shared: Arc<Shared>) {
         // If the binding has changed meanwhile, its event is here or on its way.
         let patch = json!({"metadata": {"resourceVersion": metadata["resourceVersion"]},
                            "status": {"aggregatedStatus": told}});
-        let _refused = client.merge_patch(&path, &patch).await;
+        let _refused = agent.client().await.merge_patch(&path, &patch).await;
     }
 }
 

@@ -78,8 +78,8 @@ impl Shared {
     }
 }
 
-/// A connection that is made again when the server has closed it, as it does with one that rests for
-/// minutes.
+/// A connection that is made again when the server has closed it, as it does with one that rests
+/// for minutes.
 struct Agent {
     server: Door,
     client: Client,

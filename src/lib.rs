@@ -45,6 +45,8 @@ pub mod rebalance;
 pub mod controllers;
 /// The cluster that Ballast serves behind: its users, its permissions and its webhooks.
 pub mod host;
+/// Another API server that keeps clusters, bindings and policies: their mirror, and the way back.
+pub mod attach;
 /// The page, as files that are built in.
 pub mod ui;
 /// HTTP: TLS, layers, negotiation, dispatch.

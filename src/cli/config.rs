@@ -2,6 +2,7 @@
 //! environment over the default. Nothing else reads the environment. A flag that other extension
 //! API servers have too has the same name here.
 
+mod attach;
 mod audit;
 mod database;
 mod controllers;
@@ -22,11 +23,14 @@ use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use super::UsageError;
+use super::beside::Beside;
+use crate::attach::Access;
 use crate::engine::karmada::Profile;
 use crate::k8s::duration;
 use crate::{store, telemetry};
 
 pub use self::tracing::TracingArgs;
+pub use attach::AttachArgs;
 pub use audit::AuditArgs;
 pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
 pub use database::DatabaseArgs;
@@ -79,6 +83,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub host: HostArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub attach: AttachArgs,
 
     #[command(flatten)]
     #[serde(flatten)]
@@ -226,6 +234,9 @@ impl ServeArgs {
     /// The configuration with what flags say about each other written out. An error where they
     /// contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
+        if self.attach.attach.is_some() {
+            Beside::settle(Access::ReadWrite, &mut self.controllers)?;
+        }
         self.controllers.settle(&mut self.failover)?;
         self.gates.settle(self.scheduling_profile);
         Ok(self)

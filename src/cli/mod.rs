@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 pub mod assembly;
 mod arguments;
 mod backup;
+pub mod beside;
 pub mod certs;
 pub mod client;
 pub mod config;

@@ -19,6 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
+use super::beside::{self, Beside, Mirroring};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, Turn};
 use super::identity::Identity;
@@ -26,6 +27,7 @@ use super::leadership::{Crew, Elected, Leadership};
 use super::peers::{self, Upkeep};
 use super::replicas::{self, Log};
 use super::{UsageError, certs, memory, tables};
+use crate::attach::{self, Progress};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
 use crate::events::Recorder;
@@ -37,7 +39,7 @@ use crate::server::{self, App, Check, ConnectionLimits, Cors, Counts, Documents,
 use crate::store::Store;
 use crate::watch::{Task, View};
 use crate::worker::Workers;
-use crate::{api, metrics, store, telemetry};
+use crate::{metrics, store, telemetry};
 
 /// A server that runs in this process.
 pub struct Running {
@@ -46,12 +48,18 @@ pub struct Running {
     pub certificates: Option<certs::Files>,
     shutdown: Shutdown,
     ended: JoinHandle<anyhow::Result<()>>,
+    mirrored: Option<Progress>,
 }
 
 impl Running {
     /// Where a client on this machine reaches the server.
     pub fn url(&self) -> String {
         format!("https://{}", certs::reachable(self.address))
+    }
+
+    /// How far the mirror is, if the server is attached to another one.
+    pub fn mirrored(&self) -> Option<&Progress> {
+        self.mirrored.as_ref()
     }
 
     /// Waits until the server ends by itself, and returns why.
@@ -114,16 +122,29 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 /// Starts a server. Returns when it accepts requests.
 pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
     store::check_url(&args.database_url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
-    launch(args, None).await
+    launch(args, None, None).await
+}
+
+/// Starts a server that is attached to this API server, whatever `args` says about that.
+pub async fn beside(mut args: ServeArgs, place: attach::Place, access: attach::Access) -> anyhow::Result<Running> {
+    Beside::settle(access, &mut args.controllers)?;
+    launch(args, None, Some(Beside { place, access })).await
 }
 
 /// Starts one of several servers over a store that they share.
 pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Running> {
-    launch(args, Some(store)).await
+    launch(args, Some(store), None).await
 }
 
-async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Result<Running> {
+async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<Beside>) -> anyhow::Result<Running> {
     let args = args.settled()?;
+    let beside = match beside {
+        None => Beside::named(&args).await?,
+        given => given,
+    };
+    if let Some(beside) = &beside {
+        beside.check(&args)?;
+    }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
@@ -133,7 +154,9 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
     let address = listener.local_addr()?;
 
-    let kinds = Arc::new(if args.host.is_given() { api::kinds() } else { api::standalone_kinds() });
+    let kinds = beside::all_kinds(&args);
+    let kinds = Arc::new(if beside.is_some() { beside::kinds(&kinds) } else { kinds });
+    let profile = profile(&args, beside.is_some());
     let is_shared = shared.is_some() || store::is_server(&args.database_url);
     let store = match shared {
         Some(store) => store,
@@ -154,8 +177,12 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
     let own_writer = writer.clone();
-    let registry =
-        assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile(&args));
+    let mirroring = beside.map(|beside| beside.begin(&kinds, &cache, &own_writer));
+    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
+    let (registry, mirrored, mirror) = match mirroring {
+        None => (registry, None, None),
+        Some(Mirroring { attached, progress, task }) => (registry.with_home(attached), Some(progress), Some(task)),
+    };
     let registry = match args.failover.allow_no_execute_taint_policy {
         true => registry,
         false => assembly::without_no_execute_taints(registry),
@@ -174,7 +201,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
     let mut workers = Workers::new(stop_workers.clone());
     let options = WorkerOptions {
         recorder,
-        profile: profile(&args),
+        profile,
         failover: args.failover.options(),
         controllers: args.controllers.chosen()?,
         host_events: identity.events(&args.host),
@@ -185,11 +212,15 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         (Some(election), _) => Leadership::Elected(Elected::begin(election)),
         (None, Some(lease)) => Leadership::Leased(Box::new(lease), false),
         (None, None) => {
-            crew.start(&mut workers);
+            if mirrored.is_none() {
+                crew.start(&mut workers);
+            }
             metrics::leader(true);
             Leadership::Alone
         }
     };
+
+    let is_alone = matches!(leadership, Leadership::Alone);
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
@@ -199,6 +230,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     }));
     checks.push(storage.check());
+    checks.extend(mirrored.clone().map(beside::check));
     let Identity { tls, authenticator, authorizer, development, mut background, .. } = identity;
     background.spawn(probing);
     let replicas = lead.map(|lead| {
@@ -240,10 +272,13 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>) -> anyhow::Resu
         writing,
         leadership,
         background,
+        mirror,
+        due: mirrored.clone().filter(|_| is_alone),
+        mirrored: mirrored.clone(),
         audit,
         shutdown: shutdown.clone(),
     };
-    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()) })
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), mirrored })
 }
 
 /// The one line that says what was started, for whoever reads the log later.
@@ -347,6 +382,11 @@ struct Tasks {
     leadership: Leadership,
     /// Tasks that keep caches of files and of the host cluster up to date.
     background: JoinSet<()>,
+    /// The task of the mirror, if there is one.
+    mirror: Option<JoinHandle<()>>,
+    mirrored: Option<Progress>,
+    /// The workers start when this mirror is in step: they must not decide from a part of it.
+    due: Option<Progress>,
     audit: Option<Arc<Audit>>,
     shutdown: Shutdown,
 }
@@ -357,11 +397,15 @@ impl Tasks {
             // Only who leads may write. Where nobody else has the log, it was done at the start.
             fill_defaults(&self.crew.registry).await;
         }
-        self.crew.start(&mut self.workers);
+        self.due = self.mirrored.clone();
+        if self.due.is_none() {
+            self.crew.start(&mut self.workers);
+        }
     }
 
     /// Stops the workers of a term that is over. Another term has workers of its own.
     async fn stop_workers(&mut self) {
+        self.due = None;
         self.stop_workers.cancel();
         self.stop_workers = CancellationToken::new();
         std::mem::replace(&mut self.workers, Workers::new(self.stop_workers.clone())).drain().await;
@@ -374,6 +418,12 @@ impl Tasks {
             break tokio::select! {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
+            ended = ended(&mut self.mirror) => Some(ended),
+            () = in_step(&self.due) => {
+                self.due = None;
+                self.crew.start(&mut self.workers);
+                continue;
+            }
             turn = self.leadership.next() => match turn {
                 Turn::Leads => {
                     self.start_workers().await;
@@ -408,6 +458,10 @@ impl Tasks {
             let _already_reported = self.serving.await;
         }
         self.background.shutdown().await;
+        if let Some(mirror) = self.mirror.take() {
+            mirror.abort();
+            let _cut_off = mirror.await;
+        }
         self.stop_workers.cancel();
         self.workers.drain().await;
         self.leadership.end().await;
@@ -425,9 +479,28 @@ impl Tasks {
     }
 }
 
-fn profile(args: &ServeArgs) -> Profile {
+/// The end of the mirror, which is a fault of ours. Never comes where there is none.
+async fn ended(mirror: &mut Option<JoinHandle<()>>) -> anyhow::Error {
+    match mirror {
+        None => std::future::pending().await,
+        Some(task) => match task.await {
+            Ok(()) => anyhow::anyhow!("the mirror ended by itself"),
+            Err(error) => anyhow::Error::new(error).context("the mirror panicked"),
+        },
+    }
+}
+
+async fn in_step(due: &Option<Progress>) {
+    match due {
+        None => std::future::pending().await,
+        Some(progress) => progress.in_step().await,
+    }
+}
+
+fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
     let profile = args.gates.over(args.scheduling_profile.rules());
-    Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile }
+    let profile = Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile };
+    if is_attached { beside::profile(profile) } else { profile }
 }
 
 async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {

@@ -7,8 +7,9 @@
 //! - A host cluster that is down, slow or sends malformed answers is an `Unavailable`. It never
 //!   causes a panic or the end of the process.
 //!
-//! This is the only room that talks to another API server. Lower rooms define the traits that it
-//! implements (`auth` the reviewers, `registry` the gate) and do not know it.
+//! This room and `attach` are the only ones of a server that talk to another API server. Lower
+//! rooms define the traits that it implements (`auth` the reviewers, `registry` the gate) and do
+//! not know it.
 
 mod authentication_config;
 mod connect;
@@ -40,9 +41,9 @@ use kube::runtime::watcher::DefaultBackoff;
 /// up to half a minute.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The pauses between tries to watch the host cluster. They grow up to `PAUSE_MAX`.
+/// The pauses between tries to watch another API server. They grow up to `PAUSE_MAX`.
 #[derive(Default)]
-struct Pauses(DefaultBackoff);
+pub struct Pauses(DefaultBackoff);
 
 impl Iterator for Pauses {
     type Item = Duration;

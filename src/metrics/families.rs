@@ -66,6 +66,7 @@ pub struct Families {
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub leader_term: IntGauge,
+    pub home: Home,
     pub forwarded_writes: IntCounterVec,
     pub lag_revisions: IntGauge,
     pub lag_milliseconds: IntGauge,
@@ -266,6 +267,7 @@ impl Families {
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
             leader_term: make.gauge("ballast_leader_term", "The term of whoever leads the replicas of a shared log."),
+            home: Home::new(&make),
             forwarded_writes: make.counters(
                 "ballast_forwarded_writes_total",
                 "Writes that were passed on to the leader, by the status of the answer.",
@@ -277,6 +279,37 @@ impl Families {
             process: Process::new(&make.registry),
             names: make.names.into_inner(),
             registry: make.registry,
+        }
+    }
+}
+
+/// What is counted of the API server that this one is attached to.
+pub struct Home {
+    pub in_step: IntGauge,
+    pub lists: IntCounterVec,
+    pub failures: IntCounterVec,
+    pub writes: IntCounterVec,
+}
+
+impl Home {
+    fn new(make: &Make) -> Home {
+        Home {
+            in_step: make.gauge(
+                "ballast_home_in_step",
+                "Whether all objects of the API server that this one is attached to were listed.",
+            ),
+            lists: make.counters("ballast_home_lists_total", "Lists of a kind at home that began.", &["resource"]),
+            failures: make.counters(
+                "ballast_home_failures_total",
+                "Lists and watches at home that failed.",
+                &["resource"],
+            ),
+            writes: make.outcomes(
+                "ballast_home_writes_total",
+                "Objects that were to be written at home.",
+                "result",
+                &["success", "conflict", "refused", "unavailable"],
+            ),
         }
     }
 }

@@ -353,6 +353,27 @@ pub fn forwarded_write(code: u16) {
     FAMILIES.forwarded_writes.with_label_values(&[decimal(code, &mut [0; 5])]).inc();
 }
 
+/// Sets whether all objects that are kept at home were listed.
+pub fn home_in_step(is_in_step: bool) {
+    FAMILIES.home.in_step.set(i64::from(is_in_step));
+}
+
+/// Counts a list of a kind at home that begins.
+pub fn home_listed(kind: &'static str) {
+    FAMILIES.home.lists.with_label_values(&[kind]).inc();
+}
+
+/// Counts a list or watch at home that failed.
+pub fn home_failed(kind: &'static str) {
+    FAMILIES.home.failures.with_label_values(&[kind]).inc();
+}
+
+/// Counts an object that was to be written at home. `result` is `success`, `conflict`, `refused` or
+/// `unavailable`.
+pub fn home_wrote(result: &'static str) {
+    FAMILIES.home.writes.with_label_values(&[result]).inc();
+}
+
 /// Sets the term of whoever leads the replicas of a shared log.
 pub fn leader_term(term: i64) {
     FAMILIES.leader_term.set(term);

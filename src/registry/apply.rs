@@ -45,7 +45,7 @@ impl Registry {
         options: &WriteOptions,
         may_create: MayCreate,
     ) -> Result<Option<Written>, Status> {
-        target.allow("patch")?;
+        self.allow_write(target, "patch")?;
         let key = target.key()?;
         let row = &*target.row;
         let part = if target.status { Part::Status } else { Part::Main };

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::admit::{Admission, Author, Read};
 use super::core::{Core, Registry};
+use super::home::{self, Home, Wanted};
 use super::ownership::Record;
 use super::part::Part;
 use super::plan::{self, Origin, Plan};
@@ -16,7 +17,7 @@ use crate::k8s::{
     Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
 };
 use crate::resource::{Lifetime, ResourceKind};
-use crate::watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write};
+use crate::watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write, WriteError};
 
 /// Larger batches are admitted on a thread of their own.
 const ADMITTED_INLINE_MAX: usize = 16;
@@ -86,6 +87,10 @@ impl Client {
     /// an object that waits for its finalizers. The result of a delete is the object's last state.
     /// With `Atomicity::All`, one refused change refuses all.
     ///
+    /// Changes of kinds whose home is elsewhere are made there first, each by itself. If one of
+    /// them fails, `Atomicity::All` stops what was to be written here, and takes nothing back
+    /// there. Such objects can be changed, and neither created nor deleted.
+    ///
     /// # Errors The outer error says that nothing could be written at all.
     pub async fn batch(
         &self,
@@ -95,6 +100,72 @@ impl Client {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
+        match self.core.home.get() {
+            Some(home) if changes.iter().any(|(resource, _)| home.keeps(*resource)) => {
+                self.batch_away(home, changes, atomicity).await
+            }
+            _ => self.batch_here(changes, atomicity).await,
+        }
+    }
+
+    async fn batch_away(
+        &self,
+        home: &Arc<dyn Home>,
+        changes: Vec<(GroupResource, Change)>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Changed>, Status> {
+        if self.fence.as_ref().is_some_and(|fence| !fence()) {
+            return Err(commit::failure(WriteError::Fenced));
+        }
+        let view = self.core.cache.view();
+        let (mut wanted, mut here) = (Vec::new(), Vec::new());
+        // Where the answer to each change comes from; the refusal, if that is known already.
+        let mut sources: Vec<(bool, Option<Status>)> = Vec::with_capacity(changes.len());
+        for (resource, change) in changes {
+            if !home.keeps(resource) {
+                here.push((resource, change));
+                sources.push((false, None));
+                continue;
+            }
+            let refused = match want(&**home, &view, resource, change) {
+                Ok(want) => {
+                    wanted.push(want);
+                    None
+                }
+                Err(status) => Some(status),
+            };
+            sources.push((true, refused));
+        }
+        let is_all = atomicity == Atomicity::All;
+        let mut is_off = is_all && sources.iter().any(|(_, refused)| refused.is_some());
+        let answers = match is_off {
+            true => wanted.iter().map(|want| Err(commit::not_tried(&want.base.key))).collect(),
+            false => home.write(&self.manager, wanted).await,
+        };
+        is_off |= is_all && answers.iter().any(Result::is_err);
+        let count = here.len();
+        let outcomes = match is_off {
+            true => here.iter().map(|(resource, change)| Err(commit::not_tried(&named(*resource, change)))).collect(),
+            false if here.is_empty() => Vec::new(),
+            // Something was written at home, so each change has an answer of its own.
+            false => self.batch_here(here, atomicity).await.unwrap_or_else(|status| vec![Err(status); count]),
+        };
+        let (mut answers, mut outcomes) = (answers.into_iter(), outcomes.into_iter());
+        let answer = |(is_away, refused): (bool, Option<Status>)| match refused {
+            Some(status) => Err(status),
+            None => {
+                let next = if is_away { answers.next() } else { outcomes.next() };
+                next.unwrap_or_else(|| Err(Status::internal("a change of a batch got no answer")))
+            }
+        };
+        Ok(sources.into_iter().map(answer).collect())
+    }
+
+    async fn batch_here(
+        &self,
+        changes: Vec<(GroupResource, Change)>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Changed>, Status> {
         let view = self.core.cache.view();
         let decided = if changes.len() <= ADMITTED_INLINE_MAX {
             decide_all(&self.core, &view, &self.manager, changes)
@@ -106,6 +177,53 @@ impl Client {
         // The writer checks the fence, because a batch that was decided before the lease was lost
         // must not be stored after it.
         commit_all(&self.core, self.fence.clone(), decided, atomicity).await
+    }
+}
+
+/// What is to be written at home.
+fn want(home: &dyn Home, view: &View, resource: GroupResource, change: Change) -> Result<Wanted, Status> {
+    match change {
+        Change::Edit { base, edits } => {
+            let mut object = base.value().map_err(Status::internal)?;
+            edits.iter().for_each(|edit| edit.apply(&mut object));
+            Ok(Wanted { base, object })
+        }
+        Change::Update { part, mut object } => {
+            let key = named(resource, &Change::Create(object.clone()));
+            let stored = find(view, &key)?;
+            plan::check_version(&stored, metadata::of(&object))?;
+            let mut old = stored.object.value().map_err(Status::internal)?;
+            let status = |tree: &mut Map<String, Value>| tree.remove("status");
+            match part {
+                Part::Whole => {}
+                Part::Main => {
+                    object.remove("status");
+                    object.extend(status(&mut old).map(|status| ("status".to_owned(), status)));
+                }
+                Part::Status => {
+                    let reported = status(&mut object);
+                    old.remove("status");
+                    old.extend(reported.map(|status| ("status".to_owned(), status)));
+                    object = old;
+                }
+            }
+            Ok(Wanted { base: Arc::clone(&stored.object), object })
+        }
+        Change::Create(_) => Err(home::not_here(home, resource, "create")),
+        Change::Delete { .. } => Err(home::not_here(home, resource, "delete")),
+    }
+}
+
+/// The object that a change is about, as far as the change says so.
+fn named(resource: GroupResource, change: &Change) -> Key {
+    match change {
+        Change::Create(object) | Change::Update { object, .. } => {
+            let metadata = metadata::of(object);
+            let [namespace, name] = ["namespace", "name"].map(|member| metadata::text(metadata, member));
+            Key::namespaced(resource, namespace, name)
+        }
+        Change::Edit { base, .. } => base.key.clone(),
+        Change::Delete { key, .. } => key.clone(),
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 use super::action::Action;
 use super::counsel::{Counsel, Counsels};
 use super::gate::Gate;
+use super::home::{self, Home};
+use super::locator::Locator;
 use super::turns::Turns;
 use crate::clock::Clock;
-use crate::k8s::{GroupResource, Object};
+use crate::k8s::{GroupResource, Object, Status};
 use crate::resource::{Kinds, ResourceKind};
 use crate::watch::{Cache, Fence, Writer};
 
@@ -30,6 +32,8 @@ pub(super) struct Core {
     pub clock: Arc<dyn Clock>,
     /// Others that may change or refuse what clients write. At most one gate is set.
     pub gate: OnceLock<Arc<dyn Gate>>,
+    /// Who keeps the kinds that are not kept here. At most one home is set.
+    pub home: OnceLock<Arc<dyn Home>>,
 }
 
 /// The result of a write.
@@ -48,7 +52,7 @@ impl Registry {
         let stored = kinds.rows().iter().filter(|row| row.is_stored_version());
         let rows = stored.map(|row| (row.resource, Arc::clone(row))).collect();
         Registry {
-            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new() }),
+            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new(), home: OnceLock::new() }),
             actions: BTreeMap::new(),
             counsels: Counsels::default(),
             turns: Turns::new(),
@@ -80,6 +84,17 @@ impl Registry {
         self
     }
 
+    /// Says that another API server keeps the objects of some kinds. Clients that were made before
+    /// write there, too.
+    ///
+    /// # Panics If there is a home already.
+    #[must_use]
+    pub fn with_home(self, home: Arc<dyn Home>) -> Registry {
+        let first = self.core.home.set(home);
+        assert!(first.is_ok(), "there is one home");
+        self
+    }
+
     /// Refuses the writes of workers while the fence does not hold, because another replica may be
     /// writing. Clients that were made before are not fenced.
     #[must_use]
@@ -88,11 +103,28 @@ impl Registry {
         self
     }
 
+    /// Refuses a client's write that the kind does not have, or that belongs elsewhere.
+    pub(super) fn allow_write(&self, target: &Locator, verb: &str) -> Result<(), Status> {
+        target.allow(verb)?;
+        let resource = target.row.resource;
+        match self.core.home_of(resource) {
+            Some(home) => Err(home::not_here(&**home, resource, verb)),
+            None => Ok(()),
+        }
+    }
+
     pub fn kinds(&self) -> &Arc<Kinds> {
         &self.core.kinds
     }
 
     pub fn cache(&self) -> &Cache {
         &self.core.cache
+    }
+}
+
+impl Core {
+    /// Who keeps the objects of this kind, if they are not kept here.
+    pub fn home_of(&self, resource: GroupResource) -> Option<&Arc<dyn Home>> {
+        self.home.get().filter(|home| home.keeps(resource))
     }
 }

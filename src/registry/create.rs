@@ -31,7 +31,7 @@ impl Registry {
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        target.allow("create")?;
+        self.allow_write(target, "create")?;
         let (row, now) = (&*target.row, self.core.clock.now());
         let admission = Admission { row, author: Author::Client, field_validation: options.field_validation, now };
         let read = admission.read_strictly(body)?;

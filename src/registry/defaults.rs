@@ -33,7 +33,8 @@ impl Registry {
 fn lacking(core: &Core) -> Vec<Write> {
     let view = core.cache.view();
     let mut writes = Vec::new();
-    for row in core.rows.values() {
+    // What is kept elsewhere gets its defaults there.
+    for row in core.rows.values().filter(|row| core.home_of(row.resource).is_none()) {
         for object in view.list(row.resource, None) {
             // A write would not repair an object that cannot be read.
             if !row.schema.lacks_defaults(object.text.content()).unwrap_or(false) {

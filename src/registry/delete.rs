@@ -41,7 +41,7 @@ impl Registry {
         target: &Locator,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        target.allow("delete")?;
+        self.allow_write(target, "delete")?;
         let key = target.key()?;
         let passage = Passage::new(self, caller, target, Operation::Delete, Wish::Delete(options));
         delete(&passage, &key, options).await
@@ -57,7 +57,7 @@ impl Registry {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<List, Status> {
-        target.allow("deletecollection")?;
+        self.allow_write(target, "deletecollection")?;
         let found = self.list_collection(target, list).await?;
         for chunk in found.items.chunks(COLLECTION_CHUNK) {
             self.delete_chunk(caller, target, chunk, options).await?;

@@ -23,6 +23,7 @@
 //! - `gate`: who else has a say in what clients write
 //! - `counsel`: who else inside the server has a say in what clients write of one kind
 //! - `turns`: patches of one object take turns
+//! - `home`: kinds that another API server keeps
 //! - `core`: `Registry`, which the verbs below are methods of
 //!
 //! From a body to a write:
@@ -64,6 +65,7 @@ mod delete;
 pub mod discovery;
 mod edit;
 mod gate;
+mod home;
 mod list;
 mod locator;
 mod metadata;
@@ -93,6 +95,7 @@ pub use counsel::Counsel;
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use gate::{Asked, Caller, Gate, Operation};
+pub use home::{Home, Wanted};
 pub use list::List;
 pub use locator::Locator;
 pub use openapi::OpenApi;

@@ -25,7 +25,7 @@ impl Registry {
         patch: Patch,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        target.allow("patch")?;
+        self.allow_write(target, "patch")?;
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;

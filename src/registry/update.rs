@@ -20,7 +20,7 @@ impl Registry {
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        target.allow("update")?;
+        self.allow_write(target, "update")?;
         let key = target.key()?;
         let admission = Admission {
             row: &target.row,

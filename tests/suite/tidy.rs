@@ -68,6 +68,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["placements", "k8s", "api", "registry", "resource", "watch", "worker", "events", "clock", "quota"],
     ),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
+    // Attached to a server, it knows its pauses, and is no host.
+    ("attach", &["k8s", "resource", "registry", "watch", "worker", "host", "telemetry", "metrics"]),
     ("ui", &[]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics", "ui"]),
 ];
@@ -80,7 +82,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("clap", &["cli"]),
     ("prometheus", &["metrics"]),
-    ("kube", &["host", "cli"]),
+    ("kube", &["host", "attach", "cli"]),
     ("k8s_openapi", &["host"]),
     ("rustls", &["server", "auth", "telemetry", "cli"]),
 ];
@@ -95,6 +97,7 @@ const PURE: &[&str] = &[
     "src/controllers/eviction_task.rs",
     "src/controllers/failover/pace.rs",
     "src/controllers/placement/status.rs",
+    "src/attach/patch.rs",
     "src/quota/",
     "src/rebalance/advance/seen.rs",
     "src/rebalance/placement_moves.rs",

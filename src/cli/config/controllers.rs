@@ -148,6 +148,27 @@ impl ControllersArgs {
         Ok(Controllers { off: CONTROLLERS.into_iter().filter(|name| !runs(name)).collect() })
     }
 
+    /// Takes these loops out, which do not run with `flag`. An error where one was asked for by its
+    /// name.
+    pub fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
+        if let Some(name) = names.iter().find(|name| self.controllers.contains(&Item::On(name))) {
+            let what = format!("--controllers names {name}, which does not run with {flag}: drop one of them");
+            return Err(UsageError(what));
+        }
+        let left = names.iter().map(|name| Item::Off(name)).filter(|item| !self.controllers.contains(item));
+        let left: Vec<Item> = left.collect();
+        self.controllers.extend(left);
+        Ok(())
+    }
+
+    /// Takes out every loop but these.
+    pub fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
+        let chosen = self.chosen()?;
+        let off = CONTROLLERS.into_iter().filter(|name| !names.contains(name) || !chosen.run(name));
+        self.controllers = [Item::All].into_iter().chain(off.map(Item::Off)).collect();
+        Ok(())
+    }
+
     /// These flags and the older switches, written out. An error where they contradict each other.
     pub(super) fn settle(&mut self, failover: &mut FailoverArgs) -> Result<(), UsageError> {
         let chosen = self.chosen()?;

@@ -1,0 +1,154 @@
+//! The mirror: lists and watches each kind at home, and hands what comes to the ledger.
+//!
+//! kube's watcher lists in pages, resumes a watch where it broke off, and lists anew where the home
+//! has forgotten that place (410). What is gone is known when a list is complete. A home that is
+//! away is asked again for ever, after pauses with a bound, and what was mirrored stays.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::task::JoinSet;
+
+use super::arrival::{Arrival, api_resource, metadata};
+use super::ledger::{News, OBJECTS_PER_COMMIT_MAX, Source};
+use super::{Attached, REST_MAX};
+use crate::host::Pauses;
+use crate::k8s::Key;
+use crate::resource::ResourceKind;
+use crate::watch::WriteError;
+use crate::{metrics, telemetry};
+
+/// Objects in a page of a list.
+const PAGE_OBJECTS: u32 = 500;
+/// How long one watch lasts, in seconds. It bounds how long a connection that died silently goes
+/// unnoticed.
+const WATCH_SECONDS: u32 = 60;
+/// The pause before a kind is listed anew: nothing could be written here, or the home has forgotten
+/// where the watch was.
+const RELIST_PAUSE: Duration = Duration::from_secs(1);
+
+impl Attached {
+    /// Mirrors all kinds for as long as it is polled. It ends only by a fault of ours.
+    pub async fn follow(self: Arc<Self>) {
+        let mut kinds = JoinSet::new();
+        for row in self.rows.values() {
+            kinds.spawn(Arc::clone(&self).follow_kind(Arc::clone(row)));
+        }
+        if let Some(Err(error)) = kinds.join_next().await {
+            tracing::error!(%error, "the mirror of a kind ended");
+        }
+    }
+
+    async fn follow_kind(self: Arc<Self>, row: Arc<ResourceKind>) {
+        loop {
+            if let Err(error) = self.follow_lists(&row).await {
+                tracing::warn!(kind = %row.resource, %error, "the mirror could not be written; listing anew");
+                self.reports.failed(row.resource, error.to_string());
+            }
+            tokio::time::sleep(RELIST_PAUSE).await;
+        }
+    }
+
+    /// Follows one kind from a complete list on. Ends where it has to be listed anew.
+    async fn follow_lists(&self, row: &Arc<ResourceKind>) -> Result<(), WriteError> {
+        let api: Api<Arrival> = Api::all_with(self.place.client.clone(), &api_resource(row));
+        let config = watcher::Config::default().page_size(PAGE_OBJECTS).timeout(WATCH_SECONDS);
+        let events = watcher(api, config).backoff(Pauses::default());
+        let mut chunks = pin!(events.ready_chunks(OBJECTS_PER_COMMIT_MAX));
+        let mut listed: HashSet<Key> = HashSet::new();
+        while let Some(chunk) = chunks.next().await {
+            let mut news = Vec::with_capacity(chunk.len());
+            for event in chunk {
+                if event.is_ok() {
+                    self.reports.heard(row.resource);
+                }
+                match event {
+                    Ok(Event::Init) => {
+                        self.take(row, &mut news).await?;
+                        metrics::home_listed(row.resource.as_str());
+                        listed.clear();
+                    }
+                    Ok(Event::InitApply(arrival)) => {
+                        listed.insert(key(row, &arrival));
+                        news.push(News::Is(arrival.object));
+                    }
+                    Ok(Event::InitDone) => {
+                        self.take(row, &mut news).await?;
+                        self.complete(row, std::mem::take(&mut listed)).await?;
+                    }
+                    Ok(Event::Apply(arrival)) => news.push(News::Is(arrival.object)),
+                    Ok(Event::Delete(arrival)) => news.push(News::Gone(arrival.object)),
+                    Err(error) => {
+                        self.take(row, &mut news).await?;
+                        self.bear(row, &error).await;
+                        if is_forgotten(&error) {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            self.take(row, &mut news).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, row: &Arc<ResourceKind>, news: &mut Vec<News>) -> Result<(), WriteError> {
+        if !news.is_empty() {
+            self.ledger.take(row, std::mem::take(news), Source::Mirror).await?;
+        }
+        Ok(())
+    }
+
+    async fn complete(&self, row: &ResourceKind, listed: HashSet<Key>) -> Result<(), WriteError> {
+        let gone = self.ledger.keep_only(row.resource, &listed).await?;
+        tracing::debug!(kind = %row.resource, objects = listed.len(), gone, "listed at home");
+        if self.reports.listed(row.resource) {
+            tracing::info!(home = self.place.url, "the mirror is in step");
+        }
+        Ok(())
+    }
+
+    /// Says what went wrong, and leaves the home alone for as long as it asks. The watcher's own
+    /// pause follows.
+    async fn bear(&self, row: &ResourceKind, error: &watcher::Error) {
+        let why = telemetry::with_causes(error);
+        tracing::warn!(kind = %row.resource, home = self.place.url, error = why, "failed to follow a kind at home");
+        metrics::home_failed(row.resource.as_str());
+        self.reports.failed(row.resource, why);
+        if let Some(seconds) = rest_seconds(error) {
+            tokio::time::sleep(Duration::from_secs(seconds.into()).min(REST_MAX)).await;
+        }
+    }
+}
+
+fn key(row: &ResourceKind, arrival: &Arrival) -> Key {
+    let [namespace, name] = ["namespace", "name"].map(|member| metadata(&arrival.object, member));
+    match row.is_namespaced() {
+        true => Key::namespaced(row.resource, namespace, name),
+        false => Key::cluster(row.resource, name),
+    }
+}
+
+/// Whether the home refuses a watch because its beginning is too long ago. kube's watcher lists
+/// anew by itself only where a watch says so that has begun.
+fn is_forgotten(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+/// How long the home asks to be left alone (`Retry-After`).
+fn rest_seconds(error: &watcher::Error) -> Option<u32> {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status,
+        _ => return None,
+    };
+    status.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+}

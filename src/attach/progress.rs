@@ -1,0 +1,84 @@
+//! How far the mirror is: which kinds were listed, and what goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::watch;
+
+use super::HOMED;
+use crate::k8s::GroupResource;
+use crate::metrics;
+
+#[derive(Debug, Default)]
+struct State {
+    listed: BTreeSet<GroupResource>,
+    /// The fault of each kind since its last news.
+    faults: BTreeMap<GroupResource, String>,
+}
+
+impl State {
+    fn is_in_step(&self) -> bool {
+        self.listed.len() == HOMED.len()
+    }
+}
+
+/// The end that the mirror reports to.
+#[derive(Debug, Default)]
+pub struct Reports(watch::Sender<State>);
+
+impl Reports {
+    pub fn progress(&self) -> Progress {
+        Progress(self.0.subscribe())
+    }
+
+    /// All objects of this kind are here. Returns whether that makes all kinds listed.
+    pub fn listed(&self, kind: GroupResource) -> bool {
+        let is_last = self.0.send_if_modified(|state| state.listed.insert(kind) && state.is_in_step());
+        if is_last {
+            metrics::home_in_step(true);
+        }
+        is_last
+    }
+
+    pub fn failed(&self, kind: GroupResource, why: String) {
+        self.0.send_modify(|state| drop(state.faults.insert(kind, why)));
+    }
+
+    /// There is news of this kind, so the fault is over.
+    pub fn heard(&self, kind: GroupResource) {
+        if self.0.borrow().faults.contains_key(&kind) {
+            self.0.send_modify(|state| drop(state.faults.remove(&kind)));
+        }
+    }
+}
+
+/// How far the mirror is. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Progress(watch::Receiver<State>);
+
+impl Progress {
+    /// Whether all objects of all kinds were here once. Later the mirror follows as fast as the
+    /// home tells.
+    pub fn is_in_step(&self) -> bool {
+        self.0.borrow().is_in_step()
+    }
+
+    /// Waits until the mirror is in step. For ever if it never is: put a deadline around it.
+    pub async fn in_step(&self) {
+        let mut state = self.0.clone();
+        if state.wait_for(State::is_in_step).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// What goes wrong at the moment, if that is known.
+    pub fn fault(&self) -> Option<String> {
+        let state = self.0.borrow();
+        state.faults.iter().next().map(|(kind, why)| format!("{kind}: {why}"))
+    }
+
+    /// The kinds that were not listed yet.
+    pub fn missing(&self) -> Vec<GroupResource> {
+        let state = self.0.borrow();
+        HOMED.into_iter().filter(|kind| !state.listed.contains(kind)).collect()
+    }
+}

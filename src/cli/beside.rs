@@ -1,0 +1,118 @@
+//! What a server that is attached to a Karmada does differently (`attach`): which kinds it serves,
+//! which workers run and when, and what it cannot be combined with.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::UsageError;
+use super::config::{ControllersArgs, ServeArgs};
+use super::kubeconfig::KubeconfigArgs;
+use crate::api;
+use crate::attach::{Access, Attached, HOMED, Place, Progress};
+use crate::engine::karmada::Profile;
+use crate::resource::{Kinds, ResourceKind};
+use crate::server::{Check, Counts};
+use crate::store;
+use crate::watch::{Cache, Writer};
+
+/// The background loops that do not run beside a Karmada: its own controllers do what they do, its
+/// webhooks hold the quotas, and a move of a rebalance is not one transaction over two servers.
+pub const NOT_BESIDE: [&str; 10] = [
+    "application-failover",
+    "cluster-finalizer",
+    "cluster-taints",
+    "failover",
+    "graceful-eviction",
+    "policy",
+    "quota",
+    "rebalance",
+    "rebalance-schedule",
+    "rebalancer",
+];
+
+/// The only loops of a server that writes nothing at home.
+const ONLY_READING: [&str; 2] = ["census", "events"];
+
+/// Whose API server this one is attached to, and what it may do there.
+pub struct Beside {
+    pub place: Place,
+    pub access: Access,
+}
+
+impl Beside {
+    /// The one that the flags name.
+    pub async fn named(args: &ServeArgs) -> anyhow::Result<Option<Beside>> {
+        let Some(file) = &args.attach.attach else { return Ok(None) };
+        let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
+        let connected = named.connect().await?;
+        let place = Place { client: connected.client, url: connected.url };
+        Ok(Some(Beside { place, access: Access::ReadWrite }))
+    }
+
+    /// Refuses what does not go together.
+    pub fn check(&self, args: &ServeArgs) -> Result<(), UsageError> {
+        if store::is_server(&args.database_url) {
+            let what = "--attach: each server keeps a mirror of its own, so use a database of its own: `memory:` or \
+                        `sqlite://PATH`";
+            return Err(UsageError(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Leaves out the loops that do not run. An error where one of them was asked for by name.
+    pub fn settle(access: Access, controllers: &mut ControllersArgs) -> Result<(), UsageError> {
+        controllers.leave(&NOT_BESIDE, "--attach")?;
+        if access == Access::ReadOnly {
+            controllers.keep_only(&ONLY_READING)?;
+        }
+        Ok(())
+    }
+
+    /// The mirror, which begins at once, and its task.
+    pub fn begin(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> Mirroring {
+        tracing::info!(home = self.place.url, access = ?self.access, "attached");
+        let attached = Arc::new(Attached::new(self.place, self.access, kinds, cache.clone(), writer.clone()));
+        let task = tokio::spawn(Arc::clone(&attached).follow());
+        Mirroring { progress: attached.progress(), attached, task }
+    }
+}
+
+/// A mirror that runs.
+pub struct Mirroring {
+    pub attached: Arc<Attached>,
+    pub progress: Progress,
+    pub task: JoinHandle<()>,
+}
+
+/// The kinds of an attached server: those whose home is elsewhere, and Ballast's own. What else
+/// belongs to Karmada's groups is not served, because it is not known here.
+pub fn kinds(kinds: &Kinds) -> Kinds {
+    let is_served = |row: &&Arc<ResourceKind>| {
+        let is_karmadas = row.group.ends_with("karmada.io") && row.group != "task.karmada.io";
+        !is_karmadas || HOMED.contains(&row.resource)
+    };
+    Kinds::new(kinds.rows().iter().filter(is_served).map(|row| (**row).clone()).collect())
+}
+
+/// All kinds of a server with these flags.
+pub fn all_kinds(args: &ServeArgs) -> Kinds {
+    if args.host.is_given() { api::kinds() } else { api::standalone_kinds() }
+}
+
+/// The profile of an attached server. Karmada's webhooks hold the quotas.
+pub fn profile(profile: Profile) -> Profile {
+    Profile { federated_quotas: false, ..profile }
+}
+
+/// Not ready before everything was listed once: what is read until then may be missing.
+pub fn check(progress: Progress) -> Check {
+    Check::new("home", Counts::Ready, move || {
+        if progress.is_in_step() {
+            return Ok(());
+        }
+        let missing: Vec<&str> = progress.missing().into_iter().map(|kind| kind.as_str()).collect();
+        let why = progress.fault().map(|fault| format!("; {fault}")).unwrap_or_default();
+        Err(format!("not listed yet: {}{why}", missing.join(", ")))
+    })
+}

@@ -18,7 +18,7 @@ use crate::support::raw::Raw;
 use crate::support::server::TestServer;
 use crate::support::{metric, wait_for};
 
-const STRATEGIC: &str = "application/merge-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Where the binding of most tests is.
 const WEB: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web";
 
@@ -155,7 +155,7 @@ async fn post(server: &Raw, path: &str, object: Value) -> Value {
 }
 
 async fn patch(server: &Raw, path: &str, change: Value) -> Value {
-    let reply = server.send(Method::PATCH, path, &[("content-type", STRATEGIC)], change.to_string()).await;
+    let reply = server.send(Method::PATCH, path, &[("content-type", MERGE_PATCH)], change.to_string()).await;
     assert_eq!(reply.code, 200, "{}", reply.text());
     reply.json()
 }
@@ -260,10 +260,11 @@ async fn bs1_who_writes_here_is_told_where_to_write() {
     let here = pair.admin();
     let kind = [("content-type", "application/json")];
     for (method, path) in [(Method::POST, BINDINGS), (Method::DELETE, WEB), (Method::PATCH, WEB), (Method::PUT, WEB)] {
-        let header = if method == Method::PATCH { ("content-type", STRATEGIC) } else { kind[0] };
-        let reply = here.send(method.clone(), path, &[header], binding("web").to_string()).await;
+        let header = if method == Method::PATCH { ("content-type", MERGE_PATCH) } else { kind[0] };
+        let body = if method == Method::DELETE { String::new() } else { binding("web").to_string() };
+        let reply = here.send(method.clone(), path, &[header], body).await;
         let told = reply.json();
-        assert_eq!((reply.code, &told["reason"]), (405, &json!("MethodNotAllowed")), "{method}");
+        assert_eq!((reply.code.as_u16(), &told["reason"]), (405, &json!("MethodNotAllowed")), "{method}");
         let home = format!("https://{}", pair.karmada.address);
         assert!(told["message"].as_str().unwrap().contains(&home), "{told}");
     }
@@ -471,7 +472,7 @@ async fn bs3_who_only_reads_writes_nothing_at_home() {
     assert!(answer.to_string().contains("m1"), "{answer}");
     let reply = here.send(Method::POST, TASKS, &[("content-type", "application/json")], task("web").to_string()).await;
     let told = reply.json();
-    assert!(reply.code >= 400 && told["message"].as_str().unwrap().contains("only reads"), "{told}");
+    assert!(reply.code.as_u16() >= 400 && told["message"].as_str().unwrap().contains("only reads"), "{told}");
     assert_eq!(pair.line.asked("PATCH") + pair.line.asked("POST") + pair.line.asked("PUT"), 0);
     assert_eq!(get(&home, WEB).await["status"], Value::Null);
     pair.stop().await;

@@ -2,7 +2,7 @@
 //! better, and are kept for an hour; the versions are kept as long as the log.
 
 use crate::api::ballast::v1alpha1::Share;
-use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 
 use super::names::targets;
 use crate::scheduler::underway::UnderWay;
@@ -28,11 +28,7 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
     if targets(before).is_empty() {
         return "because it was placed for the first time, or again".to_owned();
     }
-    let was_pending = |binding: &AnyBinding| {
-        let (at, last) = (binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time);
-        at.is_some_and(|at| last.is_none_or(|last| last < at)) || binding.spec.force_rescheduling == Some(true)
-    };
-    if was_pending(before) {
+    if was_pending(Trigger::of(before)) {
         let at = old.reschedule_triggered_at.map_or_else(String::new, |at| format!(" of {at}"));
         return format!("because of the trigger{at}");
     }
@@ -42,6 +38,13 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
         return format!("because {wanted} replicas are wanted, not {assigned}");
     }
     "the cause is not remembered".to_owned()
+}
+
+/// Whether a pass was owed. What a profile makes of the fields is not known here.
+fn was_pending(trigger: Trigger) -> bool {
+    let Trigger { force, triggered_at, last_scheduled, owed } = trigger;
+    let is_newer = triggered_at.is_some_and(|at| last_scheduled.is_none_or(|last| last < at));
+    force || is_newer || owed.is_some()
 }
 
 /// What changed: `member1 0 to 2, member2 4 to 2`.
@@ -62,6 +65,7 @@ pub fn shift(from: &[Share], to: &[Share]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::karmada::work::v1alpha2::OWED;
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -84,6 +88,12 @@ mod tests {
         let asked = binding(json!({"replicas": 4, "clusters": there, "rescheduleTriggeredAt": at}));
         let moved = binding(json!({"replicas": 4, "clusters": [{"name": "m2", "replicas": 4}]}));
         assert_eq!(between(Some(&asked), &moved), format!("because of the trigger of {at}"));
+        // Stamped in the second of the last pass: only the debt says that a pass is owed.
+        let mut same_second = asked.clone();
+        same_second.status.last_scheduled_time = asked.spec.reschedule_triggered_at;
+        assert_eq!(between(Some(&same_second), &moved), "the cause is not remembered");
+        same_second.metadata.annotations.insert(OWED.to_owned(), "7".to_owned());
+        assert_eq!(between(Some(&same_second), &moved), format!("because of the trigger of {at}"));
         assert_eq!(between(Some(&before), &moved), "the cause is not remembered");
         assert_eq!(between(None, &moved), "because it was created");
     }

@@ -110,7 +110,7 @@ async fn more_room(server: &Server, found: &Found, seen: &Seen) -> anyhow::Resul
         let amount = |amounts: &Pairs<core::Quantity>| {
             amounts.get(resource).and_then(|it| it.text().parse::<Quantity>().ok()).unwrap_or_default()
         };
-        let sum = amount(&summary.allocatable).minus(Quantity::ZERO.minus(more));
+        let sum = amount(&summary.allocatable).plus(more);
         allocatable.insert(resource.clone(), core::Quantity::from(&*sum.to_string()));
         told.push(format!("{} {resource}", super::top::amount(resource, more)));
     }

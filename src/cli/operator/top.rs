@@ -104,7 +104,7 @@ fn row(cluster: &Cluster) -> Row {
         let Some(all) = number(&summary.allocatable) else { return String::new() };
         let used = number(&summary.allocated).unwrap_or_default();
         let coming = number(&summary.allocating).unwrap_or_default();
-        let used = used.minus(Quantity::ZERO.minus(coming));
+        let used = used.plus(coming);
         format!("{}/{}", amount(resource, used), amount(resource, all))
     };
     let taint = |taint: &core::Taint| {

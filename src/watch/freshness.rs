@@ -90,6 +90,14 @@ impl Freshness {
         self.last.fetch_max(last.0, Ordering::Relaxed);
     }
 
+    /// The log ended with `last` at `sent` or later, and the view was at `before` then.
+    fn told(&self, sent: Instant, before: Revision, last: Revision) {
+        match last <= before {
+            true => self.confirm(sent, last),
+            false => drop(self.last.fetch_max(last.0, Ordering::Relaxed)),
+        }
+    }
+
     pub fn lag(&self, view: Revision) -> Lag {
         if self.asks.is_none() {
             return Lag::default();
@@ -187,16 +195,6 @@ pub(super) async fn answer(mut asked: mpsc::Receiver<Ask>, store: Arc<dyn Store>
         for Ask(answer) in waiting.drain(..) {
             // Who has gone needs no answer.
             let _ = answer.send(last);
-        }
-    }
-}
-
-impl Freshness {
-    /// The log ended with `last` at `sent` or later, and the view was at `before` then.
-    fn told(&self, sent: Instant, before: Revision, last: Revision) {
-        match last <= before {
-            true => self.confirm(sent, last),
-            false => drop(self.last.fetch_max(last.0, Ordering::Relaxed)),
         }
     }
 }

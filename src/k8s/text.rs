@@ -107,7 +107,9 @@ impl Text {
 impl Managers {
     /// The size of the member's value in bytes.
     pub fn of(list: &[Value]) -> Managers {
-        Managers(list.iter().map(|entry| Entry::of(&entry.to_string())).collect())
+        // `to_string` of a value writes each word by itself, and takes several times as long.
+        let text = |entry| serde_json::to_string(entry).expect("a tree of JSON values always serializes");
+        Managers(list.iter().map(|entry| Entry::of(&text(entry))).collect())
     }
 
     fn read(list: &str) -> Option<Managers> {

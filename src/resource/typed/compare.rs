@@ -38,9 +38,18 @@ impl Comparison {
 
     fn put(&mut self, element: &Element, found: Found) {
         let Found { side, below: Comparison { added, modified, removed } } = found;
-        self.added.put(element.clone(), side == Some(Side::Added), added);
-        self.modified.put(element.clone(), side == Some(Side::Modified), modified);
-        self.removed.put(element.clone(), side == Some(Side::Removed), removed);
+        let sets = [
+            (&mut self.added, Side::Added, added),
+            (&mut self.modified, Side::Modified, modified),
+            (&mut self.removed, Side::Removed, removed),
+        ];
+        for (set, its_side, below) in sets {
+            let is_member = side == Some(its_side);
+            // Most fields are in one set, and a clone is an allocation.
+            if is_member || !below.is_empty() {
+                set.put(element.clone(), is_member, below);
+            }
+        }
     }
 }
 

@@ -59,7 +59,12 @@ impl Subscriber {
         }
     }
 
-    /// All events of interest up to this revision were given: the revision for a bookmark.
+    /// All events of interest up to this revision were given, as of the last look.
+    pub fn given(&self) -> Revision {
+        self.cursor
+    }
+
+    /// As `given`, as of now: the revision for a bookmark.
     pub fn position(&self) -> Revision {
         let past = self.cache.read();
         let nothing_waits = past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());

@@ -139,7 +139,7 @@ impl Runner {
                 for event in &events {
                     self.work.notice(event, &mut self.queue);
                 }
-                self.queue.noticed(self.subscriber.position());
+                self.queue.noticed(self.subscriber.given());
             }
             Err(expired) => {
                 tracing::info!(worker = self.work.name(), asked = %expired.asked, "missed events, listing anew");

@@ -116,8 +116,10 @@ impl Work for Census {
             self.tally.cluster(before.map(tally::is_ready), after.map(tally::is_ready));
             return self.publish(Vec::new());
         }
-        let news = self.tally.binding(before.map(Facts::of).as_ref(), after.map(Facts::of).as_ref());
-        self.publish(news);
+        if !before.zip(after).is_some_and(|(before, after)| tally::differ_in_metadata(before, after)) {
+            let news = self.tally.binding(before.map(Facts::of).as_ref(), after.map(Facts::of).as_ref());
+            self.publish(news);
+        }
         let mut sweep = lock(&self.sweep);
         match after {
             Some(object) => drop(sweep.changed.insert(object.key.clone())),

@@ -33,6 +33,7 @@ mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
 pub mod tables;
+mod transfer;
 pub mod ui;
 
 use crate::telemetry;
@@ -70,6 +71,10 @@ enum Command {
     Backup(backup::Args),
     /// Move a log between SQLite and PostgreSQL, either way, while no server runs
     Copy(copy::Args),
+    /// Bring the objects of an API server, as they are, into the log of a stopped server
+    Import(Box<transfer::ImportArgs>),
+    /// Write the objects of a stopped server's log to files, or back to an API server
+    Export(Box<transfer::ExportArgs>),
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
     Certs(certs::Args),
     /// Print the completions for a shell
@@ -124,6 +129,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Backup(args) => backup::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Import(args) => transfer::import::run(*args),
+        Command::Export(args) => transfer::export::run(*args),
         Command::Completion(args) => manual::completion(&args),
         Command::Man(args) => manual::pages(&args),
     }

@@ -145,7 +145,7 @@ impl Admission<'_> {
 
     /// The faults that the schema finds. Only where it finds none the kind's own rules are asked,
     /// because they need an object of the right shape.
-    fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
+    pub(super) fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
         let faults = self.row.schema.validate(object);
         if faults.is_empty() { (self.row.validate)(object, old) } else { faults }
     }

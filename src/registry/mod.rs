@@ -45,6 +45,7 @@
 //! - `edit`: an update that changes named members only
 //! - `client`: batches of changes, for workers and actions
 //! - `defaults`: fills in new defaults at start-up
+//! - `import`: judges an object that another server has admitted
 //!
 //! Documents and forms that follow from the rows:
 //! - `published`: a document that never changes
@@ -66,6 +67,7 @@ pub mod discovery;
 mod edit;
 mod gate;
 mod home;
+mod import;
 mod list;
 mod locator;
 mod metadata;
@@ -96,6 +98,7 @@ pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use gate::{Asked, Caller, Gate, Operation};
 pub use home::{Home, Wanted};
+pub use import::{Imported, import};
 pub use list::List;
 pub use locator::Locator;
 pub use openapi::OpenApi;

@@ -102,7 +102,7 @@ pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings) -
 }
 
 /// Closes a store, whose last checkpoint may still be under way.
-async fn tidy_up(store: &dyn Store) -> Result<(), Error> {
+pub(super) async fn tidy_up(store: &dyn Store) -> Result<(), Error> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -123,7 +123,7 @@ async fn fill(target: &Target, term: Term, source: &dyn Store) -> Result<Copied,
 }
 
 /// Keeps others from writing.
-async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) -> Result<Term, Error> {
+pub(super) async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) -> Result<Term, Error> {
     let leadership = store.lead(candidate, LEASE).await?;
     match leadership.is_held_by(candidate) {
         true => Ok(leadership.term),
@@ -135,7 +135,7 @@ async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) -> Result<Ter
 }
 
 /// Ends when the lead is lost.
-async fn keep_leading(store: &dyn Store, candidate: &Candidate, term: Term) -> Error {
+pub(super) async fn keep_leading(store: &dyn Store, candidate: &Candidate, term: Term) -> Error {
     loop {
         tokio::time::sleep(RENEW_EVERY).await;
         match store.lead(candidate, LEASE).await {

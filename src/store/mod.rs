@@ -13,6 +13,7 @@ use bytes::Bytes;
 use crate::k8s::{GroupResource, Key, Revision};
 
 mod copy;
+mod held;
 mod lease;
 mod log;
 mod memory;
@@ -21,6 +22,7 @@ mod sqlite;
 mod table;
 
 pub use copy::{Copied, copy};
+pub use held::Held;
 pub use memory::MemoryStore;
 pub use postgres::{PostgresStore, Settings};
 pub use sqlite::{SqliteStore, backup};

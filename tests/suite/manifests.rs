@@ -101,6 +101,7 @@ fn every_manifest_is_of_its_kind() {
     for apart in ["certificates", "servicemonitor"] {
         all.extend(yaml(&read(&format!("manifests/{apart}.yaml"))));
     }
+    all.extend(yaml(&read("beneath-karmada/import-job.yaml")));
     assert!(all.len() > 25);
     all.iter().for_each(check_kind);
     let files = std::fs::read_dir(deploy().join("manifests")).unwrap().count();
@@ -284,16 +285,42 @@ fn the_certificates_job_may_change_the_apiservices_and_its_secret_only() {
     assert_eq!(named(&rules[1]), BTreeSet::from(["ballast-serving-cert".to_owned()]));
 }
 
+/// The import is for the volume and the database of the Deployment.
+#[test]
+fn bk8_the_import_job_writes_the_deployments_database() {
+    let job = &yaml(&read("beneath-karmada/import-job.yaml"))[0]["spec"]["template"]["spec"];
+    let manifests = manifests();
+    let deployment = manifests.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let (serves, imports) = (&deployment["spec"]["template"]["spec"], &job["containers"][0]);
+    let words = |container: &Value| -> Vec<String> {
+        container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    };
+    let database = words(&serves["containers"][0]).into_iter().find(|it| it.starts_with("--database-url=")).unwrap();
+    assert!(words(imports).contains(&database));
+    assert_eq!(imports["volumeMounts"][0], serves["containers"][0]["volumeMounts"][0]);
+    assert_eq!(job["volumes"][0], serves["volumes"][0]);
+    assert_eq!(
+        (&imports["image"], &job["securityContext"]),
+        (&serves["containers"][0]["image"], &serves["securityContext"])
+    );
+    // Its flags are flags: what is missing here is the kubeconfig.
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_ballast")).args(words(imports)).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.code() == Some(2) && said.contains("failed to use /etc/karmada/kubeconfig"), "{said}");
+}
+
 #[test]
 fn containers_are_hardened() {
-    let documents: Vec<Value> = manifests().into_iter().chain(yaml(&read("manifests/certificates.yaml"))).collect();
+    let apart = ["manifests/certificates.yaml", "beneath-karmada/import-job.yaml"];
+    let apart = apart.into_iter().flat_map(|path| yaml(&read(path)));
+    let documents: Vec<Value> = manifests().into_iter().chain(apart).collect();
     let pods = documents.iter().filter_map(|it| match it["kind"].as_str().unwrap() {
         "Deployment" | "Job" => Some(&it["spec"]["template"]["spec"]),
         "CronJob" => Some(&it["spec"]["jobTemplate"]["spec"]["template"]["spec"]),
         _ => None,
     });
     let pods: Vec<&Value> = pods.collect();
-    assert_eq!(pods.len(), 3);
+    assert_eq!(pods.len(), 4);
     for pod in pods {
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");

@@ -16,12 +16,12 @@ mod names;
 mod preview;
 mod rebalance;
 mod review;
-mod screen;
+pub(super) mod screen;
 mod select;
-mod server;
+pub(super) mod server;
 mod steer;
 mod suppose;
-mod table;
+pub(super) mod table;
 mod top;
 mod why;
 
@@ -83,7 +83,8 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+/// Runs a command that talks to a server.
+pub(super) fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 

@@ -103,6 +103,14 @@ impl Server {
         self.exchange(Method::POST, path, Some("application/json"), serde_json::to_vec(object)?).await
     }
 
+    pub async fn replace<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> anyhow::Result<T> {
+        self.exchange(Method::PUT, path, Some("application/json"), serde_json::to_vec(object)?).await
+    }
+
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.exchange(Method::DELETE, path, None, Vec::new()).await
+    }
+
     pub async fn merge_patch<T: DeserializeOwned>(&self, path: &str, patch: &Value) -> anyhow::Result<T> {
         self.exchange(Method::PATCH, path, Some("application/merge-patch+json"), serde_json::to_vec(patch)?).await
     }

@@ -15,5 +15,6 @@ mod rows;
 mod selectors;
 mod simulate;
 mod specified;
+mod transfer;
 mod vectors;
 mod tracing;

@@ -1,0 +1,225 @@
+//! `ballast import`: the objects of an API server or of files come into the log of a stopped
+//! server, as they are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::comparison::{Comparison, compare, differing_members};
+use super::kinds;
+use super::log::{self, States, Write};
+use super::report::{Named, Report, Tally, Unknown};
+use super::source::{Api, Files, Source};
+use crate::cli::kubeconfig::KubeconfigArgs;
+use crate::cli::operator::screen::{Screen, print};
+use crate::cli::operator::{CommonArgs, Format, block_on};
+use crate::cli::{AnswerIsNo, UsageError, tables};
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::Revision;
+use crate::resource::ResourceKind;
+use crate::store::{self, Held, Settings, Store};
+
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("source").required(true))]
+pub struct ImportArgs {
+    /// Kubeconfig of the API server to read from
+    #[arg(long, value_name = "KUBECONFIG", group = "source")]
+    pub from: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use, instead of its current one
+    #[arg(long, value_name = "NAME", conflicts_with = "from_file")]
+    pub context: Option<String>,
+
+    /// File or folder to read, as `ballast export` or `kubectl get -o yaml` writes it; `-` is
+    /// standard input
+    #[arg(long, value_name = "PATH", group = "source")]
+    pub from_file: Option<PathBuf>,
+
+    /// The database of the stopped server, as for `serve`
+    #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    pub database_url: String,
+
+    /// File with the password of the PostgreSQL user (otherwise PGPASSFILE or the URL)
+    #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
+    pub database_password_file: Option<PathBuf>,
+
+    /// Compare only, and write nothing. The exit status is 3 if something differs
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Remove the objects of imported kinds that the source does not have
+    #[arg(long)]
+    pub prune: bool,
+
+    /// A table for people, or data for programs
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+pub fn run(args: ImportArgs) -> anyhow::Result<()> {
+    check_database(&args.database_url)?;
+    block_on(import(args))
+}
+
+/// What both directions need of a database.
+pub(super) fn check_database(url: &str) -> Result<(), UsageError> {
+    store::check_url(url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
+    match url {
+        "memory:" => {
+            Err(UsageError("--database-url memory: is gone when the process ends; name a database".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A conversation as the administrator whom the kubeconfig names.
+pub(super) fn as_named(kubeconfig: &Path, context: Option<&str>) -> CommonArgs {
+    let (kubeconfig, context) = (Some(kubeconfig.to_owned()), context.map(str::to_owned));
+    CommonArgs { server: KubeconfigArgs { kubeconfig, context, ..KubeconfigArgs::default() }, ..CommonArgs::default() }
+}
+
+pub(super) fn opening_failed(url: &str, error: store::Error) -> anyhow::Error {
+    match error {
+        error @ store::Error::Misplaced { .. } => {
+            UsageError(format!("--database-url {}: {error}", store::shown(url))).into()
+        }
+        error => anyhow::Error::new(error).context(format!("failed to open {}", store::shown(url))),
+    }
+}
+
+async fn import(args: ImportArgs) -> anyhow::Result<()> {
+    let (served, kinds) = kinds::all();
+    let mut source = match (&args.from, &args.from_file) {
+        (Some(kubeconfig), _) => Source::Api(Api::open(&as_named(kubeconfig, args.context.as_deref()), &kinds).await?),
+        (None, Some(path)) => Source::Files(Files::read(path, &kinds)?),
+        (None, None) => return Err(UsageError("give --from or --from-file".to_owned()).into()),
+    };
+    let (url, shown) = (&args.database_url, store::shown(&args.database_url));
+    let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
+    let tables = tables::tables(&served);
+    if args.dry_run {
+        // A dry run makes no file, and takes no lead from anybody.
+        let is_missing = url.strip_prefix("sqlite://").is_some_and(|path| !Path::new(path).exists());
+        let opened = store::open_with(if is_missing { "memory:" } else { url }, &tables, &settings).await;
+        let store = opened.map_err(|error| opening_failed(url, error))?;
+        let plan = Plan::make(&mut source, &kinds, &*store, &args).await?;
+        store.close().await?;
+        print(&plan.report.text(args.output, "ONLY HERE", Screen::of_stdout(false))?)?;
+        return match plan.report.is_equal() {
+            true => Ok(()),
+            false => Err(AnswerIsNo(format!("the source and {shown} differ")).into()),
+        };
+    }
+    let name = format!("ballast-import-{}", SystemClock.uuid());
+    let held = Held::open(url, &tables, &settings, name).await.map_err(|error| opening_failed(url, error))?;
+    let done = held.during(Plan::carry_out(&mut source, &kinds, &held, &args)).await;
+    let closed = held.close().await;
+    let (report, written, last) = done.with_context(|| format!("another process has taken {shown}"))??;
+    closed.with_context(|| format!("failed to close {shown}"))?;
+    print(&report.text(args.output, "ONLY HERE", Screen::of_stdout(false))?)?;
+    if args.output == Format::Table {
+        print(&format!("Objects written: {written}; {shown} is at revision {last}\n"))?;
+    }
+    match report.sum(|tally| tally.refused) {
+        0 => Ok(()),
+        refused => anyhow::bail!("objects refused: {refused}; all others are there"),
+    }
+}
+
+/// What an import is going to write, and what there is to say about it.
+struct Plan {
+    states: States,
+    writes: Vec<Write>,
+    report: Report,
+}
+
+impl Plan {
+    async fn carry_out(
+        source: &mut Source,
+        kinds: &[kinds::Versions],
+        held: &Held,
+        args: &ImportArgs,
+    ) -> anyhow::Result<(Report, usize, Revision)> {
+        let Plan { states, writes, report } = Plan::make(source, kinds, held.store(), args).await?;
+        let count = writes.len();
+        let last = log::write(held, &states, writes, SystemClock.now_ms()).await;
+        let last = last.context("the import broke off; what was written stays, and running it again finishes it")?;
+        Ok((report, count, last))
+    }
+
+    async fn make(
+        source: &mut Source,
+        kinds: &[kinds::Versions],
+        store: &dyn Store,
+        args: &ImportArgs,
+    ) -> anyhow::Result<Plan> {
+        let states = States::read(store).await.context("failed to read the database")?;
+        let mut plan = Plan { states, writes: Vec::new(), report: Report::default() };
+        for kind in kinds {
+            let row = kind.stored();
+            let Some(objects) = source.read(kind).await? else {
+                plan.report.not_served.push(row.resource.to_string());
+                continue;
+            };
+            let comparison = compare(row, objects, &plan.states.by_key);
+            plan.tell(row, &comparison);
+            plan.take(comparison, store, args.prune).await?;
+        }
+        plan.report.remarks = source.left_out();
+        let only_here = plan.report.sum(|tally| tally.only_there);
+        if only_here > 0 && !args.prune {
+            plan.report.remarks.push(format!("Only here, and left alone without --prune: {only_here}"));
+        }
+        Ok(plan)
+    }
+
+    fn tell(&mut self, row: &ResourceKind, comparison: &Comparison) {
+        let kind = row.resource.to_string();
+        let named = |name: String, what: String| Named { kind: kind.clone(), name, what };
+        let Comparison { read, same, new, changed, only_here, refused, unknown } = comparison;
+        self.report.kinds.push(Tally {
+            kind: kind.clone(),
+            read: *read,
+            new: new.len(),
+            changed: changed.len(),
+            same: *same,
+            only_there: only_here.len(),
+            refused: refused.len(),
+        });
+        let of_key = |key: &crate::k8s::Key| match &*key.namespace {
+            "" => key.name.to_string(),
+            namespace => format!("{namespace}/{}", key.name),
+        };
+        self.report.only_there.extend(only_here.iter().map(|(key, _)| named(of_key(key), String::new())));
+        self.report.refused.extend(refused.iter().map(|(name, why)| named(name.clone(), why.clone())));
+        self.report.unknown_fields.extend(unknown.iter().map(|(field, (objects, example))| Unknown {
+            kind: kind.clone(),
+            field: field.clone(),
+            objects: *objects,
+            example: example.clone(),
+        }));
+    }
+
+    async fn take(&mut self, comparison: Comparison, store: &dyn Store, prune: bool) -> anyhow::Result<()> {
+        let Comparison { new, changed, only_here, .. } = comparison;
+        let replaced: Vec<Revision> = changed.iter().map(|(_, state, _)| state.revision).collect();
+        let mut before = log::at(store, &replaced).await?;
+        for (key, state, object) in &changed {
+            let old = before.remove(&state.revision).unwrap_or_default();
+            let name = super::shown_name(object);
+            let what = differing_members(&old, object).join(", ");
+            self.report.differing.push(Named { kind: key.resource.to_string(), name, what });
+        }
+        self.writes.extend(new.into_iter().map(|(key, object)| Write::Put(key, None, object)));
+        self.writes.extend(changed.into_iter().map(|(key, state, object)| Write::Put(key, Some(state), object)));
+        if prune {
+            let gone: Vec<Revision> = only_here.iter().map(|(_, state)| state.revision).collect();
+            let mut last = log::at(store, &gone).await?;
+            for (key, state) in only_here {
+                let object = last.remove(&state.revision).unwrap_or_default();
+                self.writes.push(Write::Remove(key, state, object));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The kinds that are imported and exported: all that are stored, except events.
+
+use std::sync::Arc;
+
+use crate::api;
+use crate::k8s::GroupResource;
+use crate::resource::{Kinds, Lifetime, ResourceKind};
+
+/// Clusters come first. Who looks at a log half-way then sees no binding on a cluster that is not
+/// there.
+const FIRST: &str = "cluster.karmada.io";
+
+/// A kind with all versions in which it is served here, the stored one first.
+pub struct Versions(Vec<Arc<ResourceKind>>);
+
+impl Versions {
+    pub fn stored(&self) -> &ResourceKind {
+        &self.0[0]
+    }
+
+    pub fn all(&self) -> &[Arc<ResourceKind>] {
+        &self.0
+    }
+
+    pub fn resource(&self) -> GroupResource {
+        self.stored().resource
+    }
+}
+
+/// The kinds with the order in which they are read and written. Events stay where they are: they
+/// are notes of the past, and the core group of a source is full of others' events.
+pub fn transferred(kinds: &Kinds) -> Vec<Versions> {
+    let is_transferred = |row: &&Arc<ResourceKind>| row.lifetime == Lifetime::Stored && !row.group.is_empty();
+    let stored = kinds.rows().iter().filter(is_transferred).filter(|row| row.is_stored_version());
+    let mut all: Vec<Versions> = stored
+        .map(|row| {
+            let others = kinds.rows().iter().filter(|it| it.resource == row.resource && !it.is_stored_version());
+            Versions(std::iter::once(row).chain(others).cloned().collect())
+        })
+        .collect();
+    all.sort_by_key(|kind| kind.stored().group != FIRST);
+    all
+}
+
+/// The kinds of a server of its own: also a log that serves behind a host cluster has no other.
+pub fn all() -> (Kinds, Vec<Versions>) {
+    let kinds = api::standalone_kinds();
+    let transferred = transferred(&kinds);
+    (kinds, transferred)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stored_kind_goes_along_once_and_clusters_go_first() {
+        let (_, kinds) = all();
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.resource().resource()).collect();
+        assert_eq!(names[0], "clusters");
+        for name in ["resourcebindings", "federatedresourcequotas", "workloadrebalancers", "memberclusters"] {
+            assert!(names.contains(&name), "{name} is not among {names:?}");
+        }
+        assert!(!names.contains(&"events") && !names.contains(&"rescheduletasks"), "{names:?}");
+        let mut distinct: Vec<GroupResource> = kinds.iter().map(Versions::resource).collect();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), kinds.len());
+        let placements = kinds.iter().find(|kind| kind.stored().kind == "ClusterResourcePlacement").unwrap();
+        let versions: Vec<&str> = placements.all().iter().map(|row| row.version).collect();
+        assert_eq!(versions, ["v1beta1", "v1"]);
+    }
+}

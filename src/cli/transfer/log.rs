@@ -1,0 +1,129 @@
+//! The states of a log, and the writes to it while no server has it.
+
+use std::collections::HashMap;
+
+use anyhow::Context;
+
+use super::Tree;
+use super::comparison::{Fingerprint, Here};
+use crate::k8s::{Document, GroupResource, Key, Revision};
+use crate::store::{Change, Error, Held, Operation, Store};
+
+/// Rows that are read at once, about two megabytes.
+const PAGE_ROWS: usize = 1000;
+/// Rows and bytes of one commit. What an import that was killed has written are whole commits.
+const COMMIT_ROWS: usize = 1000;
+const COMMIT_BYTES: usize = 4 << 20;
+
+/// What a log holds.
+#[derive(Debug, Default)]
+pub struct States {
+    pub last: Revision,
+    /// When the newest change was made, in milliseconds since 1970.
+    pub time_ms: i64,
+    pub by_key: HashMap<Key, Here>,
+}
+
+impl States {
+    pub async fn read(store: &dyn Store) -> anyhow::Result<States> {
+        let last = store.bounds().await?.last;
+        let mut states = States { last, ..States::default() };
+        // A deletion is no state, and may be the newest change.
+        states.time_ms = store.rows(&[last]).await?.first().map_or(0, |change| change.time_ms);
+        each_state(store, last, |change| {
+            let object = tree(&change)?;
+            let Change { revision, created, key, time_ms, .. } = change;
+            states.time_ms = states.time_ms.max(time_ms);
+            states.by_key.insert(key, Here { revision, created, digest: Fingerprint::of(&object) });
+            Ok(())
+        })
+        .await?;
+        Ok(states)
+    }
+}
+
+/// All objects of a log at one moment, by kind and in the order of their names.
+pub async fn objects(store: &dyn Store) -> anyhow::Result<HashMap<GroupResource, Vec<Tree>>> {
+    let last = store.bounds().await?.last;
+    let mut all: HashMap<GroupResource, Vec<(Key, Tree)>> = HashMap::new();
+    each_state(store, last, |change| {
+        let object = tree(&change)?;
+        all.entry(change.key.resource).or_default().push((change.key, object));
+        Ok(())
+    })
+    .await?;
+    let sorted = all.into_iter().map(|(resource, mut objects)| {
+        objects.sort_by(|(one, _), (other, _)| one.cmp(other));
+        (resource, objects.into_iter().map(|(_, object)| object).collect())
+    });
+    Ok(sorted.collect())
+}
+
+async fn each_state(
+    store: &dyn Store,
+    at: Revision,
+    mut take: impl FnMut(Change) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after = Revision::ZERO;
+    loop {
+        let page = store.page(at, after, PAGE_ROWS).await?;
+        let is_last = page.len() < PAGE_ROWS;
+        after = page.last().map_or(after, |change| change.revision);
+        page.into_iter().try_for_each(&mut take)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// The objects with these revisions.
+pub async fn at(store: &dyn Store, revisions: &[Revision]) -> anyhow::Result<HashMap<Revision, Tree>> {
+    let mut found = HashMap::new();
+    for page in revisions.chunks(PAGE_ROWS) {
+        for change in store.rows(page).await? {
+            found.insert(change.revision, tree(&change)?);
+        }
+    }
+    Ok(found)
+}
+
+fn tree(change: &Change) -> anyhow::Result<Tree> {
+    serde_json::from_slice(&change.object)
+        .with_context(|| format!("{} at revision {} is no object; restore a backup", change.key, change.revision))
+}
+
+/// A change to be made.
+#[derive(Debug)]
+pub enum Write {
+    Put(Key, Option<Here>, Tree),
+    /// With the last state.
+    Remove(Key, Here, Tree),
+}
+
+/// Makes the changes in their order, in commits that are bounded. Returns the revision of the last
+/// one.
+pub async fn write(held: &Held, states: &States, writes: Vec<Write>, now_ms: i64) -> Result<Revision, Error> {
+    let (mut last, time_ms) = (states.last, states.time_ms.max(now_ms));
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    for write in writes {
+        last = last.next();
+        let (key, operation, before, tree) = match write {
+            Write::Put(key, None, tree) => (key, Operation::Create, None, tree),
+            Write::Put(key, Some(before), tree) => (key, Operation::Update, Some(before), tree),
+            Write::Remove(key, before, tree) => (key, Operation::Delete, Some(before), tree),
+        };
+        let object = Document::new(tree).at(last).whole();
+        bytes += object.len();
+        let created = before.map_or(last, |before| before.created);
+        let previous = before.map_or(Revision::ZERO, |before| before.revision);
+        group.push(Change { revision: last, key, operation, created, previous, time_ms, object });
+        if group.len() >= COMMIT_ROWS || bytes >= COMMIT_BYTES {
+            held.commit(&group).await?;
+            (group, bytes) = (Vec::new(), 0);
+        }
+    }
+    if !group.is_empty() {
+        held.commit(&group).await?;
+    }
+    Ok(last)
+}

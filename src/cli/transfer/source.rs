@@ -1,0 +1,172 @@
+//! Where the objects of an import come from: an API server, or files that an export has written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use super::kinds::Versions;
+use super::{Tree, files, metadata};
+use crate::cli::UsageError;
+use crate::cli::operator::CommonArgs;
+use crate::cli::operator::server::{Refused, Server};
+use crate::k8s::GroupResource;
+use crate::resource::ResourceKind;
+
+/// How often a list is begun again that took longer than the server keeps its beginning (410).
+const LIST_TRIES: usize = 3;
+
+pub enum Source {
+    Api(Api),
+    Files(Files),
+}
+
+/// An API server, and which kinds it serves.
+pub struct Api {
+    pub server: Server,
+    served: BTreeSet<(&'static str, &'static str, &'static str)>,
+}
+
+/// The objects of files, by kind.
+pub struct Files {
+    by_kind: BTreeMap<GroupResource, Vec<Tree>>,
+    /// Objects of kinds that are not imported, counted by kind.
+    left: BTreeMap<String, usize>,
+}
+
+impl Api {
+    /// Asks which of the kinds are served. That one of their groups does not answer is a fault,
+    /// because its objects would seem to be gone.
+    pub async fn open(args: &CommonArgs, kinds: &[Versions]) -> anyhow::Result<Api> {
+        let server = Server::open(args).await?;
+        let groups: Value = server.get("/apis").await?;
+        let mut offered = BTreeSet::new();
+        for group in list(&groups["groups"]) {
+            for version in list(&group["versions"]) {
+                offered.insert(version["groupVersion"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        let rows = || kinds.iter().flat_map(|kind| kind.all());
+        let wanted: BTreeSet<String> = rows().map(|row| row.api_version()).collect();
+        let mut served = BTreeSet::new();
+        for group_version in wanted.intersection(&offered) {
+            let resources: Value = server.get(&format!("/apis/{group_version}")).await.with_context(|| {
+                format!("{group_version} is announced and not answered (does an APIService point to a server that is stopped?)")
+            })?;
+            let names: BTreeSet<&str> =
+                list(&resources["resources"]).filter_map(|resource| resource["name"].as_str()).collect();
+            for row in rows().filter(|row| row.api_version() == *group_version && names.contains(row.plural)) {
+                served.insert((row.group, row.version, row.plural));
+            }
+        }
+        Ok(Api { server, served })
+    }
+
+    /// The version of a kind to use there: the one that is stored here, or another one.
+    pub fn version<'a>(&self, kind: &'a Versions) -> Option<&'a ResourceKind> {
+        let mut rows = kind.all().iter().map(|row| &**row);
+        rows.find(|row| self.served.contains(&(row.group, row.version, row.plural)))
+    }
+
+    /// All objects of a kind, in all namespaces, page by page.
+    pub async fn list(&self, row: &ResourceKind) -> anyhow::Result<Vec<Tree>> {
+        let path = format!("/{}/{}", row.root(), row.plural);
+        let mut tries = 0;
+        let items = loop {
+            tries += 1;
+            match self.server.list(&path, &[]).await {
+                Ok((items, _)) => break items,
+                Err(error) if tries < LIST_TRIES && is_expired(&error) => {}
+                Err(error) => return Err(error.context(format!("failed to list {}", row.resource))),
+            }
+        };
+        items.into_iter().map(|item| object(item).with_context(|| format!("{} at {path}", row.resource))).collect()
+    }
+}
+
+fn is_expired(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(410))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn object(value: Value) -> anyhow::Result<Tree> {
+    match value {
+        Value::Object(tree) => Ok(tree),
+        _ => bail!("an item of the list is no object"),
+    }
+}
+
+impl Files {
+    /// Reads a file, a folder of files, or standard input (`-`).
+    pub fn read(path: &Path, kinds: &[Versions]) -> anyhow::Result<Files> {
+        let mut read = Files { by_kind: BTreeMap::new(), left: BTreeMap::new() };
+        files::read(path, &mut |object| read.take(object, kinds))?;
+        if read.by_kind.is_empty() {
+            let what = format!("{} has no object of a kind that is imported", path.display());
+            return Err(UsageError(what).into());
+        }
+        Ok(read)
+    }
+
+    fn take(&mut self, object: Tree, kinds: &[Versions]) {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let is_it = |row: &ResourceKind| row.kind == kind && row.api_version() == api_version;
+        match kinds.iter().find(|versions| versions.all().iter().any(|row| is_it(row))) {
+            Some(versions) => self.by_kind.entry(versions.resource()).or_default().push(object),
+            None => *self.left.entry(format!("{kind} of {api_version}")).or_default() += 1,
+        }
+    }
+}
+
+impl Source {
+    /// The objects of a kind; `None` if the source does not have the kind.
+    pub async fn read(&mut self, kind: &Versions) -> anyhow::Result<Option<Vec<Tree>>> {
+        let objects = match self {
+            Source::Files(files) => files.by_kind.remove(&kind.resource()),
+            Source::Api(api) => match api.version(kind) {
+                Some(row) => Some(api.list(row).await?),
+                None => None,
+            },
+        };
+        // Nothing holds these any more: they are about to go, and nobody would finish that here.
+        Ok(objects.map(|objects| objects.into_iter().filter(|object| !is_gone(object)).collect()))
+    }
+
+    /// What was left out as a whole, in sentences.
+    pub fn left_out(&self) -> Vec<String> {
+        match self {
+            Source::Api(_) => Vec::new(),
+            Source::Files(files) => files
+                .left
+                .iter()
+                .map(|(kind, count)| format!("Left out, because it is not served here: {count} {kind}"))
+                .collect(),
+        }
+    }
+}
+
+/// Whether an object is being deleted and waits for no finalizer.
+fn is_gone(object: &Tree) -> bool {
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+    !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_none_or(Vec::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_only_waits_for_its_end_is_gone() {
+        let is_gone = |metadata: Value| is_gone(json!({ "metadata": metadata }).as_object().unwrap());
+        assert!(is_gone(json!({"deletionTimestamp": "2024-01-01T00:00:00Z"})));
+        assert!(!is_gone(json!({"deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["a/b"]})));
+        assert!(!is_gone(json!({"name": "x"})));
+    }
+}

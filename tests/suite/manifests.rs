@@ -101,7 +101,7 @@ fn every_manifest_is_of_its_kind() {
     for apart in ["certificates", "servicemonitor"] {
         all.extend(yaml(&read(&format!("manifests/{apart}.yaml"))));
     }
-    all.extend(yaml(&read("beneath-karmada/import-job.yaml")));
+    all.extend(yaml(&read("beneath-karmada-import/import-job.yaml")));
     assert!(all.len() > 25);
     all.iter().for_each(check_kind);
     let files = std::fs::read_dir(deploy().join("manifests")).unwrap().count();
@@ -288,7 +288,7 @@ fn the_certificates_job_may_change_the_apiservices_and_its_secret_only() {
 /// The import is for the volume and the database of the Deployment.
 #[test]
 fn bk8_the_import_job_writes_the_deployments_database() {
-    let job = &yaml(&read("beneath-karmada/import-job.yaml"))[0]["spec"]["template"]["spec"];
+    let job = &yaml(&read("beneath-karmada-import/import-job.yaml"))[0]["spec"]["template"]["spec"];
     let manifests = manifests();
     let deployment = manifests.iter().find(|it| it["kind"] == "Deployment").unwrap();
     let (serves, imports) = (&deployment["spec"]["template"]["spec"], &job["containers"][0]);
@@ -311,7 +311,7 @@ fn bk8_the_import_job_writes_the_deployments_database() {
 
 #[test]
 fn containers_are_hardened() {
-    let apart = ["manifests/certificates.yaml", "beneath-karmada/import-job.yaml"];
+    let apart = ["manifests/certificates.yaml", "beneath-karmada-import/import-job.yaml"];
     let apart = apart.into_iter().flat_map(|path| yaml(&read(path)));
     let documents: Vec<Value> = manifests().into_iter().chain(apart).collect();
     let pods = documents.iter().filter_map(|it| match it["kind"].as_str().unwrap() {

@@ -10,6 +10,6 @@ mod taint_policy;
 
 pub use approval::approvals;
 pub use carried::CarriedFields;
-pub use reschedule_task::{RescheduleTasks, selected};
+pub use reschedule_task::{Marking, RescheduleIntents, RescheduleTasks, selected};
 pub use reviews::reviews;
 pub use taint_policy::NoExecuteTaints;

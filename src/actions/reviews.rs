@@ -27,9 +27,14 @@ struct WhoAmI;
 
 #[async_trait]
 impl Action for WhoAmI {
-    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+    async fn create(
+        &self,
+        caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
         object.insert("status".to_owned(), json!({"userInfo": caller.info()}));
-        Ok(())
+        Ok(Vec::new())
     }
 }
 
@@ -37,7 +42,12 @@ struct MayI(Arc<Authorizer>);
 
 #[async_trait]
 impl Action for MayI {
-    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+    async fn create(
+        &self,
+        caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
         let spec: AccessReviewSpec = tree::decoded(object.get("spec"))?;
         let attributes = match (&spec.resource_attributes, &spec.non_resource_attributes) {
             (Some(asked), _) => Attributes::Resource(ResourceAttributes {
@@ -59,7 +69,7 @@ impl Action for MayI {
             Permission::Failed(why) => answer(false, "evaluationError", why),
         };
         object.insert("status".to_owned(), status);
-        Ok(())
+        Ok(Vec::new())
     }
 }
 
@@ -74,11 +84,16 @@ struct WhatMayI(Arc<Authorizer>);
 
 #[async_trait]
 impl Action for WhatMayI {
-    async fn create(&self, caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+    async fn create(
+        &self,
+        caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
         let spec: RulesReviewSpec = tree::decoded(object.get("spec"))?;
         let namespace = spec.namespace.filter(|namespace| !namespace.is_empty());
         let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
         object.insert("status".to_owned(), self.0.rules(caller, &namespace));
-        Ok(())
+        Ok(Vec::new())
     }
 }

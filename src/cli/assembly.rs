@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::config::Controllers;
-use crate::actions::{self, CarriedFields, NoExecuteTaints, RescheduleTasks};
+use crate::actions::{self, CarriedFields, Marking, NoExecuteTaints, RescheduleIntents, RescheduleTasks};
 use crate::api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
 use crate::api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
@@ -45,7 +45,8 @@ pub fn registry(
         writer.keep_books(Arc::new(Quotas));
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
-    let tasks = RescheduleTasks::new(registry.client(User::component("reschedule-task")), Arc::clone(clock), recorder);
+    let client = registry.client(User::component("reschedule-task"));
+    let tasks = RescheduleTasks::new(client, Arc::clone(clock), recorder, Marking::default());
     let mut registry = registry.with_action(RescheduleTask::resource(), Arc::new(tasks));
     let client = registry.client(User::component("placement-review"));
     let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
@@ -85,18 +86,22 @@ pub struct WorkerOptions {
     pub profile: Profile,
     pub failover: FailoverOptions,
     pub controllers: Controllers,
+    /// How RescheduleTasks are finished that their requests could not finish.
+    pub marking: Marking,
     /// Where events go besides the store.
     pub host_events: Option<Arc<dyn Sink>>,
 }
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, host_events } = options;
+    let WorkerOptions { recorder, profile, failover, controllers, marking, host_events } = options;
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
     }
+    // No flag turns it off: it does what was promised to whoever asked.
+    workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
     workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));

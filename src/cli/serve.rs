@@ -27,6 +27,7 @@ use super::leadership::{Crew, Elected, Leadership};
 use super::peers::{self, Upkeep};
 use super::replicas::{self, Log};
 use super::{UsageError, certs, memory, tables};
+use crate::actions::Marking;
 use crate::attach::{self, Progress};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
@@ -204,6 +205,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         profile,
         failover: args.failover.options(),
         controllers: args.controllers.chosen()?,
+        marking: Marking::default(),
         host_events: identity.events(&args.host),
     };
     let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };

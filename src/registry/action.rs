@@ -10,6 +10,11 @@ use crate::k8s::{Status, User};
 #[async_trait]
 pub trait Action: Send + Sync + 'static {
     /// Does the work. On success the object, with the fields that the action sets, is the answer to
-    /// the caller. A dry run must change nothing.
-    async fn create(&self, caller: &User, object: &mut Map<String, Value>, dry_run: bool) -> Result<(), Status>;
+    /// the caller, together with the returned warnings. A dry run must change nothing.
+    async fn create(
+        &self,
+        caller: &User,
+        object: &mut Map<String, Value>,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Status>;
 }

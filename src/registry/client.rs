@@ -52,6 +52,9 @@ pub enum Change {
         key: Key,
         revision: Option<Revision>,
     },
+    /// A write of an object that Ballast keeps for itself, under a key of no kind that is served.
+    /// It is not admitted.
+    Own(Write),
 }
 
 impl Registry {
@@ -211,6 +214,7 @@ fn want(home: &dyn Home, view: &View, resource: GroupResource, change: Change) -
         }
         Change::Create(_) => Err(home::not_here(home, resource, "create")),
         Change::Delete { .. } => Err(home::not_here(home, resource, "delete")),
+        Change::Own(_) => Err(home::not_here(home, resource, "write")),
     }
 }
 
@@ -224,6 +228,7 @@ fn named(resource: GroupResource, change: &Change) -> Key {
         }
         Change::Edit { base, .. } => base.key.clone(),
         Change::Delete { key, .. } => key.clone(),
+        Change::Own(write) => write.key.clone(),
     }
 }
 
@@ -246,7 +251,14 @@ fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResour
 }
 
 fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupResource, change: Change) -> Decision {
-    let Some(row) = core.rows.get(&resource).filter(|row| row.lifetime == Lifetime::Stored) else {
+    let row = core.rows.get(&resource);
+    let change = match change {
+        Change::Own(write) if row.is_none() && write.key.resource == resource => {
+            return (write.key.clone(), Decided::Write(write));
+        }
+        change => change,
+    };
+    let Some(row) = row.filter(|row| row.lifetime == Lifetime::Stored) else {
         let message = format!("objects of {resource} are not stored here");
         return (Key::cluster(resource, ""), Decided::Refused(Status::failure(405, "MethodNotAllowed", message)));
     };
@@ -262,6 +274,9 @@ fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupRes
         Change::Delete { key, revision } => {
             let decided = decide_delete(view, row, &key, revision, now);
             (key, decided)
+        }
+        Change::Own(write) => {
+            (write.key, Err(Status::internal(format!("{resource} is served, and has to be admitted"))))
         }
     };
     match decided {

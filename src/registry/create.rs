@@ -111,7 +111,7 @@ impl Registry {
         passage: &Passage<'_>,
         admission: &Admission<'_>,
         mut object: Tree,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
     ) -> Result<Written, Status> {
         let row = admission.row;
         let Some(action) = self.actions.get(&row.resource) else {
@@ -121,7 +121,7 @@ impl Registry {
         admission.finish(&mut object, None, FieldErrors::default())?;
         passage.validate(&object, None).await?;
         passage.counsel(&mut object, None).await?;
-        action.create(passage.caller.user, &mut object, passage.dry_run()).await?;
+        warnings.extend(action.create(passage.caller.user, &mut object, passage.dry_run()).await?);
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
     }

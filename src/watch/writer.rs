@@ -22,7 +22,7 @@ pub enum Atomicity {
     All,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Write {
     pub key: Key,
     pub expect: Expect,
@@ -36,7 +36,7 @@ pub enum Expect {
     At(Revision),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Draft {
     Put(Document),
     /// Carries the last state, which watchers see.

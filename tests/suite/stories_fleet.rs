@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ballast::actions::RescheduleTasks;
+use ballast::actions::{Marking, RescheduleTasks};
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{self, FailoverOptions};
 use ballast::events::Recorder;
@@ -65,7 +65,8 @@ impl World {
                             "metadata": {"name": "again"}, "spec": spec});
         let Value::Object(mut object) = object else { unreachable!() };
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let action = RescheduleTasks::new(self.client.clone(), clock.clone(), &Recorder::new(clock));
+        let action =
+            RescheduleTasks::new(self.client.clone(), clock.clone(), &Recorder::new(clock), Marking::default());
         action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 

@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("registry", &["k8s", "resource", "store", "watch", "clock", "telemetry"]),
     ("auth", &["k8s", "clock", "metrics"]),
     // An access review is answered by the authorizer that also decides about requests.
-    ("actions", &["k8s", "api", "auth", "events", "registry", "resource", "watch", "clock"]),
+    ("actions", &["k8s", "api", "auth", "events", "registry", "resource", "watch", "worker", "clock"]),
     ("worker", &["k8s", "watch", "clock", "metrics"]),
     ("events", &["k8s", "api", "registry", "watch", "worker", "clock"]),
     ("placements", &["k8s", "api", "registry", "watch", "worker"]),

@@ -99,7 +99,12 @@ impl PlacementReviews {
 
 #[async_trait]
 impl Action for PlacementReviews {
-    async fn create(&self, _caller: &User, object: &mut Map<String, Value>, _dry_run: bool) -> Result<(), Status> {
+    async fn create(
+        &self,
+        _caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
         let spec: ReviewSpec = tree::decoded(object.get("spec"))?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
@@ -126,7 +131,7 @@ impl Action for PlacementReviews {
         drop(caller_leaves);
         let status = answered.map_err(invalid)?.map_err(Status::internal)?;
         object.insert("status".to_owned(), status);
-        Ok(())
+        Ok(Vec::new())
     }
 }
 

@@ -60,6 +60,7 @@ async fn vb24_a_task_needs_no_name_and_is_admitted_like_any_object() {
 async fn what_the_action_answers_is_the_answer() {
     let world = World::new().await;
     assert_eq!(world.try_create(task("broken")).await.unwrap_err().code, 500);
+    assert_eq!(world.try_create(task("wordy")).await.unwrap().warnings, ["it goes on"]);
 }
 
 #[tokio::test]

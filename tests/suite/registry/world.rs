@@ -37,10 +37,14 @@ struct Recorder(Arc<Mutex<Vec<(String, bool)>>>);
 
 #[async_trait]
 impl Action for Recorder {
-    async fn create(&self, _caller: &User, object: &mut Tree, dry_run: bool) -> Result<(), Status> {
+    async fn create(&self, _caller: &User, object: &mut Tree, dry_run: bool) -> Result<Vec<String>, Status> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.0.lock().unwrap().push((name.to_owned(), dry_run));
-        if name == "broken" { Err(Status::internal("broken")) } else { Ok(()) }
+        match name {
+            "broken" => Err(Status::internal("broken")),
+            "wordy" => Ok(vec!["it goes on".to_owned()]),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 

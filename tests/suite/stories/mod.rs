@@ -26,6 +26,7 @@ mod seeds;
 pub mod simulation;
 mod specified;
 mod task;
+mod task_intents;
 mod ttl;
 mod wake;
 mod world;

@@ -1,13 +1,15 @@
-//! Seeded lives of a whole system: users trigger, scale, suspend, hand over and make anew, edit
-//! policies and the lists of rebalancers; clusters fail, recover, go (at once, or held by a
-//! finalizer) and come, lose `Ready` and are ready again; workloads fail where they run; the store
-//! fails, the log is compacted, the clock steps, the process crashes between any two steps. After
-//! the faults end everything must settle, with no trigger lost or served twice, and everything
-//! written must be true. A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed N --steps
-//! M` (tests/sim) lives other lives, and longer ones.
+//! Seeded lives of a whole system: users trigger (one or everything), scale, suspend, hand over and
+//! make anew, edit policies and the lists of rebalancers; clusters fail, recover, go (at once, or
+//! held by a finalizer) and come, lose `Ready` and are ready again; workloads fail where they run;
+//! the store fails, the log is compacted, the clock steps, the process crashes between any two
+//! steps. After the faults end everything must settle, with no trigger lost or served twice, and
+//! everything written must be true. A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed
+//! N --steps M` (tests/sim) lives other lives, and longer ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use ballast::actions::Marking;
 use ballast::k8s::{Key, Time};
 use serde_json::{Value, json};
 
@@ -121,6 +123,11 @@ pub async fn live(seed: u64, steps: usize, faults: Faults) -> Result<(), String>
 impl Life {
     async fn begin(seed: u64, faults: Faults) -> Life {
         let mut world = World::new().await;
+        if faults == Faults::All {
+            // So that a task for everything is finished from its intent.
+            world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO };
+            world.crash().await;
+        }
         for name in CLUSTERS {
             world.given(cluster(name)).await;
         }
@@ -143,7 +150,7 @@ impl Life {
         let key = Key::cluster(CLUSTER, member);
         let faces = match self.faults {
             Faults::OfOld => 14,
-            Faults::All => 26,
+            Faults::All => 28,
         };
         match self.dice.roll(faces) {
             0 | 1 => {
@@ -222,6 +229,19 @@ impl Life {
             }
             25 if self.dice.roll(2) == 0 => Mishap::Compaction.befall(&mut self.world, &mut self.dice).await,
             25 => self.make_anew(app).await,
+            26 | 27 => {
+                let done = self.world.task(json!({"targetRefPolicy": [{}]})).await;
+                for (app, key) in &self.bindings {
+                    let is_there = self.world.get(key).is_some();
+                    let (sure, maybe) = self.accepted.get_mut(app).unwrap();
+                    match &done {
+                        Ok(()) if is_there => *sure += 1,
+                        Ok(()) => {}
+                        Err(_) => *maybe += 1,
+                    }
+                }
+                format!("task for everything: {:?}", done.map_err(|status| status.code))
+            }
             _ => {
                 let turns = self.dice.roll(6);
                 for _ in 0..turns {

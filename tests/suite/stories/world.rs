@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
-use ballast::actions::RescheduleTasks;
+use ballast::actions::{Marking, RescheduleTasks};
 use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::cli::assembly::{self, WorkerOptions};
 use ballast::cli::config::{Controllers, ServeArgs};
@@ -58,6 +58,8 @@ pub struct World {
     profile: Profile,
     failover: FailoverOptions,
     controllers: Controllers,
+    /// How RescheduleTasks mark. Tests set it before a crash or a task.
+    pub marking: Marking,
     live: Option<Live>,
     /// The changes that the log has compacted.
     compacted: Vec<store::Change>,
@@ -93,7 +95,8 @@ impl World {
     async fn of(profile: Profile, failover: FailoverOptions, controllers: Controllers) -> World {
         let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
         let store = Arc::new(FaultyStore::default());
-        let mut world = World { clock, store, profile, failover, controllers, live: None, compacted: Vec::new() };
+        let (marking, live, compacted) = (Marking::default(), None, Vec::new());
+        let mut world = World { clock, store, profile, failover, controllers, marking, live, compacted };
         world.start().await;
         world
     }
@@ -113,6 +116,7 @@ impl World {
             profile: self.profile.clone(),
             failover: self.failover,
             controllers: self.controllers.clone(),
+            marking: self.marking,
             host_events: None,
         };
         let work = assembly::workers(&registry, &clock, options);
@@ -334,10 +338,11 @@ impl World {
 
     /// POSTs a RescheduleTask.
     pub async fn task(&self, spec: Value) -> Result<(), Status> {
-        self.task_with(spec, false).await
+        self.task_with(spec, false).await.map(drop)
     }
 
-    pub async fn task_with(&self, spec: Value, dry_run: bool) -> Result<(), Status> {
+    /// POSTs a RescheduleTask, and returns the warnings of the answer.
+    pub async fn task_with(&self, spec: Value, dry_run: bool) -> Result<Vec<String>, Status> {
         let object = serde_json::json!({
             "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask",
             "metadata": {"name": "demo-task"}, "spec": spec,
@@ -345,7 +350,7 @@ impl World {
         let Value::Object(mut object) = object else { unreachable!() };
         let Live { registry, recorder, .. } = self.live.as_ref().expect("a world is alive between calls");
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let action = RescheduleTasks::new(registry.client(User::component("story")), clock, recorder);
+        let action = RescheduleTasks::new(registry.client(User::component("story")), clock, recorder, self.marking);
         action.create(&User::component("story"), &mut object, dry_run).await
     }
 

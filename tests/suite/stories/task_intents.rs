@@ -1,0 +1,184 @@
+//! RescheduleTasks that select more than can be marked in the time of their request: the rest is
+//! marked from an intent in the log, once each, whatever crashes.
+
+use std::time::Duration;
+
+use ballast::actions::Marking;
+use ballast::k8s::{GroupResource, Key};
+use ballast::watch::Interest;
+use serde_json::{Value, json};
+
+use super::events::events_about;
+use super::fleet::{binding, by_room, cluster};
+use super::world::{RB, World};
+
+const INTENTS: GroupResource = GroupResource::new("rescheduleintents.internal.ballast.dev");
+const APPS: usize = 7;
+
+fn app(number: usize) -> Value {
+    binding(&format!("app{number}"), 1, by_room())
+}
+
+fn everything() -> Value {
+    json!({"targetRefPolicy": [{}]})
+}
+
+/// Seven scheduled bindings, and requests that have the time for `per_commit_max` of them.
+async fn slow(per_commit_max: usize) -> (World, Vec<Key>) {
+    let mut world = World::new().await;
+    world.marking = Marking { per_commit_max, in_request_max: Duration::ZERO };
+    world.crash().await;
+    for name in ["member1", "member2"] {
+        world.given(cluster(name)).await;
+    }
+    let keys = world.given_all((0..APPS).map(app).collect()).await;
+    world.settle().await;
+    (world, keys)
+}
+
+fn intents(world: &World) -> usize {
+    world.client().view().count(INTENTS, None)
+}
+
+/// How often each binding was marked, over all its history.
+async fn marks(world: &World, keys: &[Key]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for key in keys {
+        let debt = |state: &Value| state["metadata"]["annotations"]["ballast.dev/owed"].clone();
+        let history = world.history(key).await;
+        let is_marked = |pair: &&[Value]| !debt(&pair[1]).is_null() && debt(&pair[0]) != debt(&pair[1]);
+        counts.push(history.windows(2).filter(is_marked).count());
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_task_that_runs_out_of_time_says_so_and_goes_on_from_its_intent() {
+    let (mut world, keys) = slow(3).await;
+    let warnings = world.task_with(everything(), false).await.unwrap();
+    let warning = "3 of 7 were marked within the 0 s of a request; the rest is being marked, \
+                   and an event about the task says when it is done";
+    assert_eq!(warnings, [warning]);
+    assert_eq!(marks(&world, &keys).await, [1, 1, 1, 0, 0, 0, 0]);
+    assert_eq!(intents(&world), 1);
+
+    world.pass_seconds(2).await;
+    assert_eq!(marks(&world, &keys).await, [1; APPS]);
+    assert_eq!(intents(&world), 0);
+    let told = events_about(&world, "RescheduleTask");
+    let answered = "7 answered: 0 moved with 0 replicas, 7 stayed, 0 fit nowhere.";
+    for expected in [
+        "Normal RescheduleGoesOn demo-task x1: Asked for fresh placements of 3 so far; 7 were selected.".to_owned(),
+        "Normal RescheduleAsked demo-task x1: Asked for fresh placements of 7.".to_owned(),
+        format!("Normal RescheduleAnswered demo-task x1: {answered}"),
+    ] {
+        assert!(told.contains(&expected), "{expected} {told:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_its_request_can_finish_leaves_no_intent() {
+    let (mut world, keys) = slow(APPS).await;
+    assert_eq!(world.task_with(everything(), false).await.unwrap(), [""; 0]);
+    assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1; APPS], 0));
+    world.marking.per_commit_max = 1;
+    assert_eq!(world.task_with(everything(), true).await.unwrap(), [""; 0], "a dry run marks nothing");
+    assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1; APPS], 0));
+}
+
+#[tokio::test]
+async fn all_marks_of_a_task_have_its_time() {
+    let (mut world, keys) = slow(2).await;
+    let asked = world.now();
+    world.task(everything()).await.unwrap();
+    world.clock.advance_seconds(100);
+    world.settle().await;
+    for key in &keys {
+        assert_eq!(world.get(key).unwrap()["spec"]["rescheduleTriggeredAt"], json!(asked), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_after_any_number_of_steps_neither_loses_nor_doubles_a_mark() {
+    // A commit of the intent's own worker, or of the scheduler beside it: wherever it stops.
+    for commits in 0..8 {
+        let (mut world, keys) = slow(1).await;
+        world.task(everything()).await.unwrap();
+        world.fail_after(commits);
+        for _ in 0..10 {
+            world.turn().await;
+        }
+        world.crash().await;
+        world.compact().await;
+        world.crash().await;
+        world.pass_seconds(15).await;
+        assert_eq!(marks(&world, &keys).await, [1; APPS], "after {commits} commits");
+        assert_eq!(intents(&world), 0);
+        let told = events_about(&world, "RescheduleTask");
+        let end = "Normal RescheduleAsked demo-task x1: Asked for fresh placements of 7.";
+        assert!(told.iter().any(|line| line == end), "{told:#?}");
+    }
+}
+
+#[tokio::test]
+async fn without_its_intent_in_the_log_a_task_is_not_answered() {
+    let (mut world, keys) = slow(2).await;
+    world.fail_after(1);
+    let refused = world.task_with(everything(), false).await.unwrap_err();
+    assert_eq!(refused.code, 503);
+    world.mend();
+    world.pass_seconds(2).await;
+    assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1, 1, 0, 0, 0, 0, 0], 0));
+}
+
+#[tokio::test]
+async fn what_is_younger_than_the_task_is_not_marked() {
+    let (mut world, keys) = slow(2).await;
+    world.task(everything()).await.unwrap();
+    world.delete(&keys[5]).await;
+    let anew = world.given(app(5)).await;
+    let new = world.given(app(9)).await;
+    world.settle().await;
+    assert_eq!(intents(&world), 0);
+    for young in [anew, new] {
+        assert_eq!(world.get(&young).unwrap()["spec"]["rescheduleTriggeredAt"], Value::Null, "{young}");
+    }
+    let others: Vec<Key> =
+        keys.iter().enumerate().filter(|(number, _)| *number != 5).map(|(_, key)| key.clone()).collect();
+    assert_eq!(marks(&world, &others).await, [1; APPS - 1]);
+}
+
+#[tokio::test]
+async fn tasks_that_overlap_mark_once_each() {
+    let (mut world, keys) = slow(2).await;
+    world.task(everything()).await.unwrap();
+    world.task(everything()).await.unwrap();
+    assert_eq!(intents(&world), 2);
+    world.pass_seconds(2).await;
+    assert_eq!(marks(&world, &keys).await, [2; APPS]);
+}
+
+#[tokio::test]
+async fn a_binding_that_changes_meanwhile_is_marked_from_its_new_state() {
+    let (mut world, keys) = slow(2).await;
+    world.task(everything()).await.unwrap();
+    let scale = |binding: &mut Value| binding["spec"]["replicas"] = json!(2);
+    world.race(&keys[3], scale, &keys[0], "reschedule-task").await;
+    world.pass_seconds(2).await;
+    assert_eq!(marks(&world, &keys).await, [1; APPS]);
+    assert_eq!(world.get(&keys[3]).unwrap()["spec"]["replicas"], json!(2));
+}
+
+#[tokio::test]
+async fn nobody_who_reads_the_api_sees_an_intent() {
+    let (world, _) = slow(2).await;
+    let before = world.client().view().revision;
+    world.task(everything()).await.unwrap();
+    assert!(ballast::api::kinds().rows().iter().all(|row| row.resource != INTENTS));
+    let mut bindings = world.client().cache().subscribe(Interest::Kinds(vec![RB]), before).unwrap();
+    let events = bindings.next().await.unwrap();
+    assert!(events.iter().all(|event| event.object.key.resource == RB));
+    let write = world.client().view().list(INTENTS, None).next().unwrap().clone();
+    let refused = world.try_edit(&write.key, |_| {}).await.unwrap_err();
+    assert_eq!(refused.code, 405, "an intent is not written as an object of a kind");
+}

@@ -20,7 +20,7 @@ use crate::actions;
 use crate::api::ballast::v1alpha1::RebalanceSpec;
 use crate::api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, OWED, Trigger, key_of_workload};
-use crate::engine::karmada::{Decision, Pass, Profile, Request, Trace, WorkloadGroups, Workloads};
+use crate::engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use crate::k8s::{FieldErrors, Key, Time};
 use crate::scheduler::planning::{How, Planner, Selection, plan, shares};
 
@@ -29,7 +29,6 @@ pub struct Answers {
     world: World,
     profile: Profile,
     pass: Pass,
-    workloads: Workloads,
     /// Bindings with a trigger.
     marked: BTreeSet<Key>,
     /// Where rebalances move bindings, and which of them.
@@ -52,10 +51,9 @@ pub struct Answer {
 impl Answers {
     pub fn new(world: World, options: &Options) -> Answers {
         let profile = options.profile(&serde_json::Map::new());
-        let workloads = workloads(&world);
-        let pass = Pass::new(&world.clusters, &workloads, &profile);
+        let pass = Pass::new(&world.clusters, &workloads(&world), &profile);
         let (marked, moved, remarks) = (BTreeSet::new(), HashMap::new(), Vec::new());
-        let mut answers = Answers { world, profile, pass, workloads, marked, moved, remarks };
+        let mut answers = Answers { world, profile, pass, marked, moved, remarks };
         answers.mark();
         answers.rebalance();
         answers
@@ -106,20 +104,16 @@ impl Answers {
     }
 
     fn decide(&mut self, request: &Request, explained: bool) -> (Decision, Option<Trace>) {
-        let decided = |pass: &mut Pass| match explained {
+        let decided = match explained {
             true => {
-                let (decision, trace) = pass.explain(request);
+                let (decision, trace) = self.pass.explain(request);
                 (decision, Some(trace))
             }
-            false => (pass.decide(request), None),
+            false => (self.pass.decide(request), None),
         };
-        if request.groups == WorkloadGroups::default() {
-            return decided(&mut self.pass);
-        }
         // A member of a group is decided as if all others stayed where they are.
-        let mut others = self.workloads.clone();
-        others.remove(&request.namespace, &request.name, &request.groups);
-        decided(&mut Pass::new(&self.world.clusters, &others, &self.profile))
+        self.pass.put_back(request);
+        decided
     }
 
     fn mark(&mut self) {

@@ -119,6 +119,11 @@ impl Pass {
         decision
     }
 
+    /// Has later requests see this one where it was, and not where it was decided to go.
+    pub fn put_back(&mut self, request: &Request) {
+        self.workloads.note(request, &request.targets);
+    }
+
     /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one.
     /// Nothing is noted: see `shift`.
     pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {

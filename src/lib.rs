@@ -51,5 +51,7 @@ pub mod attach;
 pub mod ui;
 /// HTTP: TLS, layers, negotiation, dispatch.
 pub mod server;
+/// The API servers of member clusters, for requests that are passed on to them.
+pub mod members;
 /// The command line, which puts everything together. It is the only place that knows all modules.
 pub mod cli;

@@ -10,6 +10,7 @@ mod failover;
 mod feature_gates;
 pub mod file;
 mod identity;
+mod members;
 mod replicas;
 mod tracing;
 
@@ -37,6 +38,7 @@ pub use database::DatabaseArgs;
 pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
 pub use identity::{HostArgs, IdentityArgs};
+pub use members::MembersArgs;
 pub use replicas::ReplicaArgs;
 
 #[derive(Args, Clone, Debug, Serialize)]
@@ -87,6 +89,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub attach: AttachArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub members: MembersArgs,
 
     #[command(flatten)]
     #[serde(flatten)]

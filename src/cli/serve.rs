@@ -33,10 +33,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::engine::karmada::Profile;
 use crate::events::Recorder;
 use crate::host::Lease;
+use crate::members::Members;
 use crate::registry::Registry;
 use crate::resource::{Kinds, Lifetime};
 use crate::server::audit::{self, Audit};
-use crate::server::{self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Replicas, Shutdown, Terms};
+use crate::server::{
+    self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, Shutdown, Terms,
+};
 use crate::store::Store;
 use crate::watch::{Task, View};
 use crate::worker::Workers;
@@ -233,7 +236,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     }));
     checks.push(storage.check());
     checks.extend(mirrored.clone().map(beside::check));
-    let Identity { tls, authenticator, authorizer, development, mut background, .. } = identity;
+    let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
     let replicas = lead.map(|lead| {
         let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock)));
@@ -252,6 +255,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         clock: Arc::clone(&clock),
         in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
         replicas,
+        proxy: Some(Proxy::new(Arc::new(Members::new(args.members.secrets(host))))),
         checks,
         shutdown: shutdown.clone(),
         // Behind a host cluster nobody reaches this server but through its kube-apiserver.

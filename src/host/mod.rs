@@ -7,9 +7,9 @@
 //! - A host cluster that is down, slow or sends malformed answers is an `Unavailable`. It never
 //!   causes a panic or the end of the process.
 //!
-//! This room and `attach` are the only ones of a server that talk to another API server. Lower
-//! rooms define the traits that it implements (`auth` the reviewers, `registry` the gate) and do
-//! not know it.
+//! This room, `attach` and `members` are the only ones of a server that talk to another API server.
+//! Lower rooms define the traits that it implements (`auth` the reviewers, `registry` the gate) and
+//! do not know it.
 
 mod authentication_config;
 mod connect;
@@ -18,6 +18,7 @@ mod lease;
 mod namespaces;
 mod probe;
 mod reviews;
+mod secrets;
 mod serving_cert;
 mod webhooks;
 

@@ -16,6 +16,8 @@ use super::published::Published;
 use crate::resource::{Kinds, Lifetime, ResourceKind};
 
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
+/// One verb for each method that has one (CP1). HEAD is a get, and OPTIONS is no verb at all.
+const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 /// The paths that `/` lists and that do not follow from the rows.
 const PATHS: &[&str] = &[
@@ -200,7 +202,7 @@ impl Version<'_> {
     }
 }
 
-/// A row and its subresource, in the legacy form.
+/// A row and its subresources, in the legacy form.
 fn resources(row: &ResourceKind) -> Vec<Value> {
     let mut main = json!({
         "name": row.plural,
@@ -213,30 +215,41 @@ fn resources(row: &ResourceKind) -> Vec<Value> {
     if row.lifetime == Lifetime::Stored {
         main["storageVersionHash"] = storage_version_hash(row).into();
     }
-    let status = row.status_subresource.then(|| {
+    let below = subresources(row).into_iter().map(|(name, kind, verbs)| {
         json!({
-            "name": format!("{}/status", row.plural),
+            "name": format!("{}/{name}", row.plural),
             "singularName": "",
             "namespaced": row.is_namespaced(),
-            "kind": row.kind,
-            "verbs": STATUS_VERBS,
+            "kind": kind,
+            "verbs": verbs,
         })
     });
-    std::iter::once(main).chain(status).collect()
+    std::iter::once(main).chain(below).collect()
+}
+
+/// The subresources of a row, sorted: name, kind, verbs.
+fn subresources(row: &ResourceKind) -> Vec<(&'static str, &'static str, &'static [&'static str])> {
+    let proxy = row.proxy.map(|kind| ("proxy", kind, PROXY_VERBS));
+    let status = row.status_subresource.then_some(("status", row.kind, STATUS_VERBS));
+    proxy.into_iter().chain(status).collect()
 }
 
 fn aggregated_resource(row: &ResourceKind) -> Value {
-    let kind = json!({"group": row.group, "version": row.version, "kind": row.kind});
+    let kind = |kind: &str| json!({"group": row.group, "version": row.version, "kind": kind});
     let mut resource = json!({
         "resource": row.plural,
-        "responseKind": kind,
+        "responseKind": kind(row.kind),
         "scope": if row.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": row.singular,
         "verbs": row.verbs(),
     });
     name_lists(row, &mut resource);
-    if row.status_subresource {
-        resource["subresources"] = json!([{"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}]);
+    let below: Vec<Value> = subresources(row)
+        .into_iter()
+        .map(|(name, of, verbs)| json!({"subresource": name, "responseKind": kind(of), "verbs": verbs}))
+        .collect();
+    if !below.is_empty() {
+        resource["subresources"] = below.into();
     }
     resource
 }

@@ -92,6 +92,9 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const WRITTEN_BY_CLIENTS: bool = true;
     /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
+    /// The kind that discovery names for the subresource `/proxy`, through which requests go to
+    /// what the object stands for (CP1). `None`: the kind has no such subresource.
+    const PROXY: Option<&'static str> = None;
     const COLUMNS: &'static [Column] = &[];
     /// The fields that users query most, as columns of the kind's SQL table.
     const SQL_COLUMNS: &'static [SqlColumn] = &[];
@@ -175,6 +178,7 @@ pub struct ResourceKind {
     pub lifetime: Lifetime,
     pub written_by_clients: bool,
     pub status_subresource: bool,
+    pub proxy: Option<&'static str>,
     pub columns: &'static [Column],
     pub sql_columns: &'static [SqlColumn],
     pub name_is_shown: bool,
@@ -208,6 +212,7 @@ impl ResourceKind {
             lifetime: T::LIFETIME,
             written_by_clients: T::WRITTEN_BY_CLIENTS,
             status_subresource: T::STATUS_SUBRESOURCE,
+            proxy: T::PROXY,
             columns: T::COLUMNS,
             sql_columns: T::SQL_COLUMNS,
             name_is_shown: T::NAME_IS_SHOWN,

@@ -12,7 +12,7 @@ use http::request::Parts;
 use super::request_info::{RequestInfo, ResourcePath, Route, Verb};
 use super::respond::{self, Response};
 use super::verbs::Call;
-use super::{App, documents, health, measure};
+use super::{App, documents, health, measure, proxy};
 use crate::k8s::{Details, Status, User};
 use crate::registry::{self, Remarks};
 use crate::resource::{Lifetime, ResourceKind};
@@ -73,6 +73,7 @@ async fn resource(
     let status = match path.subresource.as_str() {
         "" => false,
         "status" if row.status_subresource => true,
+        "proxy" if row.proxy.is_some() && info.is_proxied() => false,
         _ => return Err(Status::not_found(row.resource, &path.name)),
     };
     if let Some(why) = unusable(&path.name) {
@@ -87,6 +88,9 @@ async fn resource(
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let target =
         registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
+    if info.is_proxied() {
+        return proxy::answer(app, user, parts, info, &target, body).await;
+    }
     let call = Call { app, user, remarks, headers: &parts.headers, query: &info.query, target };
     match path.verb {
         Verb::Get => call.get().await,

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::respond::Response;
-use super::{Peer, layers};
+use super::{Peer, hop, layers};
 use crate::auth::{Authenticator, FrontProxy, HeaderNames, Trust};
 use crate::clock::Clock;
 use crate::k8s::{Details, Status, User};
@@ -199,7 +199,7 @@ impl Replicas {
             Ok(answer) if answer.status().as_u16() == MISDIRECTED => Ok(None),
             Ok(answer) => {
                 let mut response = answer.map(Body::new);
-                remove_hop_headers(response.headers_mut());
+                hop::remove(response.headers_mut());
                 Ok(Some(response))
             }
             Err(error) if error.is_connect() => {
@@ -223,7 +223,10 @@ fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Req
     *request.uri_mut() = uri;
     let headers = request.headers_mut();
     *headers = parts.headers.clone();
-    remove_hop_headers(headers);
+    hop::remove(headers);
+    for name in [header::CONTENT_LENGTH, header::EXPECT, header::HOST] {
+        headers.remove(name);
+    }
     let is_credential = |name: &HeaderName| {
         *name == header::AUTHORIZATION || ["x-remote-", "impersonate-"].iter().any(|it| name.as_str().starts_with(it))
     };
@@ -253,22 +256,4 @@ fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
         }
     }
     Ok(())
-}
-
-/// Removes what is about a connection and not about the request or answer.
-fn remove_hop_headers(headers: &mut HeaderMap) {
-    let of_connection = [
-        header::CONNECTION,
-        header::CONTENT_LENGTH,
-        header::EXPECT,
-        header::HOST,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-        HeaderName::from_static("keep-alive"),
-    ];
-    for name in of_connection {
-        headers.remove(name);
-    }
 }

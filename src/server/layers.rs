@@ -4,7 +4,7 @@
 //!
 //! The in-flight limit comes after authentication, because it depends on the user: a master waits
 //! within its deadline, and others are refused at once (LI4). Watches have neither that limit nor a
-//! deadline (WA24).
+//! deadline (WA24), and requests that are passed on have bounds of their own (`proxy`).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -92,8 +92,9 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     }
     let (body, rest) = unread::lend(&parts, body);
     let audit_id = audit_id(&app, &parts);
-    let is_pretty = pretty::is_wanted(&parts);
-    if is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers()) {
+    let is_proxied = is_proxied(&parts);
+    let is_pretty = !is_proxied && pretty::is_wanted(&parts);
+    if !is_proxied && (is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers())) {
         // An answer that is audited or indented must not be compressed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
@@ -153,6 +154,12 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// Whether the request goes to another server, whose answer is passed on as it is.
+fn is_proxied(parts: &Parts) -> bool {
+    parts.uri.path().contains("/proxy")
+        && RequestInfo::read(&parts.method, &parts.uri).is_ok_and(|info| info.is_proxied())
 }
 
 /// Bounds the sum of all headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only bounds what
@@ -215,17 +222,19 @@ impl RequestContext<'_> {
             metrics::terminated(&asked, code);
         }
         let is_open_watch = self.info.is_watch() && code == 200;
+        // What another server answers may have no end either, and is no business of the audit log.
+        let is_open = is_open_watch || self.info.is_proxied();
         let held = is_open_watch.then(|| metrics::long_running(&asked));
         let Some((audit, scope)) = self.audited(code) else {
             return if is_open_watch { hold_until_end(response, held) } else { response };
         };
-        let stage = match (is_open_watch, self.trail.panicked.get()) {
+        let stage = match (is_open, self.trail.panicked.get()) {
             (true, _) => Stage::ResponseStarted,
             (false, Some(())) => Stage::Panic,
             (false, None) => Stage::ResponseComplete,
         };
         let mut answer = None;
-        if (scope.wants_answer() || code >= 400) && !is_open_watch {
+        if (scope.wants_answer() || code >= 400) && !is_open {
             let (head, body) = response.into_parts();
             // The answer was made in this process, so it has an end and no error.
             let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
@@ -236,7 +245,7 @@ impl RequestContext<'_> {
         entry.code = Some(code);
         entry.answer = answer;
         audit.write(scope, entry);
-        if !is_open_watch {
+        if !is_open {
             return response;
         }
         let mut last = self.entry(Stage::ResponseComplete);
@@ -276,7 +285,7 @@ impl RequestContext<'_> {
         let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
         let _ = self.trail.audited.set(scope);
         audit.write(scope, self.entry(Stage::RequestReceived));
-        if !scope.wants_question() || self.info.is_read_only() {
+        if !scope.wants_question() || self.info.is_read_only() || self.info.is_proxied() {
             return Ok(body);
         }
         let whole = read_body(body).await?;
@@ -299,6 +308,10 @@ fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
 /// HEAD is answered like GET without the body, but with its length if that is known.
 fn strip_body(response: &mut Response) {
     let size = http_body::Body::size_hint(response.body()).exact();
+    if size == Some(0) && response.headers().contains_key(header::CONTENT_LENGTH) {
+        // Another server has answered the HEAD, and said how long its answer would be.
+        return;
+    }
     *response.body_mut() = Body::empty();
     if let Some(size) = size {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
@@ -326,7 +339,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Status {
 }
 
 async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
-    if context.info.is_watch() {
+    if context.info.is_long_running() {
         return admitted(context, body).await;
     }
     let deadline = deadline(&context.info.query)?;
@@ -374,7 +387,7 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         Permission::Deny(reason) => return Err(attributes.forbidden(&user, &reason)),
         Permission::Failed(why) => return Err(undecided(info, &why)),
     }
-    let _place = match info.is_watch() || is_open {
+    let _place = match info.is_long_running() || is_open {
         true => None,
         false => {
             let place = app.in_flight.enter(info, &user).await?;
@@ -382,7 +395,8 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         }
     };
     let body = match &app.replicas {
-        Some(replicas) if !info.is_read_only() => {
+        // Every replica reaches member clusters by itself.
+        Some(replicas) if !info.is_read_only() && !info.is_proxied() => {
             match replicas.pass_on(parts, &user, body, context.deadline()?).await? {
                 Passed::Here(body) => body,
                 Passed::Answered(response) => return Ok(response),

@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConnection;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,7 @@ use crate::{metrics, telemetry};
 const STREAMS_MAX: u32 = 1000;
 /// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `layers` counts.
 /// A front proxy sends one header for each group of a user, and some users have thousands.
-pub(super) const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
+pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -58,13 +59,16 @@ pub struct Peer {
     is_http2: bool,
     /// When it is cancelled, the connection ends after its running requests.
     pub(super) leave: CancellationToken,
+    /// Is cancelled when the connection has ended, also one that switched its protocol.
+    pub(super) gone: CancellationToken,
 }
 
 impl Peer {
     fn of(address: SocketAddr, session: &ServerConnection) -> Peer {
         let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
         let is_http2 = session.alpn_protocol() == Some(b"h2");
-        Peer { address, certificate: chain.map(Certificate::new), is_http2, leave: CancellationToken::new() }
+        let (leave, gone) = (CancellationToken::new(), CancellationToken::new());
+        Peer { address, certificate: chain.map(Certificate::new), is_http2, leave, gone }
     }
 }
 
@@ -172,9 +176,19 @@ impl Front {
         let served = async {
             if let Some(stream) = self.shake_hands(stream, address).await {
                 let peer = Arc::new(Peer::of(address, stream.get_ref().1));
+                let _gone = peer.gone.clone().drop_guard();
                 let (stream, mut returned) = linger::lend(stream);
                 self.answer(stream, &peer, seat).await;
-                if let Ok(stream) = returned.try_recv() {
+                let returned = match returned.try_recv() {
+                    Err(TryRecvError::Empty) => {
+                        // The connection has switched its protocol (`proxy`), and is at work until
+                        // that ends.
+                        let Some(_busy) = seat.begin() else { return };
+                        returned.await.ok()
+                    }
+                    returned => returned.ok(),
+                };
+                if let Some(stream) = returned {
                     linger::end(stream).await;
                 }
             }
@@ -216,7 +230,7 @@ impl Front {
             }
         });
         let mut connection =
-            std::pin::pin!(builder.serve_connection(TokioIo::new(Cork::new(stream, is_http2)), service));
+            std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(Cork::new(stream, is_http2)), service));
         let why = tokio::select! {
             ended = connection.as_mut() => return self.ended(address, ended),
             () = self.closing.cancelled() => None,

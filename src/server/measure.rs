@@ -39,7 +39,12 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) ->
         (true, false) => "namespace",
         (true, true) => "cluster",
     };
-    let subresource = if path.subresource == "status" { "status" } else { "" };
+    let (verb, subresource) = match path.subresource.as_str() {
+        "status" => (verb, "status"),
+        // kube-apiserver counts all methods of a connection as one verb.
+        "proxy" if row.proxy.is_some() => ("CONNECT", "proxy"),
+        _ => (verb, ""),
+    };
     let (group, resource) = (row.resource.group(), row.resource.resource());
     metrics::Request { verb, dry_run, group, version: row.version, resource, subresource, scope }
 }

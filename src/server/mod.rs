@@ -14,12 +14,14 @@ mod forms;
 mod forward;
 mod frames;
 mod health;
+pub mod hop;
 mod layers;
 mod linger;
 mod listen;
 mod measure;
 pub mod page;
 mod pretty;
+mod proxy;
 pub mod request_info;
 mod respond;
 mod tls;
@@ -37,7 +39,8 @@ pub use documents::Documents;
 pub use forward::{Lead, PEER_NAME, Replicas};
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
-pub use listen::{Peer, Shutdown, Terms, run};
+pub use listen::{HEADER_LIST_BYTES_MAX, Peer, Shutdown, Terms, run};
+pub use proxy::{FarSide, Proxy};
 pub use tls::{Tls, TlsError, signature_algorithms};
 
 use crate::auth::{Authenticator, Authorizer};
@@ -56,6 +59,8 @@ pub struct App {
     pub in_flight: InFlight,
     /// The other replicas, where several share a log.
     pub replicas: Option<Arc<Replicas>>,
+    /// What answers the subresource `/proxy` of the kinds that have one.
+    pub proxy: Option<Proxy>,
     pub checks: Vec<Check>,
     pub shutdown: Shutdown,
     /// Whether the page is served below `/ui/`.

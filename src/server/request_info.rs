@@ -97,6 +97,27 @@ impl<'a> RequestInfo<'a> {
         matches!(&self.target, Route::Resource(ResourcePath { verb: Verb::Watch, .. }))
     }
 
+    /// Whether the request goes through the subresource `/proxy` of an object (CP1).
+    pub fn is_proxied(&self) -> bool {
+        matches!(&self.target, Route::Resource(path) if path.subresource == "proxy" && !path.name.is_empty())
+    }
+
+    /// Whether the request may stay open for as long as its client likes (WA24, CP5).
+    pub fn is_long_running(&self) -> bool {
+        self.is_watch() || self.is_proxied()
+    }
+
+    /// What follows a subresource in the path, as it came: `/api/v1/pods`, or an empty text.
+    pub fn beyond_subresource(&self) -> &'a str {
+        let Route::Resource(path) = &self.target else { return "" };
+        let root = if path.group.is_empty() { 2 } else { 3 };
+        let namespace = if path.namespace.is_empty() { 0 } else { 2 };
+        let resource_name_subresource = 3;
+        let whole = self.path.trim_start_matches('/');
+        let end = whole.match_indices('/').nth(root + namespace + resource_name_subresource - 1);
+        end.map_or("", |(at, _)| &whole[at..])
+    }
+
     pub fn is_read_only(&self) -> bool {
         match &self.target {
             Route::Resource(resource) => resource.verb.is_read_only(),
@@ -219,6 +240,26 @@ mod tests {
         ] {
             assert_eq!(resource(method, uri), (verb, expected.to_owned()), "{uri}");
         }
+    }
+
+    #[test]
+    fn cp1_what_follows_a_proxy_is_kept_as_it_came() {
+        for (uri, is_proxied, beyond) in [
+            ("/apis/g/v1/things/a/proxy", true, ""),
+            ("/apis/g/v1/things/a/proxy/", true, "/"),
+            ("//apis/g/v1/things/a/proxy/api/v1/pods?watch=1", true, "/api/v1/pods"),
+            ("/apis/g/v1/things/a/proxy/x%2Fy//z/", true, "/x%2Fy//z/"),
+            ("/apis/g/v1/namespaces/ns/things/a/proxy/x", true, "/x"),
+            ("/api/v1/things/a/proxy/x", true, "/x"),
+            ("/apis/g/v1/things/a/status/x", false, "/x"),
+            ("/apis/g/v1/things/proxy", false, ""),
+            ("/apis/g/v1", false, ""),
+        ] {
+            let found = with(Method::GET, uri, |info| (info.is_proxied(), info.beyond_subresource().to_owned()));
+            assert_eq!(found, (is_proxied, beyond.to_owned()), "{uri}");
+        }
+        assert_eq!(resource(Method::GET, "/apis/g/v1/things/a/proxy/x?watch=1").0, Verb::Get);
+        assert_eq!(resource(Method::OPTIONS, "/apis/g/v1/things/a/proxy").0, Verb::Unknown);
     }
 
     #[test]

@@ -72,11 +72,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("attach", &["k8s", "resource", "registry", "watch", "worker", "host", "telemetry", "metrics"]),
     ("ui", &[]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics", "ui"]),
+    // It is the far side of a request that the server passes on.
+    ("members", &["k8s", "api", "resource", "host", "server", "telemetry"]),
 ];
 
 /// Crates that only the named rooms may use.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("axum", &["server", "cli"]),
+    ("axum", &["server", "members", "cli"]),
     ("hyper", &["server", "telemetry", "cli"]),
     ("opentelemetry", &["telemetry"]),
     ("sqlx", &["store"]),
@@ -84,7 +86,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("prometheus", &["metrics"]),
     ("kube", &["host", "attach", "cli"]),
     ("k8s_openapi", &["host"]),
-    ("rustls", &["server", "auth", "telemetry", "cli"]),
+    ("rustls", &["server", "members", "auth", "telemetry", "cli"]),
 ];
 
 /// Files and folders without async code, without a clock and without a log.

@@ -2,6 +2,7 @@
 
 pub mod aggregated;
 pub mod host;
+pub mod member;
 pub mod objects;
 pub mod pki;
 pub mod postgres;

@@ -13,9 +13,10 @@ use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
+use ballast::members::{Members, Secrets};
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
-use ballast::server::{self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Shutdown, Terms, Tls};
+use ballast::server::{self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Proxy, Shutdown, Terms, Tls};
 use ballast::store::{MemoryStore, SqliteStore, Store};
 use ballast::watch::{Limits, Task};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -38,6 +39,8 @@ pub struct Options {
     pub audit: Option<Arc<Audit>>,
     /// The policy for users other than the administrator. Without it they may do nothing.
     pub policy: Option<Policy>,
+    /// The folder of secrets for member clusters.
+    pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
     pub folder: Option<TempDir>,
 }
@@ -97,6 +100,10 @@ impl TestServer {
             clock: clock.clone(),
             in_flight: InFlight::new(400, 200),
             replicas: None,
+            proxy: Some(Proxy::new(Arc::new(Members::new(match options.member_secrets {
+                Some(folder) => Secrets::Folder(folder),
+                None => Secrets::Nowhere,
+            })))),
             checks: options.checks,
             shutdown: shutdown.clone(),
             has_page: true,

@@ -15,16 +15,13 @@ use tokio::sync::Semaphore;
 use super::guard::{self, Guard, Refusal};
 use super::upstream::Upstream;
 use super::watch;
-use crate::server::{BODY_BYTES_MAX, page};
+use crate::server::{BODY_BYTES_MAX, hop, page};
 use crate::telemetry;
 
 /// Requests that are passed on at a time. A browser sends six.
 const REQUESTS_MAX: usize = 64;
 /// Watches at a time, for all tabs together.
 const WATCHES_MAX: usize = 256;
-/// What belongs to one connection, and goes no further.
-const HOP_BY_HOP: [HeaderName; 4] =
-    [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::SET_COOKIE];
 
 struct Proxy {
     guard: Guard,
@@ -91,9 +88,8 @@ async fn pass_on(proxy: &Proxy, parts: &Parts, body: Body) -> Response<Body> {
     };
     match proxy.upstream.ask(parts, body).await {
         Ok(mut answer) => {
-            for name in HOP_BY_HOP {
-                answer.headers_mut().remove(name);
-            }
+            hop::remove(answer.headers_mut());
+            answer.headers_mut().remove(header::SET_COOKIE);
             harmless(answer)
         }
         Err(error) => failed(StatusCode::BAD_GATEWAY, "ServerUnreachable", &telemetry::with_causes(error.as_ref())),

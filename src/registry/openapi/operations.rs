@@ -22,6 +22,8 @@ pub struct Operation<'a> {
     pub action: Option<&'static str>,
     /// The kind that is acted on.
     pub row: Option<&'a ResourceKind>,
+    /// The kind that is named instead of the row's: that of the options of a connection (CP1).
+    pub kind: Option<&'static str>,
     pub parameters: Vec<&'static Parameter>,
     pub body: Option<Body>,
     /// Status, words, definition.
@@ -53,6 +55,8 @@ pub enum Definition {
     ApiResourceList,
     /// What `/version` answers.
     Info,
+    /// Whatever somebody else answers.
+    Text,
 }
 
 pub struct Parameter {
@@ -64,6 +68,9 @@ pub struct Parameter {
     pub description: &'static str,
 }
 
+/// The methods of `/proxy`, sorted (CP1).
+const PROXY_METHODS: &[&str] = &["delete", "get", "head", "options", "patch", "post", "put"];
+const ANY: &[&str] = &["*/*"];
 const JSON_YAML: &[&str] = &["application/json", "application/yaml"];
 const LISTS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
 /// The content types of a PATCH. A client takes the one that it finds here (OA10).
@@ -104,6 +111,7 @@ const fn path(name: &'static str, description: &'static str) -> Parameter {
 
 const NAME: Parameter = path("name", "The name of the object.");
 const NAMESPACE: Parameter = path("namespace", "The namespace of the objects.");
+const PATH: Parameter = path("path", "The path at the server that the request is passed on to.");
 const PRETTY: Parameter = query("pretty", "string", "If true, the answer is indented.");
 const WRITE: &[Parameter] = &[
     query("dryRun", "string", "With the one value All nothing is stored; the answer is as if it were."),
@@ -202,6 +210,18 @@ fn of_row(row: &ResourceKind) -> Vec<Endpoint<'_>> {
             parameters: shared(&[&NAME]),
             operations: vec![read(row, "Status"), replace(row, "Status"), patch(row, "Status")],
         });
+    }
+    if let Some(kind) = row.proxy {
+        let named = format!("{within}/{{name}}/proxy");
+        let parameters = [&[&NAME], namespaced.as_slice()].concat();
+        let connections =
+            |suffix: &str| PROXY_METHODS.iter().map(|method| connect(row, kind, method, suffix)).collect();
+        endpoints.push(Endpoint {
+            path: format!("{named}/{{path}}"),
+            parameters: [parameters.as_slice(), &[&PATH]].concat(),
+            operations: connections("WithPath"),
+        });
+        endpoints.push(Endpoint { path: named, parameters, operations: connections("") });
     }
     if row.is_namespaced() {
         endpoints.push(Endpoint {
@@ -302,6 +322,17 @@ fn delete(row: &ResourceKind) -> Operation<'_> {
     }
 }
 
+fn connect<'a>(row: &'a ResourceKind, kind: &'static str, method: &'static str, suffix: &str) -> Operation<'a> {
+    Operation {
+        id: format!("connect{}{}{}{}Proxy{suffix}", group_version(row), upper_first(method), scope(row), row.kind),
+        action: Some("connect"),
+        kind: Some(kind),
+        answers: vec![(200, "OK", Definition::Text)],
+        produces: ANY,
+        ..operation(row, method, format!("connect {} requests to proxy of {}", method.to_ascii_uppercase(), row.kind))
+    }
+}
+
 /// The parts that operations on objects share. The caller sets `id`, `action` and `answers`.
 fn operation<'a>(row: &'a ResourceKind, method: &'static str, description: String) -> Operation<'a> {
     Operation {
@@ -311,6 +342,7 @@ fn operation<'a>(row: &'a ResourceKind, method: &'static str, description: Strin
         description,
         action: None,
         row: Some(row),
+        kind: None,
         parameters: Vec::new(),
         body: None,
         answers: Vec::new(),
@@ -327,6 +359,7 @@ fn discovery<'a>(id: &str, tag: &str, description: &str, answer: Definition) -> 
         description: description.to_owned(),
         action: None,
         row: None,
+        kind: None,
         parameters: Vec::new(),
         body: None,
         answers: vec![(200, "OK", answer)],
@@ -400,6 +433,8 @@ pub fn shared_name(definition: Definition) -> Option<String> {
         Definition::ApiGroupList => "APIGroupList",
         Definition::ApiGroup => "APIGroup",
         Definition::ApiResourceList => "APIResourceList",
+        // It is written in place.
+        Definition::Text => return None,
         Definition::Info => return Some("io.k8s.apimachinery.pkg.version.Info".to_owned()),
     };
     Some(format!("{}.{name}", meta::META_V1))

@@ -155,7 +155,8 @@ fn operation_head(operation: &Operation<'_>) -> Value {
         head["x-kubernetes-action"] = action.into();
     }
     if let Some(row) = operation.row {
-        head["x-kubernetes-group-version-kind"] = json!({"group": row.group, "version": row.version, "kind": row.kind});
+        let kind = operation.kind.unwrap_or(row.kind);
+        head["x-kubernetes-group-version-kind"] = json!({"group": row.group, "version": row.version, "kind": kind});
     }
     head
 }
@@ -235,6 +236,9 @@ fn operation_v2(operation: &Operation<'_>, schemas: &mut Schemas) -> Value {
 }
 
 fn reference(definition: Definition, row: Option<&ResourceKind>, schemas: &Schemas) -> Value {
+    if definition == Definition::Text {
+        return json!({"type": "string"});
+    }
     let name = shared_name(definition).or_else(|| {
         let list = if definition == Definition::List { "List" } else { "" };
         row.map(|row| format!("{}{list}", object_name(row)))

@@ -6,6 +6,7 @@ mod authentication;
 mod authorization;
 mod faults;
 mod host;
+mod members;
 mod operation;
 mod reload;
 mod replayed;

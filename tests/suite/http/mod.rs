@@ -13,6 +13,7 @@ mod own_fields;
 mod page;
 mod policy_kinds;
 mod policy_rules;
+mod proxy;
 mod quotas;
 mod rebalances;
 mod replicas;

@@ -45,6 +45,7 @@ impl Resource for Cluster {
     const SINGULAR: &'static str = "cluster";
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
+    const PROXY: Option<&'static str> = Some("ClusterProxyOptions");
     const COLUMNS: &'static [Column] = &[
         Column {
             name: "Version",

@@ -1,0 +1,28 @@
+//! Secrets of the host cluster, read one by one when somebody needs them (CP3).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::Host;
+use super::reviews::sentence;
+
+const CALL_MAX: Duration = Duration::from_secs(5);
+
+impl Host {
+    /// The content of a Secret, by key. `None` if there is none of that name.
+    ///
+    /// Fails with a sentence if the host cluster does not answer within `CALL_MAX`, or refuses.
+    pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, String> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match tokio::time::timeout(CALL_MAX, secrets.get_opt(name)).await {
+            Ok(Ok(found)) => Ok(found.map(|secret| {
+                secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect()
+            })),
+            Ok(Err(error)) => Err(format!("the host cluster did not give it: {}", sentence(&error))),
+            Err(_) => Err("the host cluster did not answer in time".to_owned()),
+        }
+    }
+}

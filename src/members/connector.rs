@@ -1,0 +1,244 @@
+//! Opens connections to members: straight, or through the proxy that a Cluster names; in TLS where
+//! its endpoint is https.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue, Uri};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::rt::TokioIo;
+use percent_encoding::percent_decode_str;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tower::Service;
+
+/// The time for TCP, the proxy and TLS together.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// A member that is gone without a word is noticed after about a minute, also under a watch.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEPALIVES_MAX: u32 = 3;
+
+/// Whose certificates are accepted.
+pub enum Trust {
+    Anybody,
+    /// Those of these CAs (PEM).
+    Cas(Vec<u8>),
+    /// Those of the CAs that this machine trusts.
+    System,
+}
+
+/// What lies between here and the member.
+pub enum Via {
+    Nothing,
+    Proxy {
+        /// `http`, `https`, `socks5` or `socks5h`. May name a user and a password.
+        address: Uri,
+        headers: HeaderMap,
+    },
+}
+
+pub type Connector = Timely<HttpsConnector<Way>>;
+
+/// A connector that trusts and goes as it is told. Fails with a sentence.
+pub fn connector(trust: &Trust, via: &Via) -> Result<Connector, String> {
+    let https = HttpsConnectorBuilder::new().with_tls_config(tls(trust)?).https_or_http().enable_http1();
+    Ok(Timely(https.wrap_connector(way(via)?)))
+}
+
+fn tls(trust: &Trust) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| format!("failed to set up TLS: {error}"))?;
+    match trust {
+        Trust::Anybody => Ok(config
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Trusting(algorithms)))
+            .with_no_client_auth()),
+        Trust::Cas(pem) => {
+            let mut store = RootCertStore::empty();
+            let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+            let (known, _) = store.add_parsable_certificates(read.unwrap_or_default());
+            match known {
+                0 => Err("spec.secretRef: the secret's \"caBundle\" holds no certificate (PEM)".to_owned()),
+                _ => Ok(config.with_root_certificates(store).with_no_client_auth()),
+            }
+        }
+        Trust::System => match config.with_native_roots() {
+            Ok(config) => Ok(config.with_no_client_auth()),
+            Err(error) => Err(format!("spec.secretRef is absent, and this machine trusts no CA: {error}")),
+        },
+    }
+}
+
+fn way(via: &Via) -> Result<Way, String> {
+    let Via::Proxy { address, headers } = via else { return Ok(Way::Straight(tcp())) };
+    let scheme = address.scheme_str().unwrap_or_default();
+    let trust = if scheme == "https" { tls(&Trust::System)? } else { tls_for_nobody()? };
+    let to_proxy = HttpsConnectorBuilder::new().with_tls_config(trust).https_or_http().enable_http1();
+    let to_proxy = to_proxy.wrap_connector(tcp());
+    let authority = address.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let (login, host) = authority.rsplit_once('@').map_or((None, authority), |(login, host)| (Some(login), host));
+    let login = login.map(|login| {
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        [user, password].map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned())
+    });
+    let uri = |scheme: &str, port: u16| {
+        let has_port = address.port_u16().is_some();
+        let port = if has_port { String::new() } else { format!(":{port}") };
+        format!("{scheme}://{host}{port}").parse::<Uri>().map_err(|error| format!("spec.proxyURL: {error}"))
+    };
+    if scheme.starts_with("socks5") {
+        let socks = SocksV5::new(uri("http", 1080)?, to_proxy);
+        return Ok(Way::Socks(match login {
+            Some([user, password]) => socks.with_auth(user, password),
+            None => socks,
+        }));
+    }
+    let port = if scheme == "https" { 443 } else { 80 };
+    let mut tunnel = Tunnel::new(uri(scheme, port)?, to_proxy).with_headers(headers.clone());
+    if let Some([user, password]) = login {
+        let basic = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+        tunnel = tunnel.with_auth(HeaderValue::from_str(&basic).map_err(|error| format!("spec.proxyURL: {error}"))?);
+    }
+    Ok(Way::Tunnel(tunnel))
+}
+
+/// For proxies that speak no TLS: no certificate is accepted.
+fn tls_for_nobody() -> Result<ClientConfig, String> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+fn tcp() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_MAX));
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_EVERY));
+    connector.set_keepalive_retries(Some(KEEPALIVES_MAX));
+    connector
+}
+
+type Fault = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// The way to a member, before any TLS of its own.
+#[derive(Clone)]
+pub enum Way {
+    Straight(HttpConnector),
+    Tunnel(Tunnel<HttpsConnector<HttpConnector>>),
+    Socks(SocksV5<HttpsConnector<HttpConnector>>),
+}
+
+impl Service<Uri> for Way {
+    type Response = Stream;
+    type Error = Fault;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        match self {
+            Way::Straight(tcp) => tcp.poll_ready(context).map_err(Fault::from),
+            Way::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Fault::from),
+            Way::Socks(socks) => socks.poll_ready(context).map_err(|error| error.to_string().into()),
+        }
+    }
+
+    fn call(&mut self, to: Uri) -> Connecting<Stream> {
+        match self {
+            Way::Straight(tcp) => {
+                let connecting = tcp.call(to);
+                Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) })
+            }
+            Way::Tunnel(tunnel) => {
+                let connecting = tunnel.call(to);
+                Box::pin(async move { connecting.await.map_err(|error| format!("spec.proxyURL: {error}").into()) })
+            }
+            Way::Socks(socks) => {
+                let connecting = socks.call(to);
+                Box::pin(async move { connecting.await.map_err(|error| format!("spec.proxyURL: {error}").into()) })
+            }
+        }
+    }
+}
+
+/// Gives up after `CONNECT_MAX`.
+#[derive(Clone)]
+pub struct Timely<C>(C);
+
+impl<C> Service<Uri> for Timely<C>
+where
+    C: Service<Uri, Error = Fault>,
+    C::Future: Send + 'static,
+    C::Response: 'static,
+{
+    type Response = C::Response;
+    type Error = Fault;
+    type Future = Connecting<C::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(CONNECT_MAX, self.0.call(to));
+        Box::pin(async move {
+            connecting.await.unwrap_or_else(|_| Err(format!("no connection within {CONNECT_MAX:?}").into()))
+        })
+    }
+}
+
+/// Accepts every certificate, because the Cluster says so. The peer still proves that it has its
+/// key.
+#[derive(Debug)]
+struct Trusting(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Trusting {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}

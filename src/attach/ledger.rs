@@ -1,6 +1,7 @@
 //! The books of the mirror: which version at home each object here is. Whatever comes from home
 //! goes into the log here, and only from here.
 //!
+//! Objects are taken as they are, but for `metadata.managedFields`.
 //! The versions are in memory. After a restart everything is listed anew, and what is the same in
 //! the log already is not written again.
 
@@ -236,6 +237,10 @@ fn prepare(row: &ResourceKind, news: Vec<News>) -> Vec<Prepared> {
         // The items of a list of an aggregated API server do not say what they are.
         object.insert("apiVersion".to_owned(), row.api_version().into());
         object.insert("kind".to_owned(), row.kind.into());
+        // Who manages a field is the home's business, and would be half of what is held here.
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
         let [namespace, name, uid, version] =
             ["namespace", "name", "uid", "resourceVersion"].map(|member| metadata(&object, member));
         let key = match row.is_namespaced() {

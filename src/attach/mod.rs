@@ -8,7 +8,8 @@
 //!
 //! *Invariants:*
 //! - Only the ledger writes these kinds here, and it writes them as they are at home: uid, times,
-//!   generation, and fields that no schema here knows. An unchanged object is not written.
+//!   generation, and fields that no schema here knows; only managed fields are left out. An
+//!   unchanged object is not written.
 //! - Every write names the version at home that it was decided on. So nothing that others wrote
 //!   meanwhile is lost, and the decision is made again.
 //! - An own write is in the view here before it is acknowledged, so no decision follows from the

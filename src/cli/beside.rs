@@ -3,15 +3,20 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
 use super::UsageError;
 use super::config::{ControllersArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
 use crate::api;
+use crate::api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
 use crate::attach::{Access, Attached, HOMED, Place, Progress};
 use crate::engine::karmada::Profile;
-use crate::resource::{Kinds, ResourceKind};
+use crate::k8s::Status;
+use crate::registry::{Asked, Counsel, Registry};
+use crate::resource::{Kinds, Resource, ResourceKind};
 use crate::server::{Check, Counts};
 use crate::store;
 use crate::watch::{Cache, Writer};
@@ -83,6 +88,36 @@ pub struct Mirroring {
     pub attached: Arc<Attached>,
     pub progress: Progress,
     pub task: JoinHandle<()>,
+}
+
+/// Makes the registry that of an attached server: what is kept at home is written there, and
+/// rebalances are refused, because nobody would carry them out.
+pub fn over(registry: Registry, attached: Arc<Attached>) -> Registry {
+    let moved: Arc<dyn Counsel> = Arc::new(NoMoves);
+    [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
+        .into_iter()
+        .fold(registry.with_home(attached), |registry, kind| registry.with_counsel(kind, Arc::clone(&moved)))
+}
+
+/// A move of a rebalance changes the binding and the notes about it in one transaction, and two
+/// servers have none. A dry run moves nothing.
+struct NoMoves;
+
+#[async_trait]
+impl Counsel for NoMoves {
+    async fn hear(
+        &self,
+        asked: &Asked<'_>,
+        _: &mut Map<String, Value>,
+        _: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        if asked.dry_run() {
+            return Ok(());
+        }
+        let why = "an attached server does not carry out rebalances: use a RescheduleTask here, or a \
+                   WorkloadRebalancer of Karmada";
+        Err(Status::forbidden(asked.row.resource, asked.name, why))
+    }
 }
 
 /// The kinds of an attached server: those whose home is elsewhere, and Ballast's own. What else

@@ -197,9 +197,13 @@ async fn scheduled(karmada: &Raw, path: &str, cluster: &str) -> Value {
     .await
 }
 
-/// The object without what each log numbers by itself.
+/// The object without what each log numbers by itself, and without its managers, which are only
+/// kept at home.
 fn unnumbered(mut object: Value) -> Value {
-    object["metadata"]["resourceVersion"].take();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+    }
     object
 }
 
@@ -371,6 +375,73 @@ async fn bs4_a_home_that_was_away_at_the_start_is_mirrored_when_it_comes() {
     scheduled(&home, WEB, "m1").await;
     assert_eq!(pair.admin().get("/readyz").await.code, 200);
     pair.stop().await;
+}
+
+#[tokio::test]
+async fn bs4_a_home_that_goes_away_and_one_that_wants_a_pause_are_waited_for() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    give_clusters(&home, &["m1"]).await;
+    same(&here, &home, &format!("{CLUSTERS}/m1")).await;
+    pair.line.cut();
+    post(&home, BINDINGS, placed("web", "m1")).await;
+    let series = "ballast_home_writes_total{result=\"unavailable\"}";
+    let before = metric(here.get("/metrics").await.text(), series);
+    wait_for("the loss", async || (metric(here.get("/metrics").await.text(), series) > before).then_some(())).await;
+    assert_eq!(get(&here, WEB).await["kind"], "ResourceBinding", "what was mirrored is read on");
+    assert_eq!(here.get("/readyz").await.code, 200);
+    let mut busy = status(429, "TooManyRequests");
+    busy["details"] = json!({"retryAfterSeconds": 1});
+    pair.line.refuse(|method, _| *method == Method::PATCH, busy);
+    let asked = || pair.line.asked(&format!("PATCH {WEB}"));
+    let before = asked();
+    wait_for("two tries", async || (asked() >= before + 2).then_some(())).await;
+    pair.line.mend();
+    scheduled(&home, WEB, "m1").await;
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn bs2_the_flag_names_the_karmada_and_what_does_not_go_with_it_is_told() {
+    let karmada = TestServer::start().await;
+    let home = karmada.admin();
+    give_clusters(&home, &["m1"]).await;
+    post(&home, BINDINGS, placed("web", "m1")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let args = || {
+        let mut args = ServeArgs {
+            secure_port: 0,
+            cert_dir: folder.path().join("certs"),
+            database_url: "memory:".to_owned(),
+            scheduler_name: "ballast".to_owned(),
+            ..ServeArgs::default()
+        };
+        args.attach.attach = Some(karmada.files.admin_kubeconfig.clone());
+        args
+    };
+    let here = serve::start(args()).await.unwrap();
+    scheduled(&home, WEB, "m1").await;
+    let admin = Raw::admin(here.address, &Files::in_dir(&folder.path().join("certs")));
+    let rebalance = json!({
+        "apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
+        "spec": {"select": [{"displaced": true}]},
+    });
+    let path = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+    let reply = admin.send(Method::POST, path, &[("content-type", "application/json")], rebalance.to_string()).await;
+    assert_eq!(reply.code, 403, "{}", reply.text());
+    here.stop().await.unwrap();
+    let told = async |args: ServeArgs| format!("{:#}", serve::start(args).await.err().unwrap());
+    let shared = told(ServeArgs { database_url: "postgres://me@127.0.0.1/db".to_owned(), ..args() }).await;
+    assert!(shared.contains("use a database of its own"), "{shared}");
+    let mut moving = args();
+    moving.controllers.controllers = vec!["rebalancer".parse().unwrap()];
+    let moving = told(moving).await;
+    assert!(moving.contains("which does not run with --attach"), "{moving}");
+    let mut lost = args();
+    lost.attach.attach = Some(folder.path().join("nothing"));
+    let lost = told(lost).await;
+    assert!(lost.contains("as kubeconfig"), "{lost}");
+    karmada.stop().await;
 }
 
 #[tokio::test]

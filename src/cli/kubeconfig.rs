@@ -108,6 +108,8 @@ impl KubeconfigArgs {
             config.auth_info.impersonate_groups = Some(self.impersonated_groups.clone());
         }
         config.accept_invalid_certs |= self.insecure_skip_tls_verify;
+        // Watches stay open for long without a byte. Whoever waits for an answer has a deadline.
+        config.read_timeout = None;
         // Who types a command sees at once that it failed, and can type it again.
         config.default_retry = false;
         Ok(config)

@@ -12,7 +12,7 @@ mod watch;
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
@@ -21,19 +21,14 @@ use tokio::task::JoinHandle;
 
 use self::guard::Guard;
 use self::upstream::Upstream;
-use super::UsageError;
+use super::kubeconfig::{Connected, KubeconfigArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::telemetry;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Kubeconfig of the server. Default: $KUBECONFIG, or else ~/.kube/config
-    #[arg(long)]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig. Default: the current one
-    #[arg(long)]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub server: KubeconfigArgs,
 
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0)]
@@ -48,10 +43,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let upstream = Upstream::read(args.kubeconfig.as_deref(), args.context.as_deref()).await;
-        let upstream = upstream.map_err(UsageError::because)?;
-        let server = upstream.url.clone();
-        let page = Page::start(upstream, args.port).await?;
+        let Connected { client, url: server, .. } = args.server.connect().await?;
+        let page = Page::start(Upstream { url: server.clone(), client }, args.port).await?;
         writeln!(std::io::stdout(), "The page of {server} is at {}\nCtrl-C ends it.", page.address)?;
         if args.open {
             open(&page.address)?;
@@ -83,8 +76,10 @@ impl Page {
     }
 
     /// The page of the server that this kubeconfig names.
-    pub async fn of(kubeconfig: &std::path::Path, port: u16) -> anyhow::Result<Page> {
-        Page::start(Upstream::read(Some(kubeconfig), None).await?, port).await
+    pub async fn of(kubeconfig: &Path, port: u16) -> anyhow::Result<Page> {
+        let server = KubeconfigArgs { kubeconfig: Some(kubeconfig.to_owned()), ..KubeconfigArgs::default() };
+        let Connected { client, url, .. } = server.connect().await?;
+        Page::start(Upstream { url, client }, port).await
     }
 
     /// Waits until serving ends by itself, and says why.

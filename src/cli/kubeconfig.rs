@@ -5,14 +5,21 @@
 //! be right.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
+use http::{Request, Response};
 use kube::Client;
+use kube::client::Body;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use super::UsageError;
 use super::config::GoDuration;
 use crate::rebalance::nearest::with_nearest;
+use crate::telemetry::with_causes;
+
+/// How long to wait for an answer unless a flag says otherwise.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// How the server is found, with kubectl's names.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -61,12 +68,40 @@ pub struct KubeconfigArgs {
 }
 
 /// A server, reached as the kubeconfig says. It connects with the first request.
+#[derive(Clone)]
 pub struct Connected {
     pub client: Client,
     /// The server's URL, for messages.
     pub url: String,
     /// The namespace of the context.
     pub namespace: String,
+    /// How long to wait for an answer.
+    pub within: Duration,
+}
+
+impl Connected {
+    /// Sends a request and returns the answer with its body unread.
+    ///
+    /// # Errors There are no credentials, no connection, or no answer in time. The message names
+    /// the server.
+    pub async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Body>> {
+        let Connected { client, url, within, .. } = self;
+        let answer = tokio::time::timeout(*within, client.send(request)).await;
+        let answer = answer.with_context(|| format!("{url} did not answer within {} s", within.as_secs_f32()))?;
+        answer.map_err(|error| not_reached(url, &error))
+    }
+}
+
+fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
+    // The innermost cause says it best; the layers between say that there was a failure.
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match error {
+        kube::Error::Auth(_) => anyhow::anyhow!("failed to get credentials for {url}: {}", with_causes(error)),
+        _ => anyhow::anyhow!("{url} is not reachable: {innermost}"),
+    }
 }
 
 impl KubeconfigArgs {
@@ -78,7 +113,8 @@ impl KubeconfigArgs {
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let url = url.trim_end_matches('/').to_owned();
         let client = Client::try_from(config).with_context(|| format!("failed to prepare the connection to {url}"));
-        Ok(Connected { client: client.map_err(UsageError::because)?, url, namespace })
+        let within = self.request_timeout.map_or(ANSWER_WITHIN, |timeout| timeout.0);
+        Ok(Connected { client: client.map_err(UsageError::because)?, url, namespace, within })
     }
 
     async fn config(&self) -> anyhow::Result<Config> {

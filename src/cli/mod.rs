@@ -18,6 +18,7 @@ pub mod config;
 mod copy;
 pub mod demo;
 pub mod election;
+mod glance;
 mod health;
 mod identity;
 pub mod kubeconfig;

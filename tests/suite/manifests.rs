@@ -182,6 +182,52 @@ fn az10_the_server_may_ask_what_it_asks() {
     assert!(binds("ClusterRoleBinding", "ballast") && binds("RoleBinding", "ballast:leader"));
 }
 
+/// The verbs of a role, by `resource.group`.
+fn verbs(role: &Value) -> BTreeMap<String, Vec<&str>> {
+    let texts = |list: &'_ Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    };
+    let mut verbs: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                let named = verbs.entry(format!("{resource}.{group}")).or_default();
+                named.extend(rule["verbs"].as_array().unwrap().iter().map(|verb| verb.as_str().unwrap()));
+            }
+        }
+    }
+    verbs
+}
+
+#[test]
+fn bs5_beside_karmada_the_roles_have_what_is_needed_and_nothing_else() {
+    let documents = |file: &str| yaml(&read(&format!("beside-karmada/{file}.yaml")));
+    let (reader, attached) = (documents("reader"), documents("attached"));
+    reader.iter().chain(&attached).for_each(check_kind);
+    let mirrored = |verbs: &[&'static str]| -> BTreeMap<String, Vec<&str>> {
+        ballast::attach::HOMED.map(|kind| (kind.to_string(), verbs.to_vec())).into()
+    };
+
+    let mut people = verbs(&reader[0]);
+    assert_eq!(people.remove("events."), Some(vec!["list"]), "of which `history` tells");
+    assert_eq!(people, mirrored(&["get", "list", "watch"]));
+
+    let role = attached.iter().find(|it| it["kind"] == "ClusterRole").unwrap();
+    let mut server = verbs(role);
+    for binding in ["resourcebindings", "clusterresourcebindings"] {
+        assert_eq!(server.remove(&format!("{binding}/status.work.karmada.io")), Some(vec!["patch"]));
+        let verbs = server.get_mut(&format!("{binding}.work.karmada.io")).unwrap();
+        assert_eq!(verbs.pop(), Some("patch"), "{binding}");
+    }
+    assert_eq!(server, mirrored(&["list", "watch"]));
+    let bound = attached.iter().find(|it| it["kind"] == "ClusterRoleBinding").unwrap();
+    assert_eq!(bound["roleRef"]["name"], role["metadata"]["name"]);
+    let account = attached.iter().find(|it| it["kind"] == "ServiceAccount").unwrap();
+    for part in ["name", "namespace"] {
+        assert_eq!(bound["subjects"][0][part], account["metadata"][part]);
+    }
+}
+
 #[test]
 fn the_deployments_flags_are_flags() {
     let manifests = manifests();

@@ -2,6 +2,7 @@
 
 pub mod aggregated;
 pub mod host;
+pub mod karmada;
 pub mod member;
 pub mod objects;
 pub mod pki;

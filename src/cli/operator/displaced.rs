@@ -131,9 +131,9 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced]) -> String {
         0 => String::new(),
         more => format!("... and {more} more\n"),
     };
+    let moving = if server.is_glance() { "" } else { "; move them: ballast rebalance --displaced" };
     let summary = format!(
-        "{} of {} displaced: {} would move. See them: ballast preview --displaced; move them: ballast rebalance \
-         --displaced\n",
+        "{} of {} displaced: {} would move. See them: ballast preview --displaced{moving}\n",
         answer.summary.to_move,
         count(answer.summary.selected, "workload"),
         count(answer.summary.replicas_to_move, "replica")

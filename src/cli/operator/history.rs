@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::cause;
 use super::events::{self, Told};
+use super::karmadas_events;
 use super::names::{Found, find_one, shown, targets};
 use super::review::places;
 use super::screen::{Screen, Tone, data, print};
@@ -18,6 +19,7 @@ use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::api::ballast::v1alpha1::Share;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::cli::glance::Serves;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
@@ -49,8 +51,11 @@ struct Change {
 }
 
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let (server, serves) = Server::open_named(&args.common).await?;
     let found = find_one(&server, &args.workload).await?;
+    if serves == Serves::Karmada {
+        return karmadas_events::run(&server, &found, args.output).await;
+    }
     let versions = versions(&server, &found).await?;
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let mut told = events::moves(&server, Some(namespace)).await?;

@@ -12,6 +12,7 @@ mod file;
 mod follow;
 mod help;
 mod history;
+mod karmadas_events;
 mod names;
 mod preview;
 mod rebalance;

@@ -18,6 +18,7 @@ use super::suppose::SupposeArgs;
 use super::table::{Side, Table, cell};
 use super::why::{At, as_of};
 use crate::api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use crate::cli::glance::no_past;
 use crate::cli::{AnswerIsNo, UsageError};
 
 /// Moves that a summary lists.
@@ -68,7 +69,10 @@ enum PreviewFormat {
 }
 
 pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let server = match args.at {
+        None => Server::open(&args.common).await?,
+        Some(_) => Server::open_keeping(&args.common, "--at", no_past).await?,
+    };
     let (namespace, spec) = match &args.filename {
         None => (server.namespace.clone(), args.question(&server).await?),
         Some(path) => match file::read(path)? {

@@ -16,6 +16,7 @@ use super::server::{Server, escaped};
 use crate::api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
 use crate::cli::UsageError;
 use crate::cli::config::GoDuration;
+use crate::cli::glance::no_rebalances;
 
 #[derive(clap::Args, Debug)]
 pub struct RebalanceArgs {
@@ -80,7 +81,7 @@ pub struct GoArgs {
 }
 
 pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let server = Server::open_keeping(&args.common, "rebalance", no_rebalances).await?;
     let spec = args.spec(&server).await?;
     let mut metadata = Map::new();
     match &args.name {

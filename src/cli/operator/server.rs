@@ -5,7 +5,6 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -19,9 +18,9 @@ use serde_json::Value;
 use super::CommonArgs;
 use super::screen::Screen;
 use crate::cli::UsageError;
+use crate::cli::glance::{self, Glance, Serves};
 use crate::cli::kubeconfig::Connected;
 use crate::k8s::Status;
-use crate::telemetry::with_causes;
 
 /// Objects of one page of a list.
 const PAGE_OBJECTS: usize = 500;
@@ -29,13 +28,12 @@ const PAGE_OBJECTS: usize = 500;
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The longest line of a watch: one object, which a server bounds at 3 MiB.
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// How long to wait for an answer unless a flag says otherwise.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// A server with the scope that the command line gives.
 pub struct Server {
     connected: Connected,
-    within: Duration,
+    /// The server inside this command, where the kubeconfig names a Karmada without Ballast.
+    glance: Option<Glance>,
     /// `None`: all namespaces.
     pub namespace: Option<String>,
     pub screen: Screen,
@@ -53,15 +51,51 @@ impl Refused {
 }
 
 impl Server {
+    /// For a command that looks. Where the kubeconfig names a Karmada without Ballast, a server
+    /// inside this command reads it and answers.
     pub async fn open(args: &CommonArgs) -> anyhow::Result<Server> {
+        let named = args.server.connect().await?;
+        let glance = match glance::serves(&named).await? {
+            Serves::Ballast => None,
+            Serves::Karmada => Some(Glance::start(named.clone()).await?),
+        };
+        let connected = glance.as_ref().map_or(named, Glance::connected);
+        Ok(Server::of(args, connected, glance))
+    }
+
+    /// For a command that needs what Ballast keeps. `refusal` is what is said of a Karmada without
+    /// Ballast: it gets the URL and `what`.
+    pub async fn open_keeping(
+        args: &CommonArgs,
+        what: &str,
+        refusal: fn(&str, &str) -> UsageError,
+    ) -> anyhow::Result<Server> {
+        let (server, serves) = Server::open_named(args).await?;
+        match serves {
+            Serves::Ballast => Ok(server),
+            Serves::Karmada => Err(refusal(&server.connected.url, what).into()),
+        }
+    }
+
+    /// The server that the kubeconfig names, whatever it serves.
+    pub async fn open_named(args: &CommonArgs) -> anyhow::Result<(Server, Serves)> {
         let connected = args.server.connect().await?;
+        let serves = glance::serves(&connected).await?;
+        Ok((Server::of(args, connected, None), serves))
+    }
+
+    fn of(args: &CommonArgs, connected: Connected, glance: Option<Glance>) -> Server {
         let namespace = match (&args.namespace, args.all_namespaces) {
             (_, true) => None,
             (Some(namespace), _) => Some(namespace.clone()),
             (None, _) => Some(connected.namespace.clone()),
         };
-        let within = args.server.request_timeout.map_or(ANSWER_WITHIN, |timeout| timeout.0);
-        Ok(Server { connected, within, namespace, screen: Screen::of_stdout(args.no_color) })
+        Server { connected, glance, namespace, screen: Screen::of_stdout(args.no_color) }
+    }
+
+    /// Whether a server inside this command answers, which can move nothing.
+    pub fn is_glance(&self) -> bool {
+        self.glance.is_some()
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -180,10 +214,7 @@ impl Server {
             request = request.header("content-type", content_type);
         }
         let request = request.body(Body::from(body))?;
-        let url = &self.connected.url;
-        let answer = tokio::time::timeout(self.within, self.connected.client.send(request)).await;
-        let answer = answer.with_context(|| format!("{url} did not answer within {} s", self.within.as_secs_f32()))?;
-        let answer = answer.map_err(|error| not_reached(url, &error))?;
+        let answer = self.connected.send(request).await?;
         for warning in answer.headers().get_all("warning") {
             tell_warning(warning.to_str().unwrap_or_default());
         }
@@ -191,7 +222,7 @@ impl Server {
     }
 
     async fn read(&self, body: Body) -> anyhow::Result<Bytes> {
-        let read = tokio::time::timeout(self.within, Limited::new(body, ANSWER_BYTES_MAX).collect());
+        let read = tokio::time::timeout(self.connected.within, Limited::new(body, ANSWER_BYTES_MAX).collect());
         let read = read.await.context("the answer did not end in time")?;
         Ok(read.map_err(|error| anyhow::anyhow!("failed to read the answer: {error}"))?.to_bytes())
     }
@@ -208,18 +239,6 @@ impl Server {
             400 | 422 => UsageError(plain(&refused)).into(),
             _ => Refused(Box::new(refused)).into(),
         }
-    }
-}
-
-fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
-    // The innermost cause says it best; the layers between say that there was a failure.
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    match error {
-        kube::Error::Auth(_) => anyhow::anyhow!("failed to get credentials for {url}: {}", with_causes(error)),
-        _ => anyhow::anyhow!("{url} is not reachable: {innermost}"),
     }
 }
 

@@ -10,6 +10,7 @@ use super::screen::{data, print};
 use super::server::{Refused, Server, escaped};
 use crate::api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
 use crate::cli::UsageError;
+use crate::cli::glance::no_rebalances;
 use crate::rebalance::nearest::nearest;
 
 const API: &str = "/apis/ballast.dev/v1alpha1";
@@ -59,6 +60,15 @@ impl Step {
         }
     }
 
+    fn command(self) -> &'static str {
+        match self {
+            Step::Pause => "pause",
+            Step::Resume => "resume",
+            Step::Abort => "abort",
+            Step::Approve => "approve",
+        }
+    }
+
     fn done(self) -> &'static str {
         match self {
             Step::Pause => "paused: moves that have begun settle, and no further one begins",
@@ -70,7 +80,7 @@ impl Step {
 }
 
 pub async fn run(args: SteerArgs, step: Step) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let server = Server::open_keeping(&args.common, step.command(), no_rebalances).await?;
     let (place, object) = find(&server, &args.rebalance).await?;
     let phase = object["status"]["phase"].as_str().unwrap_or("Planning");
     if matches!(phase, "Completed" | "Aborted") {
@@ -86,7 +96,7 @@ pub async fn run(args: SteerArgs, step: Step) -> anyhow::Result<()> {
 
 /// Creates the rebalance that takes another one back.
 pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
-    let mut server = Server::open(&args.common).await?;
+    let mut server = Server::open_keeping(&args.common, "undo", no_rebalances).await?;
     let (place, object) = find(&server, &args.rebalance).await?;
     // An undo has the kind and the namespace of what it takes back.
     server.namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);

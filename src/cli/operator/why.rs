@@ -17,6 +17,7 @@ use super::{CommonArgs, Format};
 use crate::api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
 use crate::cli::AnswerIsNo;
 use crate::cli::config::GoDuration;
+use crate::cli::glance::no_past;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
@@ -127,7 +128,10 @@ pub struct Score {
 }
 
 pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let server = match args.at {
+        None => Server::open(&args.common).await?,
+        Some(_) => Server::open_keeping(&args.common, "--at", no_past).await?,
+    };
     let found = find_one(&server, &args.workload).await?;
     let moment = args.at.as_ref().map(as_of);
     let decide = async |mode| decided(&server, &found, mode, &moment).await;

@@ -4,12 +4,16 @@
 //! the kubeconfig to what the page asks, so it is careful about who asks (`guard`): it listens on
 //! the loopback address alone, and wants its own `Host`, its own `Origin`, and a secret of this run
 //! that only the printed address has.
+//!
+//! Where the kubeconfig names a Karmada without Ballast, a server inside this process reads it and
+//! answers the page (`glance`).
 
 mod guard;
 mod proxy;
 mod upstream;
 mod watch;
 
+use std::future::pending;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -21,6 +25,8 @@ use tokio::task::JoinHandle;
 
 use self::guard::Guard;
 use self::upstream::Upstream;
+use super::UsageError;
+use super::glance::{self, Glance, Serves};
 use super::kubeconfig::{Connected, KubeconfigArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::telemetry;
@@ -43,8 +49,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let Connected { client, url: server, .. } = args.server.connect().await?;
-        let page = Page::start(Upstream { url: server.clone(), client }, args.port).await?;
+        let named = args.server.connect().await?;
+        let server = named.url.clone();
+        let mut glance = glance_at(&named).await?;
+        let client = glance.as_ref().map_or(named.client, |glance| glance.connected().client);
+        let upstream = Upstream { url: server.clone(), client };
+        let page = Page::start(upstream, args.port).await?;
         writeln!(std::io::stdout(), "The page of {server} is at {}\nCtrl-C ends it.", page.address)?;
         if args.open {
             open(&page.address)?;
@@ -52,8 +62,28 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         tokio::select! {
             done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
             died = page.ended() => died,
+            died = ended(&mut glance) => Err(died),
         }
     })
+}
+
+/// The server inside this process, where the kubeconfig names a Karmada without Ballast.
+async fn glance_at(named: &Connected) -> anyhow::Result<Option<Glance>> {
+    match glance::serves(named).await {
+        Ok(Serves::Karmada) => Ok(Some(Glance::start(named.clone()).await?)),
+        Ok(Serves::Ballast) => Ok(None),
+        Err(error) if error.is::<UsageError>() => Err(error),
+        // The page waits for a server that cannot be reached yet, and says so.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Waits until that server ends by itself. Without one, for ever.
+async fn ended(glance: &mut Option<Glance>) -> anyhow::Error {
+    match glance {
+        Some(glance) => glance.ended().await,
+        None => pending().await,
+    }
 }
 
 /// The page, served until this is dropped.

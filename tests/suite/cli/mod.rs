@@ -5,6 +5,7 @@ mod commands;
 mod copy;
 mod defaults;
 mod failover;
+mod glance;
 mod health;
 mod kill;
 mod kubectl;

@@ -128,6 +128,22 @@ fn bk3_what_karmadas_controllers_do_can_be_left_to_them() {
 }
 
 #[test]
+fn bs5_beside_karmada_the_server_gets_the_kubeconfig_of_a_secret() {
+    let services = json!([{"group": "ballast.dev", "version": "v1alpha1", "versionPriority": 200},
+        {"group": "task.karmada.io", "version": "v1alpha1", "versionPriority": 200}]);
+    let rendered = render("placement", json!({"attach": {"kubeconfigSecret": "karmada"}, "apiServices": services}));
+    rendered.iter().for_each(check_kind);
+    let deployment = rendered.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let config = print_config(deployment);
+    assert!(config.contains("attach: /etc/ballast/karmada/kubeconfig"), "{config}");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let named = |list: &Value| list.as_array().unwrap().iter().find(|it| it["name"] == "karmada").cloned().unwrap();
+    assert_eq!(named(&pod["volumes"])["secret"]["secretName"], "karmada");
+    assert_eq!(named(&pod["volumes"])["secret"]["items"], json!([{"key": "kubeconfig", "path": "kubeconfig"}]));
+    assert_eq!(named(&pod["containers"][0]["volumeMounts"])["mountPath"], "/etc/ballast/karmada");
+}
+
+#[test]
 fn the_schema_refuses_values_that_the_chart_cannot_use() {
     assert_eq!(faults(&json!({})), [""; 0]);
     let refused = [
@@ -143,6 +159,8 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"resources": {"limits": {"memory": "1 GB"}}}), "/resources/limits/memory"),
         (json!({"extraArgs": "--v=2"}), "/extraArgs"),
         (json!({"beneathKarmada": "yes"}), "/beneathKarmada"),
+        (json!({"attach": {"kubeconfigSecret": "My Secret"}}), "/attach/kubeconfigSecret"),
+        (json!({"attach": {"kubeconfig": "karmada"}}), "/attach"),
         (json!({"controllers": "*, -policy"}), "/controllers"),
         (json!({"otlp": {"endpoint": "collector:4318"}}), "/otlp/endpoint"),
         (json!({"apiServices": []}), "/apiServices"),

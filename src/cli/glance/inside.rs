@@ -1,0 +1,239 @@
+//! The server inside a command: a log in memory, the registry, the mirror, and the router, called
+//! as a function.
+//!
+//! There is no port, so nobody but this process can ask it, and nobody has to say who they are: a
+//! port on the loopback address would need a credential, and other users of the machine could try
+//! it. Requests pass the same layers as everywhere. What would write is refused before them, with
+//! the way to a server that keeps it.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use axum::body::Body;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use kube::Client;
+use tokio_util::task::AbortOnDropHandle;
+use tower::ServiceExt;
+
+use super::MANUAL;
+use crate::attach::{Access, Place, Progress};
+use crate::auth::{Authenticator, Authorizer, OPEN_PATHS, Policy, Trust};
+use crate::cli::assembly;
+use crate::cli::beside::{self, Beside, Mirroring};
+use crate::cli::kubeconfig::Connected;
+use crate::clock::{Clock, SystemClock};
+use crate::engine::karmada::Profile;
+use crate::events::Recorder;
+use crate::k8s::{Query, Status};
+use crate::resource::Kinds;
+use crate::server::{self, App, Cors, Documents, InFlight, Shutdown};
+use crate::store::MemoryStore;
+use crate::watch::{self, Cache, Limits, View};
+
+/// Requests at a time. A command sends one, and the page's proxy bounds its own.
+const REQUESTS_MAX: usize = 400;
+/// The user that dry runs of rebalances act as. Nobody else may create them, so the page offers no
+/// rebalance.
+const PLANNER: &str = "dry-run";
+/// Who asks is this process. It may look at everything that was read, and ask what would happen.
+const POLICY: &str = "
+rules:
+- groups: ['system:unauthenticated']
+  verbs: [get, list, watch]
+  apiGroups: ['*']
+  resources: ['*']
+- groups: ['system:unauthenticated']
+  verbs: [get, head]
+  paths: ['*']
+- groups: ['system:unauthenticated']
+  verbs: [create]
+  apiGroups: [ballast.dev]
+  resources: [placementreviews, localplacementreviews]
+- groups: ['system:unauthenticated']
+  verbs: [create]
+  apiGroups: [authorization.k8s.io, authentication.k8s.io]
+  resources: [selfsubjectaccessreviews, selfsubjectrulesreviews, selfsubjectreviews]
+- groups: ['system:unauthenticated']
+  verbs: [impersonate]
+  apiGroups: ['']
+  resources: [users]
+  resourceNames: [dry-run]
+- users: [dry-run]
+  verbs: [create]
+  apiGroups: [ballast.dev]
+  resources: [rebalances, clusterrebalances]
+";
+/// What is created and stored nowhere: questions.
+const QUESTIONS: [&str; 5] = [
+    "placementreviews",
+    "localplacementreviews",
+    "selfsubjectaccessreviews",
+    "selfsubjectrulesreviews",
+    "selfsubjectreviews",
+];
+
+pub struct Inside {
+    /// Asks the server.
+    pub client: Client,
+    cache: Cache,
+    writing: watch::Task,
+    progress: Progress,
+    mirror: AbortOnDropHandle<()>,
+}
+
+impl Inside {
+    /// Starts an empty server, and the mirror that fills it.
+    pub async fn start(home: &Connected, kinds: Arc<Kinds>) -> anyhow::Result<Inside> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(MemoryStore::new());
+        let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
+        let policy = Policy::parse(POLICY)?;
+        let authorizer = Arc::new(Authorizer::new(policy.into(), OPEN_PATHS.map(str::to_owned).to_vec()));
+        let profile = beside::profile(Profile::ours());
+        let documents = Documents::of(&kinds);
+        let recorder = Recorder::new(Arc::clone(&clock));
+        let place = Place { client: home.client.clone(), url: home.url.clone() };
+        let mirroring = Beside { place, access: Access::ReadOnly }.begin(&kinds, &cache, &writer);
+        let Mirroring { attached, progress, task } = mirroring;
+        let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, &profile);
+        let registry = registry.with_home(attached);
+        let app = App {
+            documents,
+            registry: Arc::new(registry),
+            authenticator: Arc::new(Authenticator::new(Trust::default(), Arc::clone(&clock)).with_anonymous()),
+            authorizer,
+            audit: None,
+            clock,
+            in_flight: InFlight::new(REQUESTS_MAX, REQUESTS_MAX),
+            replicas: None,
+            proxy: None,
+            checks: Vec::new(),
+            shutdown: Shutdown::default(),
+            has_page: false,
+            cors: Cors::default(),
+        };
+        let client = client(server::router(app), &home.url);
+        Ok(Inside { client, cache, writing, progress, mirror: AbortOnDropHandle::new(task) })
+    }
+
+    pub fn view(&self) -> Arc<View> {
+        self.cache.view()
+    }
+
+    /// How far the mirror is.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Waits until a part of the server ends by itself, and says why.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        let writing = async {
+            match (&mut self.writing).await {
+                Ok(Ok(())) => anyhow!("the log in memory has ended"),
+                Ok(Err(error)) => anyhow::Error::new(error).context("the log in memory failed"),
+                Err(error) => anyhow::Error::new(error).context("the log in memory panicked"),
+            }
+        };
+        let mirroring = async {
+            match (&mut self.mirror).await {
+                Ok(()) => anyhow!("the mirror has ended"),
+                Err(error) => anyhow::Error::new(error).context("the mirror panicked"),
+            }
+        };
+        tokio::select! {
+            why = writing => why,
+            why = mirroring => why,
+        }
+    }
+}
+
+/// A client whose requests are calls of the router.
+fn client(router: axum::Router, home: &str) -> Client {
+    let home: Arc<str> = home.into();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (router, home) = (router.clone(), Arc::clone(&home));
+        async move {
+            match admitted(request.map(Body::new)) {
+                Ok(request) => router.oneshot(request).await,
+                Err(what) => Ok(refused(&what, &home)),
+            }
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// Passes questions. A dry run acts as the user who may make one.
+///
+/// # Errors The request would write; the error names the resource.
+fn admitted(mut request: Request<Body>) -> Result<Request<Body>, String> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(request);
+    }
+    let resource = collection(request.uri().path()).to_owned();
+    if request.method() == Method::POST && QUESTIONS.contains(&&*resource) {
+        return Ok(request);
+    }
+    let is_dry = Query::parse(request.uri().query().unwrap_or_default()).first("dryRun") == Some("All");
+    if request.method() == Method::POST && is_dry && ["rebalances", "clusterrebalances"].contains(&&*resource) {
+        request.headers_mut().insert("impersonate-user", HeaderValue::from_static(PLANNER));
+        return Ok(request);
+    }
+    Err(resource)
+}
+
+/// The plural of a resource's path: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME]`, or
+/// the same below `/api/VERSION`.
+fn collection(path: &str) -> &str {
+    let is_core = path.starts_with("/api/");
+    let mut segments = path.trim_start_matches('/').split('/').skip(if is_core { 2 } else { 3 });
+    match segments.next() {
+        Some("namespaces") => segments.nth(1).unwrap_or("namespaces"),
+        plural => plural.unwrap_or_default(),
+    }
+}
+
+fn refused(what: &str, home: &str) -> Response<Body> {
+    let message = format!(
+        "{what} cannot be written here: this only looks at {home}, a Karmada without Ballast ({MANUAL} says how Ballast \
+         moves workloads there)"
+    );
+    let status = Status::failure(405, "MethodNotAllowed", message);
+    let mut answer = Response::new(Body::from(serde_json::to_vec(&status).unwrap_or_default()));
+    *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, target: &str) -> Request<Body> {
+        Request::builder().method(method).uri(target).body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn questions_pass_and_writes_do_not() {
+        let passes = |method: Method, target: &str| admitted(request(method, target)).is_ok();
+        let own = "/apis/ballast.dev/v1alpha1";
+        assert!(passes(Method::GET, "/apis/work.karmada.io/v1alpha2/resourcebindings"));
+        assert!(passes(Method::POST, &format!("{own}/placementreviews")));
+        assert!(passes(Method::POST, &format!("{own}/namespaces/shop/localplacementreviews")));
+        assert!(passes(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
+        assert!(passes(Method::POST, &format!("{own}/clusterrebalances?dryRun=All")));
+        assert!(!passes(Method::POST, &format!("{own}/clusterrebalances")));
+        assert!(!passes(Method::POST, &format!("{own}/clusterrebalances?dryRun=None&dryRun=All")));
+        assert!(!passes(Method::PATCH, &format!("{own}/placementreviews/x?dryRun=All")));
+        for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::POST] {
+            let wrong = admitted(request(method, "/apis/work.karmada.io/v1alpha2/namespaces/a/resourcebindings/b"));
+            assert_eq!(wrong.unwrap_err(), "resourcebindings");
+        }
+        assert_eq!(collection("/api/v1/namespaces/shop/events"), "events");
+    }
+
+    #[test]
+    fn the_policy_names_the_planner() {
+        assert!(Policy::parse(POLICY).is_ok());
+        assert_eq!(POLICY.matches(PLANNER).count(), 2);
+    }
+}

@@ -77,11 +77,16 @@ impl Server {
         }
     }
 
-    /// The server that the kubeconfig names, whatever it serves.
+    /// The server that the kubeconfig names, and which of the two it is.
     pub async fn open_named(args: &CommonArgs) -> anyhow::Result<(Server, Serves)> {
-        let connected = args.server.connect().await?;
-        let serves = glance::serves(&connected).await?;
-        Ok((Server::of(args, connected, None), serves))
+        let server = Server::open_any(args).await?;
+        let serves = glance::serves(&server.connected).await?;
+        Ok((server, serves))
+    }
+
+    /// The server that the kubeconfig names, whatever it serves. Nothing is asked yet.
+    pub async fn open_any(args: &CommonArgs) -> anyhow::Result<Server> {
+        Ok(Server::of(args, args.server.connect().await?, None))
     }
 
     fn of(args: &CommonArgs, connected: Connected, glance: Option<Glance>) -> Server {

@@ -151,6 +151,8 @@ impl Line {
 mod tests {
     use super::*;
 
+    type Shape = fn(&mut ClusterSpec);
+
     fn spec(shape: impl FnOnce(&mut ClusterSpec)) -> ClusterSpec {
         let reference = LocalSecretReference { namespace: "karmada-cluster".to_owned(), name: "m1".to_owned() };
         let mut spec = ClusterSpec {
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn cp4_a_fault_names_its_field() {
-        let cases: [(fn(&mut ClusterSpec), &str); 7] = [
+        let cases: [(Shape, &str); 7] = [
             (|spec| spec.api_endpoint = None, "spec.apiEndpoint"),
             (|spec| spec.api_endpoint = Some(String::new()), "spec.apiEndpoint"),
             (|spec| spec.api_endpoint = Some("m1:6443".to_owned()), "spec.apiEndpoint"),

@@ -113,6 +113,9 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
     sinks.extend(host_events);
     workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
-    workers.retain(|work| controllers.run(work.name()));
+    // `policy` brings whole placements to bindings, and `own-fields` what Karmada's detector leaves
+    // out.
+    let is_left_to_policy = |name: &str| name == "own-fields" && controllers.run("policy");
+    workers.retain(|work| controllers.run(work.name()) && !is_left_to_policy(work.name()));
     workers
 }

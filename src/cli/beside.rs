@@ -23,12 +23,13 @@ use crate::watch::{Cache, Writer};
 
 /// The background loops that do not run beside a Karmada: its own controllers do what they do, its
 /// webhooks hold the quotas, and a move of a rebalance is not one transaction over two servers.
-pub const NOT_BESIDE: [&str; 10] = [
+pub const NOT_BESIDE: [&str; 11] = [
     "application-failover",
     "cluster-finalizer",
     "cluster-taints",
     "failover",
     "graceful-eviction",
+    "own-fields",
     "policy",
     "quota",
     "rebalance",

@@ -13,6 +13,7 @@ mod failover;
 mod graceful_eviction;
 mod member_cluster;
 mod noted;
+mod own_fields;
 mod placement;
 mod placements;
 mod policy;
@@ -41,6 +42,7 @@ pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{EvictionRate, Failover, TaintEviction};
 pub use graceful_eviction::GracefulEviction;
 pub use member_cluster::Memberships;
+pub use own_fields::OwnFields;
 pub use placements::Placements;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
@@ -102,6 +104,7 @@ pub fn karmada(
         Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds)),
         Box::new(ApplicationFailover::new(client("application-failover"), clock())),
         Box::new(Policies::new(client("policy"))),
+        Box::new(OwnFields::new(client("own-fields"))),
     ];
     if finalizer == Finalizer::Managed {
         work.push(Box::new(ClusterFinalizer::new(client("cluster-finalizer"), recorder)));

@@ -15,7 +15,7 @@ use crate::cli::UsageError;
 use crate::rebalance::nearest::with_nearest;
 
 /// The names of all background loops.
-pub const CONTROLLERS: [&str; 18] = [
+pub const CONTROLLERS: [&str; 19] = [
     "application-failover",
     "census",
     "cluster-finalizer",
@@ -25,6 +25,7 @@ pub const CONTROLLERS: [&str; 18] = [
     "fleet-scheduler",
     "graceful-eviction",
     "member-cluster",
+    "own-fields",
     "placement",
     "policy",
     "quota",
@@ -45,8 +46,8 @@ const KARMADAS: [&str; 6] =
 pub struct ControllersArgs {
     /// Background loops to run: `*` is all of them, NAME is one, -NAME takes one out. They are
     /// application-failover, census, cluster-finalizer, cluster-taints, events, failover,
-    /// fleet-scheduler, graceful-eviction, member-cluster, placement, policy, quota, rebalance,
-    /// rebalance-schedule, rebalancer, rollout, scheduler and ttl
+    /// fleet-scheduler, graceful-eviction, member-cluster, own-fields, placement, policy, quota,
+    /// rebalance, rebalance-schedule, rebalancer, rollout, scheduler and ttl
     #[arg(
         long,
         env = "BALLAST_CONTROLLERS",

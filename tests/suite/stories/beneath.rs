@@ -226,3 +226,41 @@ async fn bk3_with_all_controllers_on_both_sides_they_never_rest() {
     assert!(!come_to_rest(&mut world, &karmada).await);
     assert!(writes_at_rest(&mut world, &karmada).await.len() >= 15);
 }
+
+/// A change of these fields is none to Karmada's detector, which writes no binding for it.
+#[tokio::test]
+async fn d54_numbers_that_only_ballast_knows_reach_the_bindings_of_a_policy_beneath_karmada() {
+    let mut args = ServeArgs::default();
+    args.controllers.beneath_karmada = true;
+    let mut world = World::with_flags(args).await;
+    for name in ["member1", "member2"] {
+        world.given(cluster(name)).await;
+    }
+    let list = |one: i32, two: i32| {
+        let entry =
+            |name: &str, replicas: i32| json!({"targetCluster": {"clusterNames": [name]}, "replicas": replicas});
+        json!({"staticSpecifyList": [entry("member1", one), entry("member2", two)]})
+    };
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Specified", "specifyPreference": list(1, 3)}});
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "nginx", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement},
+    });
+    let policy = world.given(policy).await;
+    let (web, mut other) = (binding("web", 4, placement.clone()), binding("other", 4, placement));
+    other["spec"]["placement"]["clusterTolerations"] = json!([{"key": "a", "operator": "Exists"}]);
+    let (web, other) = (world.given(web).await, world.given(other).await);
+    world.settle().await;
+    assert_eq!(
+        (world.placed(&web), world.placed(&other)),
+        ("member1:1 member2:3".into(), "member1:1 member2:3".into())
+    );
+
+    let strategy = "/spec/placement/replicaScheduling/specifyPreference";
+    world.edit(&policy, |policy| *policy.pointer_mut(strategy).unwrap() = list(3, 1)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&web), "member1:3 member2:1");
+    assert_eq!(world.placed(&other), "member1:1 member2:3", "a placement that is not the policy's is left alone");
+}

@@ -118,7 +118,19 @@ impl Server {
 
     /// All objects of a collection, page by page, and the revision of the first page.
     pub async fn list(&self, path: &str, selectors: &[(&str, &str)]) -> anyhow::Result<(Vec<Value>, String)> {
-        let (mut items, mut revision, mut token) = (Vec::new(), String::new(), String::new());
+        let mut items = Vec::new();
+        let revision = self.list_pages(path, selectors, |page| items.extend(page)).await?;
+        Ok((items, revision))
+    }
+
+    /// As `list`, with each page handed on.
+    pub async fn list_pages(
+        &self,
+        path: &str,
+        selectors: &[(&str, &str)],
+        mut take: impl FnMut(Vec<Value>),
+    ) -> anyhow::Result<String> {
+        let (mut revision, mut token) = (String::new(), String::new());
         loop {
             let limit = PAGE_OBJECTS.to_string();
             let paging = [("limit", &*limit), ("continue", &*token)];
@@ -129,11 +141,11 @@ impl Server {
                 revision = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             }
             if let Value::Array(found) = page["items"].take() {
-                items.extend(found);
+                take(found);
             }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
-                return Ok((items, revision));
+                return Ok(revision);
             }
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Tree, shown_name};
-use crate::k8s::{Key, Revision};
+use crate::k8s::{Document, Key, Revision};
 use crate::registry;
 use crate::resource::ResourceKind;
 
@@ -40,7 +40,8 @@ impl Fingerprint {
 pub struct Comparison {
     pub read: usize,
     pub same: usize,
-    pub new: Vec<(Key, Tree)>,
+    /// As texts, which take a tenth of what trees do.
+    pub new: Vec<(Key, Document)>,
     pub changed: Vec<(Key, Here, Tree)>,
     /// Sorted by key.
     pub only_here: Vec<(Key, Here)>,
@@ -51,37 +52,50 @@ pub struct Comparison {
     pub unknown: BTreeMap<String, (usize, String)>,
 }
 
-/// Compares all objects of one kind. `here` has the states of this kind and maybe of others.
-pub fn compare(row: &ResourceKind, objects: Vec<Tree>, here: &HashMap<Key, Here>) -> Comparison {
-    let mut comparison = Comparison { read: objects.len(), ..Comparison::default() };
-    let mut seen = HashSet::new();
-    for object in objects {
-        let name = shown_name(&object);
-        let imported = match registry::import(row, object) {
+/// A comparison of one kind under way.
+pub struct Comparing<'a> {
+    row: &'a ResourceKind,
+    here: &'a HashMap<Key, Here>,
+    seen: HashSet<Key>,
+    comparison: Comparison,
+}
+
+impl<'a> Comparing<'a> {
+    /// `here` has the states of this kind and maybe of others.
+    pub fn begin(row: &'a ResourceKind, here: &'a HashMap<Key, Here>) -> Comparing<'a> {
+        Comparing { row, here, seen: HashSet::new(), comparison: Comparison::default() }
+    }
+
+    /// Takes an object of the source.
+    pub fn add(&mut self, object: Tree) {
+        let (name, comparison) = (shown_name(&object), &mut self.comparison);
+        comparison.read += 1;
+        let imported = match registry::import(self.row, object) {
             Ok(imported) => imported,
-            Err(status) => {
-                comparison.refused.push((name, status.message));
-                continue;
-            }
+            Err(status) => return comparison.refused.push((name, status.message)),
         };
-        if !seen.insert(imported.key.clone()) {
-            comparison.refused.push((name, "the source has it twice; the first one counts".to_owned()));
-            continue;
+        if !self.seen.insert(imported.key.clone()) {
+            return comparison.refused.push((name, "the source has it twice; the first one counts".to_owned()));
         }
         let paths: HashSet<String> = imported.unknown.iter().map(|path| without_indexes(path)).collect();
         for path in paths {
             comparison.unknown.entry(path).or_insert((0, name.clone())).0 += 1;
         }
-        match here.get(&imported.key) {
-            None => comparison.new.push((imported.key, imported.object)),
+        match self.here.get(&imported.key) {
+            None => comparison.new.push((imported.key, Document::new(imported.object))),
             Some(state) if state.digest == Fingerprint::of(&imported.object) => comparison.same += 1,
             Some(state) => comparison.changed.push((imported.key, *state, imported.object)),
         }
     }
-    let left = here.iter().filter(|(key, _)| key.resource == row.resource && !seen.contains(key));
-    comparison.only_here = left.map(|(key, state)| (key.clone(), *state)).collect();
-    comparison.only_here.sort_by(|(one, _), (other, _)| one.cmp(other));
-    comparison
+
+    /// The source has no further object.
+    pub fn end(self) -> Comparison {
+        let Comparing { row, here, seen, mut comparison } = self;
+        let left = here.iter().filter(|(key, _)| key.resource == row.resource && !seen.contains(key));
+        comparison.only_here = left.map(|(key, state)| (key.clone(), *state)).collect();
+        comparison.only_here.sort_by(|(one, _), (other, _)| one.cmp(other));
+        comparison
+    }
 }
 
 /// `spec.clusters[*].weight` of `spec.clusters[3].weight`.
@@ -151,11 +165,18 @@ mod tests {
         tree
     }
 
+    fn compare(row: &ResourceKind, objects: Vec<Tree>, here: &HashMap<Key, Here>) -> Comparison {
+        let mut comparing = Comparing::begin(row, here);
+        objects.into_iter().for_each(|object| comparing.add(object));
+        comparing.end()
+    }
+
     /// The states of a log that holds what came of these objects.
     fn here(objects: Vec<Tree>) -> HashMap<Key, Here> {
         let made = compare(&row(), objects, &HashMap::new());
-        let state = |(revision, (key, object)): (i64, (Key, Tree))| {
+        let state = |(revision, (key, document)): (i64, (Key, Document))| {
             let revision = Revision(revision);
+            let object = serde_json::from_slice(&document.at(revision).whole()).unwrap();
             (key, Here { revision, created: revision, digest: Fingerprint::of(&object) })
         };
         (1..).zip(made.new).map(state).collect()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::comparison::{Comparison, compare, differing_members};
+use super::comparison::{Comparison, differing_members};
 use super::kinds;
 use super::log::{self, States, Write};
 use super::report::{Named, Report, Tally, Unknown};
@@ -15,7 +15,7 @@ use crate::cli::operator::screen::{Screen, print};
 use crate::cli::operator::{CommonArgs, Format, block_on};
 use crate::cli::{AnswerIsNo, UsageError, tables};
 use crate::clock::{Clock, SystemClock};
-use crate::k8s::Revision;
+use crate::k8s::{Document, Revision};
 use crate::resource::ResourceKind;
 use crate::store::{self, Held, Settings, Store};
 
@@ -157,11 +157,12 @@ impl Plan {
         let mut plan = Plan { states, writes: Vec::new(), report: Report::default() };
         for kind in kinds {
             let row = kind.stored();
-            let Some(objects) = source.read(kind).await? else {
-                plan.report.not_served.push(row.resource.to_string());
+            let Some(comparison) = source.compare(kind, &plan.states.by_key).await? else {
+                if source.tells_what_is_not_served() {
+                    plan.report.not_served.push(row.resource.to_string());
+                }
                 continue;
             };
-            let comparison = compare(row, objects, &plan.states.by_key);
             plan.tell(row, &comparison);
             plan.take(comparison, store, args.prune).await?;
         }
@@ -210,14 +211,15 @@ impl Plan {
             let what = differing_members(&old, object).join(", ");
             self.report.differing.push(Named { kind: key.resource.to_string(), name, what });
         }
-        self.writes.extend(new.into_iter().map(|(key, object)| Write::Put(key, None, object)));
-        self.writes.extend(changed.into_iter().map(|(key, state, object)| Write::Put(key, Some(state), object)));
+        self.writes.extend(new.into_iter().map(|(key, document)| Write::Put(key, None, document)));
+        let changed = changed.into_iter().map(|(key, state, object)| (key, state, Document::new(object)));
+        self.writes.extend(changed.map(|(key, state, document)| Write::Put(key, Some(state), document)));
         if prune {
             let gone: Vec<Revision> = only_here.iter().map(|(_, state)| state.revision).collect();
             let mut last = log::at(store, &gone).await?;
             for (key, state) in only_here {
                 let object = last.remove(&state.revision).unwrap_or_default();
-                self.writes.push(Write::Remove(key, state, object));
+                self.writes.push(Write::Remove(key, state, Document::new(object)));
             }
         }
         Ok(())

@@ -95,9 +95,9 @@ fn tree(change: &Change) -> anyhow::Result<Tree> {
 /// A change to be made.
 #[derive(Debug)]
 pub enum Write {
-    Put(Key, Option<Here>, Tree),
+    Put(Key, Option<Here>, Document),
     /// With the last state.
-    Remove(Key, Here, Tree),
+    Remove(Key, Here, Document),
 }
 
 /// Makes the changes in their order, in commits that are bounded. Returns the revision of the last
@@ -107,12 +107,12 @@ pub async fn write(held: &Held, states: &States, writes: Vec<Write>, now_ms: i64
     let (mut group, mut bytes) = (Vec::new(), 0);
     for write in writes {
         last = last.next();
-        let (key, operation, before, tree) = match write {
-            Write::Put(key, None, tree) => (key, Operation::Create, None, tree),
-            Write::Put(key, Some(before), tree) => (key, Operation::Update, Some(before), tree),
-            Write::Remove(key, before, tree) => (key, Operation::Delete, Some(before), tree),
+        let (key, operation, before, document) = match write {
+            Write::Put(key, None, document) => (key, Operation::Create, None, document),
+            Write::Put(key, Some(before), document) => (key, Operation::Update, Some(before), document),
+            Write::Remove(key, before, document) => (key, Operation::Delete, Some(before), document),
         };
-        let object = Document::new(tree).at(last).whole();
+        let object = document.at(last).whole();
         bytes += object.len();
         let created = before.map_or(last, |before| before.created);
         let previous = before.map_or(Revision::ZERO, |before| before.revision);

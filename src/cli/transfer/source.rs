@@ -1,17 +1,18 @@
 //! Where the objects of an import come from: an API server, or files that an export has written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use super::comparison::{Comparing, Comparison, Here};
 use super::kinds::Versions;
 use super::{Tree, files, metadata};
 use crate::cli::UsageError;
 use crate::cli::operator::CommonArgs;
 use crate::cli::operator::server::{Refused, Server};
-use crate::k8s::GroupResource;
+use crate::k8s::{GroupResource, Key};
 use crate::resource::ResourceKind;
 
 /// How often a list is begun again that took longer than the server keeps its beginning (410).
@@ -83,6 +84,31 @@ impl Api {
         };
         items.into_iter().map(|item| object(item).with_context(|| format!("{} at {path}", row.resource))).collect()
     }
+
+    /// Compares page by page, so that no more than one is held.
+    async fn compare(
+        &self,
+        row: &ResourceKind,
+        stored: &ResourceKind,
+        here: &HashMap<Key, Here>,
+    ) -> anyhow::Result<Comparison> {
+        let path = format!("/{}/{}", row.root(), row.plural);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut comparing = Comparing::begin(stored, here);
+            let pages = self.server.list_pages(&path, &[], |page| {
+                // What is no object has no name either, and is refused.
+                let trees = page.into_iter().map(|item| object(item).unwrap_or_default());
+                trees.for_each(|object| add(&mut comparing, object));
+            });
+            match pages.await {
+                Ok(_) => return Ok(comparing.end()),
+                Err(error) if tries < LIST_TRIES && is_expired(&error) => {}
+                Err(error) => return Err(error.context(format!("failed to list {}", row.resource))),
+            }
+        }
+    }
 }
 
 fn is_expired(error: &anyhow::Error) -> bool {
@@ -124,17 +150,25 @@ impl Files {
 }
 
 impl Source {
-    /// The objects of a kind; `None` if the source does not have the kind.
-    pub async fn read(&mut self, kind: &Versions) -> anyhow::Result<Option<Vec<Tree>>> {
-        let objects = match self {
-            Source::Files(files) => files.by_kind.remove(&kind.resource()),
+    /// Compares the objects of a kind with the states of a log; `None` if the source does not have
+    /// the kind.
+    pub async fn compare(&mut self, kind: &Versions, here: &HashMap<Key, Here>) -> anyhow::Result<Option<Comparison>> {
+        match self {
+            Source::Files(files) => Ok(files.by_kind.remove(&kind.resource()).map(|objects| {
+                let mut comparing = Comparing::begin(kind.stored(), here);
+                objects.into_iter().for_each(|object| add(&mut comparing, object));
+                comparing.end()
+            })),
             Source::Api(api) => match api.version(kind) {
-                Some(row) => Some(api.list(row).await?),
-                None => None,
+                Some(row) => Ok(Some(api.compare(row, kind.stored(), here).await?)),
+                None => Ok(None),
             },
-        };
-        // Nothing holds these any more: they are about to go, and nobody would finish that here.
-        Ok(objects.map(|objects| objects.into_iter().filter(|object| !is_gone(object)).collect()))
+        }
+    }
+
+    /// Whether a kind that the source does not have is worth a word.
+    pub fn tells_what_is_not_served(&self) -> bool {
+        matches!(self, Source::Api(_))
     }
 
     /// What was left out as a whole, in sentences.
@@ -147,6 +181,14 @@ impl Source {
                 .map(|(kind, count)| format!("Left out, because it is not served here: {count} {kind}"))
                 .collect(),
         }
+    }
+}
+
+/// An object that is about to go is left out: nothing holds it any more, and nobody would finish
+/// its deletion here.
+fn add(comparing: &mut Comparing<'_>, object: Tree) {
+    if !is_gone(&object) {
+        comparing.add(object);
     }
 }
 

@@ -90,7 +90,10 @@ pub(super) fn opening_failed(url: &str, error: store::Error) -> anyhow::Error {
 async fn import(args: ImportArgs) -> anyhow::Result<()> {
     let (served, kinds) = kinds::all();
     let mut source = match (&args.from, &args.from_file) {
-        (Some(kubeconfig), _) => Source::Api(Api::open(&as_named(kubeconfig, args.context.as_deref()), &kinds).await?),
+        (Some(kubeconfig), _) => {
+            let api = Api::open(&as_named(kubeconfig, args.context.as_deref()), &kinds).await?;
+            Source::Api(Box::new(api))
+        }
         (None, Some(path)) => Source::Files(Files::read(path, &kinds)?),
         (None, None) => return Err(UsageError("give --from or --from-file".to_owned()).into()),
     };

@@ -19,7 +19,7 @@ use crate::resource::ResourceKind;
 const LIST_TRIES: usize = 3;
 
 pub enum Source {
-    Api(Api),
+    Api(Box<Api>),
     Files(Files),
 }
 

@@ -56,6 +56,6 @@ pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Ca
     let own = || certs::reachable(address).to_string();
     Candidate {
         name: format!("{}_{}", machine.trim(), clock.uuid()),
-        address: args.replicas.advertise_address.clone().unwrap_or_else(own),
+        address: args.replicas.advertised(address.port()).unwrap_or_else(own),
     }
 }

@@ -2,8 +2,10 @@
 //! groups, flags, rights and metrics that exist.
 
 mod chart;
+mod compose;
 mod image;
 mod others;
+mod replicas;
 mod schema;
 mod tools;
 
@@ -108,15 +110,22 @@ fn every_manifest_is_of_its_kind() {
     assert_eq!(files, 9, "every file is one of those above, or the kustomization");
 }
 
+/// The address of a pod in an IPv6 cluster.
+const POD_IP: &str = "fd00::7";
+
 /// What its flags and its environment amount to, as the built binary says.
 fn print_config(deployment: &Value) -> String {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ballast"));
     for variable in container["env"].as_array().unwrap() {
-        command.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+        let value = variable["value"].as_str().or_else(|| {
+            let is_address = variable["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP";
+            is_address.then_some(POD_IP)
+        });
+        command.env(variable["name"].as_str().unwrap(), value.expect("a value, or the pod's address"));
     }
-    let output = command.args(&args).arg("--print-config").output();
+    let output = command.args(args.iter().map(|arg| arg.replace("$(POD_IP)", POD_IP))).arg("--print-config").output();
     let output = output.expect("the built binary starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -166,6 +166,12 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"apiServices": []}), "/apiServices"),
         (json!({"apiServices": [{"group": "apps", "version": "v1", "versionPriority": 1}]}), "/apiServices/0/group"),
         (json!({"audits": {"enabled": false}}), ""),
+        // A file belongs to one process.
+        (json!({"replicas": 3}), ""),
+        (json!({"replicas": 0}), "/replicas"),
+        (json!({"database": {"url": "sqlite:///var/lib/ballast/ballast.db"}}), "/database/url"),
+        (json!({"database": {"passwordSecret": "mine"}}), "/database/passwordSecret"),
+        (json!({"database": {"leaderLeaseSeconds": 0}}), "/database/leaderLeaseSeconds"),
     ];
     for (values, place) in refused {
         let faults = faults(&values);
@@ -218,7 +224,7 @@ fn faults(values: &Value) -> Vec<String> {
     super::schema::faults(&schema, &merged(values))
 }
 
-fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
+pub fn by_name(manifests: Vec<Value>) -> BTreeMap<String, Value> {
     let name = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap(), it["metadata"]["name"].as_str().unwrap());
     manifests.into_iter().map(|manifest| (name(&manifest), manifest)).collect()
 }
@@ -229,7 +235,7 @@ pub fn rendered(namespace: &str) -> Vec<Value> {
 }
 
 /// All documents of the chart with these values over its own.
-fn render(namespace: &str, values: Value) -> Vec<Value> {
+pub fn render(namespace: &str, values: Value) -> Vec<Value> {
     let root = root(namespace, &values);
     assert_eq!(faults(&values), [""; 0], "Helm would refuse these values");
     let mut files: Vec<_> = std::fs::read_dir(deploy().join("chart/ballast/templates"))
@@ -354,6 +360,7 @@ fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
             (".Files.Get", [name]) => json!(read(&format!("chart/ballast/{}", shown(name)))),
             ("eq", [one, other]) => json!(one == other),
             ("ne", [one, other]) => json!(one != other),
+            ("or", [one, other]) => (if is_true(one) { one } else { other }).clone(),
             ("not", [value]) => json!(!is_true(value)),
             ("default", [fallback, value]) => {
                 if is_true(value) {

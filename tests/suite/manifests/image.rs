@@ -14,6 +14,13 @@ fn instructions(name: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// What the image sets in the environment.
+pub fn environment() -> Vec<(String, String)> {
+    let variables = instructions("ENV").join(" ");
+    let pairs = variables.split_whitespace().map(|variable| variable.split_once('=').unwrap());
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// Cargo reads no manifest that names a file which is not there.
 #[test]
 fn the_layer_of_dependencies_has_a_file_for_every_target() {
@@ -63,11 +70,7 @@ fn the_image_serves_and_asks_itself_for_its_health() {
     assert_eq!(asked, ["ballast", "health"]);
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
-        let variables = &instructions("ENV")[0];
-        for variable in variables.split_whitespace() {
-            let (name, value) = variable.split_once('=').unwrap();
-            command.env(name, value);
-        }
+        command.envs(environment());
         let output = command.args(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()

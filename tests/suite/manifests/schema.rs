@@ -44,6 +44,15 @@ impl Evaluation<'_, '_> {
                 Value::Array(types) => types.iter().any(|name| is_of(name.as_str().unwrap(), value)),
                 name => is_of(name.as_str().unwrap(), value),
             },
+            ("anyOf", _) => {
+                let ways = rule.as_array().unwrap().iter();
+                let mut fits = ways.map(|way| {
+                    let mut found = Vec::new();
+                    Evaluation { root: self.root, found: &mut found }.judge(way, value, place);
+                    found.is_empty()
+                });
+                fits.any(|fits| fits)
+            }
             ("enum", _) => rule.as_array().unwrap().contains(value),
             ("required", Value::Object(members)) => {
                 rule.as_array().unwrap().iter().all(|name| members.contains_key(name.as_str().unwrap()))

@@ -58,17 +58,21 @@ async fn me1_prometheus_finds_no_fault_in_the_metrics_but_upstreams_own() {
     server.stop().await;
 }
 
+/// What kustomize makes of a folder; `None` where neither kustomize nor kubectl is installed.
+pub fn kustomized(folder: &str) -> Option<Vec<Value>> {
+    let output = run("kustomize", &["build", folder], "").or_else(|| run("kubectl", &["kustomize", folder], ""))?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(yaml(&String::from_utf8(output.stdout).unwrap()))
+}
+
 #[test]
 fn kustomize_makes_the_manifests_and_nothing_else() {
-    let built =
-        run("kustomize", &["build", "manifests"], "").or_else(|| run("kubectl", &["kustomize", "manifests"], ""));
-    let Some(output) = built else { return };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let Some(built) = kustomized("manifests") else { return };
     let sorted = |mut objects: Vec<Value>| {
         objects.sort_by_key(|it| format!("{} {} {}", it["kind"], it["metadata"]["namespace"], it["metadata"]["name"]));
         objects
     };
-    let built = sorted(yaml(&String::from_utf8(output.stdout).unwrap()));
+    let built = sorted(built);
     let written = sorted(manifests());
     assert_eq!(built.len(), written.len());
     for (built, written) in built.iter().zip(&written) {

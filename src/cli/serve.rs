@@ -45,6 +45,11 @@ use crate::watch::{Task, View};
 use crate::worker::Workers;
 use crate::{metrics, store, telemetry};
 
+/// How long a replica that ends still answers the others, with the news that it does not lead any
+/// more. They look for the leader several times in this time. Without it a write could meet a
+/// connection that is being closed, and nobody could say whether it was done.
+const HAND_OVER: Duration = Duration::from_secs(1);
+
 /// A server that runs in this process.
 pub struct Running {
     pub address: SocketAddr,
@@ -239,7 +244,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
     let replicas = lead.map(|lead| {
-        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock)));
+        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone()));
         let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
         let upkeep = Upkeep { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
         background.spawn(peers::follow(upkeep));
@@ -267,7 +272,8 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     if let Some(files) = &certificates {
         certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address)))?;
     }
-    let delay = args.shutdown_delay_duration.0;
+    let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
+    let delay = args.shutdown_delay_duration.0.max(at_least);
     let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
     let tasks = Tasks {

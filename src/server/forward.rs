@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::respond::Response;
-use super::{Peer, hop, layers};
+use super::{Peer, Shutdown, hop, layers};
 use crate::auth::{Authenticator, FrontProxy, HeaderNames, Trust};
 use crate::clock::Clock;
 use crate::k8s::{Details, Status, User};
@@ -83,6 +83,7 @@ pub struct Replicas {
     /// `None` until the deployment's certificates are there.
     peers: ArcSwapOption<Peers>,
     clock: Arc<dyn Clock>,
+    shutdown: Shutdown,
 }
 
 struct Peers {
@@ -98,8 +99,8 @@ pub(super) enum Passed {
 }
 
 impl Replicas {
-    pub fn new(lead: watch::Receiver<Lead>, clock: Arc<dyn Clock>) -> Replicas {
-        Replicas { lead, peers: ArcSwapOption::empty(), clock }
+    pub fn new(lead: watch::Receiver<Lead>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
+        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown }
     }
 
     /// Trusts replicas with certificates of this CA, and shows them the certificate of `client`.
@@ -182,6 +183,8 @@ impl Replicas {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(end) => break,
+                // The last replica that ends would wait for a leader in vain.
+                () = self.shutdown.closing() => break,
                 changed = lead.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep(RETRY_PAUSE) => {}
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ballast::cli::certs::Files;
 use ballast::cli::client::{Client, Credentials};
-use ballast::cli::config::{GoDuration, ServeArgs};
+use ballast::cli::config::ServeArgs;
 use ballast::cli::serve::{self, Running};
 use ballast::store::MemoryStore;
 use serde_json::{Value, json};
@@ -27,8 +27,6 @@ impl Deployment {
     async fn start(&self) -> (Running, Client) {
         let mut args = ServeArgs { secure_port: 0, cert_dir: self.home.path().join("certs"), ..ServeArgs::default() };
         args.replicas.leader_lease_seconds = 2;
-        // A server that ends tells the others for a while that it does not lead any more.
-        args.shutdown_delay_duration = GoDuration(Duration::from_secs(1));
         let running = serve::join(args, self.store.clone()).await.unwrap();
         let files = Files::in_dir(&self.home.path().join("certs"));
         let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };

@@ -13,6 +13,7 @@ mod http;
 mod openapi;
 mod readme;
 mod registry;
+mod replicas;
 mod requirements;
 mod rows;
 mod seed_samples;

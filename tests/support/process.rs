@@ -23,11 +23,17 @@ impl ServerProcess {
     /// Starts the built binary on a free port, with its database and certificates in `folder`.
     /// Returns when it has printed the ready line.
     pub fn start(folder: &Path, flags: &[&str]) -> ServerProcess {
+        let database = format!("sqlite://{}", folder.join("ballast.db").display());
+        ServerProcess::start_on(folder, &database, flags)
+    }
+
+    /// The same over another database, which several processes may share. They share the
+    /// certificates in `folder`, too, so the first must be ready before the second starts.
+    pub fn start_on(folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
         let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
         let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
             .args(["serve", "--secure-port", "0"])
-            .arg("--database-url")
-            .arg(format!("sqlite://{}", folder.join("ballast.db").display()))
+            .args(["--database-url", database])
             .arg("--cert-dir")
             .arg(folder.join("certs"))
             .args(flags)

@@ -6,6 +6,7 @@ mod copy;
 mod defaults;
 mod failover;
 mod glance;
+mod full_disk;
 mod health;
 mod kill;
 mod kubectl;

@@ -27,7 +27,7 @@ fn replicas_share_a_database_and_nodes_can_drain() {
     assert_eq!(deployment["spec"]["strategy"]["type"], "RollingUpdate");
     let config = print_config(deployment);
     for shown in [
-        "database-url: postgres://ballast@ballast-db-rw/ballast?sslmode=verify-full",
+        URL,
         "database-password-file: /etc/ballast/database/password",
         // The database says who leads, and a server refuses to start with two opinions.
         "leader-elect: false",

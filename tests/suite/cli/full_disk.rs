@@ -1,0 +1,68 @@
+//! A server on a disk that is full says so: in the answers to writes and in `/readyz`. It writes
+//! again when there is space. The disk is a small file system in a mount namespace of its own. If
+//! the machine does not allow that, the test says so and passes.
+
+use std::path::Path;
+use std::process::Command;
+
+use http::{Method, StatusCode};
+
+use crate::process::ServerProcess;
+use crate::support::objects::{BINDINGS, binding};
+use crate::support::wait_for;
+
+/// Tells the test binary that it runs on the small disk, and where that is.
+const SMALL_DISK: &str = "BALLAST_TEST_SERVER_DISK";
+const MOUNT: &str = "mount -t tmpfs -o size=8m tmpfs \"$0\"";
+
+#[test]
+fn he6_a_server_on_a_full_disk_says_so_and_writes_again_when_there_is_space() {
+    let home = tempfile::tempdir().unwrap();
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+        command
+    };
+    if !unshare().arg(MOUNT).arg(home.path()).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this machine does not allow mounting a small disk");
+        return;
+    }
+    let output = unshare()
+        .arg(format!("{MOUNT} && exec \"$1\" --exact cli::full_disk::on_the_small_disk --nocapture"))
+        .arg(home.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(SMALL_DISK, home.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The part that the other test runs on the small disk. Without its variable it does nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_small_disk() {
+    let Ok(place) = std::env::var(SMALL_DISK) else { return };
+    let filler = Path::new(&place).join("filler");
+    std::fs::write(&filler, vec![0; 3 << 20]).unwrap();
+    let server = ServerProcess::start(Path::new(&place), &[]);
+    let client = server.client().await;
+    let mut made = 0;
+    let error = loop {
+        let mut object = binding(&format!("web-{made}"));
+        object["metadata"]["annotations"] = serde_json::json!({"words": "x".repeat(10_000)});
+        match client.post(BINDINGS, &object).await {
+            Ok(_) => made += 1,
+            Err(error) => break error.to_string(),
+        }
+        assert!(made < 2000, "eight megabytes cannot hold that");
+    };
+    assert!(error.starts_with("503") && error.contains("the disk is full"), "{error}");
+    let readiness = async || client.send(Method::GET, "/readyz", None, Default::default()).await.unwrap().0;
+    let storage = async || client.send(Method::GET, "/readyz/storage", None, Default::default()).await.unwrap().0;
+    wait_for("readiness to fail", async || (readiness().await != StatusCode::OK).then_some(())).await;
+    assert_ne!(storage().await, StatusCode::OK, "it is this check that fails");
+    assert!(client.get(BINDINGS).await.is_ok(), "what is there can be read");
+
+    std::fs::remove_file(&filler).unwrap();
+    wait_for("readiness to return", async || (readiness().await == StatusCode::OK).then_some(())).await;
+    client.post(BINDINGS, &binding("after")).await.expect("there is space again");
+}

@@ -94,10 +94,7 @@ async fn a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     // The last one that ends has nobody to hand over to, and does not wait for anybody.
     for seat in 0..REPLICAS {
         let client = fleet.doors.enter(seat).await.unwrap();
-        let write =
-            tokio::spawn(
-                async move { client.post(BINDINGS, &binding(&format!("last-{seat}"))).await.is_ok() },
-            );
+        let write = tokio::spawn(async move { client.post(BINDINGS, &binding(&format!("last-{seat}"))).await.is_ok() });
         let asked = Instant::now();
         fleet.terminate(seat);
         assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());

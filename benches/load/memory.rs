@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::preview::MEMORY_SETTLES;
 use super::process::ServerProcess;
 use super::setup::{make_bindings, make_fleet};
 
@@ -16,7 +17,11 @@ pub async fn run() {
     make_fleet(&client, 20).await;
     make_bindings(&client, BINDINGS).await;
     println!("{BINDINGS} scheduled bindings: {} MB", server.resident_bytes() / 1_000_000);
+    tokio::time::sleep(MEMORY_SETTLES).await;
+    println!("when they have rested: {} MB", server.resident_bytes() / 1_000_000);
     assert!(server.terminate().success());
     let server = ServerProcess::start(folder.path(), &[]);
     println!("after a restart: {} MB", server.resident_bytes() / 1_000_000);
+    tokio::time::sleep(MEMORY_SETTLES).await;
+    println!("when they have rested: {} MB", server.resident_bytes() / 1_000_000);
 }

@@ -20,8 +20,9 @@ const MOVES: &str = "/apis/ballast.dev/v1alpha1/moves";
 const ROUNDS: usize = 5;
 /// How long it may take until nothing is left of the Moves of a deleted rebalance.
 const CLEAN_WITHIN: Duration = Duration::from_secs(300);
-/// A thread returns free memory to the system every ten seconds.
-const MEMORY_SETTLES: Duration = Duration::from_secs(25);
+/// Texts are packed once they have rested for ten to twenty seconds, and a thread returns free
+/// memory to the system every ten seconds.
+pub const MEMORY_SETTLES: Duration = Duration::from_secs(45);
 
 /// Half of the clusters join when everything is placed, and they are larger, so most of it is
 /// displaced.

@@ -225,7 +225,7 @@ fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
     if PlacementKinds::of(object.key.resource).is_some() {
         return Some(vec![trigger::stamp(trigger::next(trigger::triggered_at(object), now))]);
     }
-    let stamp = BindingSketch::of(object).ok()?.trigger().stamp(now);
+    let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
     edits.extend(Trigger::accepted(stamp, object.revision));
     Some(edits)

@@ -46,6 +46,6 @@ impl Noted {
     }
 
     fn has_field(&self, object: &Object) -> bool {
-        std::str::from_utf8(object.text.content()).is_ok_and(|text| text.contains(self.field))
+        std::str::from_utf8(&object.text.content()).is_ok_and(|text| text.contains(self.field))
     }
 }

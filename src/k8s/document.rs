@@ -69,7 +69,7 @@ impl Document {
         if managers.is_some() {
             parts.set(&["metadata", "managedFields"], Some(Value::from(RECORD_HOLE).to_string()));
         }
-        let mut json = Vec::with_capacity(object.text.content().len() + EDITED_BYTES_MORE);
+        let mut json = Vec::with_capacity(object.text.content_len() + EDITED_BYTES_MORE);
         parts.write(&mut json);
         let Object { uid, labels, deleting, .. } = object;
         let (uid, labels) = (Arc::clone(uid), Arc::clone(labels));
@@ -187,7 +187,8 @@ mod tests {
         );
         let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), "m1");
         let object = Object::of(key.clone(), Revision(5), Revision(5), &whole);
-        let mut parts = Parts::read(object.text.content()).unwrap();
+        let content = object.text.content();
+        let mut parts = Parts::read(&content).unwrap();
         assert!(parts.edit(&Edit::set(&["spec", "x"], 1)));
         let edited = Object::of(
             key.clone(),

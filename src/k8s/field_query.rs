@@ -89,7 +89,7 @@ impl FieldQuery {
         if !self.0.iter().any(|requirement| matches!(requirement.field, Field::Other(_))) {
             return true;
         }
-        let Ok(tree) = serde_json::from_slice::<Value>(object.text.content()) else { return false };
+        let Ok(tree) = serde_json::from_slice::<Value>(&object.text.content()) else { return false };
         self.0.iter().all(|requirement| match &requirement.field {
             Field::Name | Field::Namespace => true,
             Field::Other(path) => {

@@ -1,6 +1,7 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
 mod body;
+mod content;
 pub mod cron;
 mod document;
 pub mod duration;
@@ -16,6 +17,7 @@ pub mod label_query;
 pub mod list_options;
 pub mod names;
 mod object;
+mod packed;
 mod parts;
 pub mod patch;
 pub mod protobuf;
@@ -38,6 +40,7 @@ pub use field_query::FieldQuery;
 pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};
 pub use object::{DecodeError, Object};
+pub use packed::Dictionaries;
 pub use parts::{Edit, Parts};
 pub use patch::Patch;
 pub use quantity::{Notation, Quantity};

@@ -76,7 +76,7 @@ impl Object {
     /// The object as a tree, without its managers. It is parsed at each call, so only code that
     /// changes the object should call this.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
-        serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))
+        serde_json::from_slice(&self.text.content()).map_err(|source| self.undecodable(source))
     }
 
     /// The typed form, decoded at the first call and shared afterwards. A kind has one typed form.
@@ -88,7 +88,7 @@ impl Object {
             return Ok(typed);
         }
         let typed: Arc<T> =
-            Arc::new(serde_json::from_slice(self.text.content()).map_err(|source| self.undecodable(source))?);
+            Arc::new(serde_json::from_slice(&self.text.content()).map_err(|source| self.undecodable(source))?);
         let kept = self.typed.get_or_init(|| typed.clone());
         Ok(Arc::clone(kept).downcast::<T>().unwrap_or(typed))
     }

@@ -2,6 +2,8 @@
 //! it. The objects of a fleet were written by the same few managers in the same way, so what their
 //! entries have in common is held once, and each object needs little more than the times.
 //!
+//! The rest of a text is packed once the object has rested (`pack`).
+//!
 //! *Invariant:* joined again, the text is the one that was split.
 
 use std::sync::Arc;
@@ -10,6 +12,9 @@ use bytes::Bytes;
 use internment::ArcIntern;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use super::content::Content;
+use super::packed::Dictionaries;
 
 const HEAD: &[u8] = b"\"managedFields\":[";
 const TAIL: &[u8] = b"],";
@@ -21,7 +26,7 @@ const AFTER_TIME: &str = "\"}";
 /// Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    content: Bytes,
+    content: Content,
     record: Option<Record>,
 }
 
@@ -45,7 +50,7 @@ struct Entry {
 
 impl Text {
     pub(super) fn new(content: Bytes, record: Option<Record>) -> Text {
-        Text { content, record }
+        Text { content: Content::new(content), record }
     }
 
     /// Splits the managers, which are a part of `json`, from it. They stay if Ballast cannot have
@@ -58,15 +63,32 @@ impl Text {
             let (at, end) = (begin.checked_sub(HEAD.len() - 1)?, begin + list.len() + 1);
             let record = Record { at, managers };
             let content = [json.get(..at)?, json.get(end..)?].concat();
-            let text = Text { content: content.into(), record: Some(record) };
+            let text = Text::new(content.into(), Some(record));
             (text.whole() == json).then_some(text)
         };
-        split().unwrap_or_else(|| Text { content: json.clone(), record: None })
+        split().unwrap_or_else(|| Text::new(json.clone(), None))
     }
 
-    /// The object without its managers.
-    pub fn content(&self) -> &Bytes {
-        &self.content
+    /// The object without its managers. Hold it for as long as something borrows from it: of a text
+    /// that is packed, each call makes a copy.
+    pub fn content(&self) -> Bytes {
+        self.content.bytes()
+    }
+
+    /// The size of `content` in bytes.
+    pub fn content_len(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Whether it takes less memory than its content.
+    pub fn is_packed(&self) -> bool {
+        self.content.is_packed()
+    }
+
+    /// Makes the text take less memory, and each later look at it some more time. For texts that
+    /// have rested.
+    pub fn pack(&self, dictionaries: &mut Dictionaries) {
+        self.content.pack(dictionaries);
     }
 
     pub fn managers(&self) -> Option<&Managers> {
@@ -76,7 +98,7 @@ impl Text {
     /// The whole object, as it is on the wire.
     pub fn whole(&self) -> Bytes {
         if self.record.is_none() {
-            return self.content.clone();
+            return self.content();
         }
         let mut whole = Vec::with_capacity(self.len());
         self.write(&mut whole);
@@ -86,9 +108,10 @@ impl Text {
     /// Appends the whole object to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Some(Record { at, managers }) = &self.record else {
-            return out.extend_from_slice(&self.content);
+            return out.extend_from_slice(&self.content());
         };
-        let (before, after) = self.content.split_at(*at);
+        let content = self.content();
+        let (before, after) = content.split_at(*at);
         out.extend_from_slice(before);
         managers.write(out);
         out.extend_from_slice(after);
@@ -96,7 +119,7 @@ impl Text {
 
     /// The size of the whole object in bytes.
     pub fn len(&self) -> usize {
-        self.content.len() + self.managers().map_or(0, Managers::len)
+        self.content_len() + self.managers().map_or(0, Managers::len)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -209,6 +232,9 @@ mod tests {
         let text = split(&json);
         assert_eq!(&text.content()[..], br#"{"metadata":{"labels":{},"name":"n"},"spec":1}"#);
         assert_eq!((text.whole().as_ref(), text.len()), (json.as_bytes(), json.len()));
+        let packed = text.clone();
+        packed.pack(&mut Dictionaries::default());
+        assert_eq!(packed, text);
         assert_eq!(Value::from(text.managers().unwrap().values()), record);
         assert_eq!(text.managers().unwrap(), &Managers::of(record.as_array().unwrap()));
     }

@@ -117,7 +117,8 @@ impl Account {
         let object = view.get(&self.object.key)?;
         let account = if self.overflowed { Account::counted(view, object)? } else { self };
         let FederatedResourceQuotaStatus { overall, overall_used, .. } = account.status();
-        let mut parts = Parts::read(object.text.content()).ok()?;
+        let content = object.text.content();
+        let mut parts = Parts::read(&content).ok()?;
         let mut changes = false;
         for (member, amounts) in [(OVERALL, overall), (OVERALL_USED, overall_used)] {
             let value = serde_json::to_value(&amounts).ok().filter(|_| !amounts.is_empty());

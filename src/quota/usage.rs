@@ -48,7 +48,7 @@ struct Target {
 impl Usage {
     /// A binding that cannot be read uses nothing: nobody can place it.
     pub fn of(binding: &Object) -> Usage {
-        let Binding { spec } = serde_json::from_slice(binding.text.content()).unwrap_or_default();
+        let Binding { spec } = serde_json::from_slice(&binding.text.content()).unwrap_or_default();
         let mut usage = Usage::default();
         if spec.clusters.is_empty() {
             return usage;

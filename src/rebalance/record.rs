@@ -108,13 +108,13 @@ fn api_version() -> String {
 
 impl AnyRebalance {
     pub fn read(object: &Object) -> Result<AnyRebalance, serde_json::Error> {
-        serde_json::from_slice(object.text.content())
+        serde_json::from_slice(&object.text.content())
     }
 }
 
 impl AnyMove {
     pub fn read(object: &Object) -> Option<AnyMove> {
-        let read = serde_json::from_slice(object.text.content());
+        let read = serde_json::from_slice(&object.text.content());
         read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read as a Move")).ok()
     }
 

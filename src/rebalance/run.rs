@@ -150,7 +150,8 @@ impl Run {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
                 None | Some(MovePhase::Pending) => {
-                    let sketch = view.get(&binding).and_then(|object| BindingSketch::of(object).ok());
+                    let content = view.get(&binding).map(|object| object.text.content());
+                    let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
                     let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
                     let (priority, all) = sizes.unwrap_or_default();
                     let rank = planning::rank(order, priority, all, &binding);
@@ -174,7 +175,8 @@ impl Run {
     fn load_moving(&mut self, view: &View, owner: &Owner, key: Key, binding: Key, read: &AnyMove, timeout: i64) {
         let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
         let object = view.get(&binding);
-        let sketch = object.and_then(|object| BindingSketch::of(object).ok());
+        let content = object.map(|object| object.text.content());
+        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
         let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
         let known = object.and_then(|object| UnderWay::on(object));
         let replicas = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();

@@ -37,7 +37,7 @@ fn lacking(core: &Core) -> Vec<Write> {
     for row in core.rows.values().filter(|row| core.home_of(row.resource).is_none()) {
         for object in view.list(row.resource, None) {
             // A write would not repair an object that cannot be read.
-            if !row.schema.lacks_defaults(object.text.content()).unwrap_or(false) {
+            if !row.schema.lacks_defaults(&object.text.content()).unwrap_or(false) {
                 continue;
             }
             let Ok(mut stored) = Stored::parse(Arc::clone(object)) else { continue };

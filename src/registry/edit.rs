@@ -33,7 +33,8 @@ pub(super) fn document(
     stored: &Arc<Object>,
     edits: &[Edit],
 ) -> Result<Option<Document>, Status> {
-    let mut parts = Parts::read(stored.text.content()).map_err(Status::internal)?;
+    let content = stored.text.content();
+    let mut parts = Parts::read(&content).map_err(Status::internal)?;
     let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
     let may_exceed = touches_metadata && stored.text.len() > WITHIN_ALL_BOUNDS_BYTES;
     if may_exceed {

@@ -224,7 +224,7 @@ impl Printer {
     pub fn row(&self, form: &TableForm, object: &Object) -> Bytes {
         let text = match form.include {
             Include::Metadata => object.text.whole(),
-            Include::None | Include::Object => object.text.content().clone(),
+            Include::None | Include::Object => object.text.content(),
         };
         let parts = parts(&text);
         let mut row = Vec::with_capacity(256);
@@ -465,7 +465,7 @@ mod tests {
         let object = object(5, json!({"beds": 2}), json!({}));
         let row = |include| read(&printer().row(&form(include), &object))["object"].clone();
         assert_eq!(row(Include::None), Value::Null);
-        assert_eq!(row(Include::Object), read(object.text.content()));
+        assert_eq!(row(Include::Object), read(&object.text.content()));
         assert_eq!(Include::parse(""), Some(Include::Metadata));
         assert_eq!(Include::parse("object"), None);
     }

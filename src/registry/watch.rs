@@ -281,7 +281,8 @@ impl Filter {
 /// The same content under another revision.
 fn at_revision(object: &Arc<Object>, revision: Revision) -> Arc<Object> {
     // Objects in the cache were read before, so they can be read again.
-    let Ok(parts) = Parts::read(object.text.content()) else { return Arc::clone(object) };
+    let content = object.text.content();
+    let Ok(parts) = Parts::read(&content) else { return Arc::clone(object) };
     let document = Document::edited(object, parts, object.text.managers().cloned(), object.generation);
     Arc::new(Object::of(object.key.clone(), revision, object.created, &document))
 }

@@ -61,7 +61,8 @@ impl Cause {
             return asker.map_or(Cause::Trigger(binding.spec.reschedule_triggered_at), Cause::Asked);
         }
         if request.placement_changed {
-            let annotations = BindingSketch::of(object).map(|sketch| sketch.annotations()).unwrap_or_default();
+            let content = object.text.content();
+            let annotations = BindingSketch::of(&content).map(|sketch| sketch.annotations()).unwrap_or_default();
             return Cause::Placement(PolicyIds::default().managers(object, &annotations).into_iter().next());
         }
         let is_lost = |target: &&Target| fleet.find(&target.name).is_none_or(|cluster| cluster.deleting);

@@ -22,7 +22,7 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
 
 /// Whether a trigger was accepted in between.
 fn is_owed_anew(before: &Object, after: &Object) -> bool {
-    let owed = |object: &Object| BindingSketch::of(object).ok()?.owed();
+    let owed = |object: &Object| BindingSketch::of(&object.text.content()).ok()?.owed();
     // Most bindings have no debt, and need not be read.
     has_word(after, OWED) && owed(after).is_some_and(|debt| owed(before) != Some(debt))
 }
@@ -34,7 +34,7 @@ pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
 }
 
 fn has_word(object: &Object, word: &str) -> bool {
-    memchr::memmem::find(object.text.content(), word.as_bytes()).is_some()
+    memchr::memmem::find(&object.text.content(), word.as_bytes()).is_some()
 }
 
 /// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the

@@ -222,7 +222,7 @@ mod tests {
             json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
         ];
         for (number, spec) in specs.iter().enumerate() {
-            index.upsert(&key(number), &BindingSketch::of(&object(number, spec)).unwrap().spec);
+            index.upsert(&key(number), &BindingSketch::of(&object(number, spec).text.content()).unwrap().spec);
         }
         assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
         assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
@@ -236,7 +236,7 @@ mod tests {
         let mut index = Index::default();
         for name in 0..4 {
             let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
-            index.upsert(&key(name), &BindingSketch::of(&object(name, &spec)).unwrap().spec);
+            index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
         }
         for name in 0..4 {
             index.remove(&key(name));
@@ -263,12 +263,12 @@ mod tests {
                 };
                 let clusters: Vec<Value> = (0..on).map(|on| json!({"name": format!("m{on}"), "replicas": 1})).collect();
                 let spec = json!({"replicas": replicas, "placement": placement, "clusters": clusters});
-                index.upsert(&key(name), &BindingSketch::of(&object(name, &spec)).unwrap().spec);
+                index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
                 now.insert(name, spec);
             }
             let mut anew = Index::default();
             for (name, spec) in &now {
-                anew.upsert(&key(*name), &BindingSketch::of(&object(*name, spec)).unwrap().spec);
+                anew.upsert(&key(*name), &BindingSketch::of(&object(*name, spec).text.content()).unwrap().spec);
             }
             for (old, new) in [("north", "north"), ("", "west"), ("", "")] {
                 let (old, new) = (cluster(old), cluster(new));

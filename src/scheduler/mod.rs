@@ -166,8 +166,8 @@ fn notice_quota(event: &Event, queue: &mut Queue) {
 }
 
 /// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
-fn sketch(binding: &Object) -> SpecSketch<'_> {
-    BindingSketch::of(binding).map(|binding| binding.spec).unwrap_or_default()
+fn sketch(content: &[u8]) -> SpecSketch<'_> {
+    BindingSketch::of(content).map(|binding| binding.spec).unwrap_or_default()
 }
 
 /// `None` for a cluster that cannot be read, which `Members` reports.
@@ -190,7 +190,8 @@ impl Work for Scheduler {
         self.workloads = Workloads::default();
         self.groups.clear();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            let spec = sketch(object);
+            let content = object.text.content();
+            let spec = sketch(&content);
             self.note(object, &spec);
             self.unprompted.insert(object.key.clone());
             queue.mark(object.key.clone(), spec.priority());
@@ -210,13 +211,14 @@ impl Work for Scheduler {
             return self.forget(&object.key);
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
-            let spec = sketch(object);
+            let content = object.text.content();
+            let spec = sketch(&content);
             self.note(object, &spec);
             self.wake_companions(&object.key, queue);
             self.unprompted.remove(&object.key);
             queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
         } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_restless(&object.key) {
-            queue.mark_changed(object.key.clone(), sketch(object).priority(), event.revision);
+            queue.mark_changed(object.key.clone(), sketch(&object.text.content()).priority(), event.revision);
         }
     }
 

@@ -95,7 +95,8 @@ impl Pass {
             true => Decision::skipped(Skip::Unchanged, Mode::Steady),
             false => pass.decide(&request),
         };
-        let placement = decision.applies_placement().then(|| placement(object)).flatten();
+        let content = decision.applies_placement().then(|| object.text.content());
+        let placement = content.as_deref().and_then(placement);
         let is_prompted = !self.unprompted.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_prompted, self.now);
@@ -193,12 +194,12 @@ fn next(decision: &Decision) -> Next {
 }
 
 fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Error> {
-    let binding: AnyBinding = serde_json::from_slice(object.text.content())?;
+    let binding: AnyBinding = serde_json::from_slice(&object.text.content())?;
     let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
     Ok((binding, request))
 }
 
 /// The text of `spec.placement`.
-fn placement(object: &Object) -> Option<&str> {
-    BindingSketch::of(object).ok()?.spec.placement()
+fn placement(content: &[u8]) -> Option<&str> {
+    BindingSketch::of(content).ok()?.spec.placement()
 }

@@ -27,7 +27,7 @@ pub async fn tell_all(
     for (object, message) in refused {
         metrics::scheduled("unschedulable");
         tracing::debug!(key = %object.key, message, "refused by a quota");
-        let Ok(binding) = serde_json::from_slice::<AnyBinding>(object.text.content()) else { continue };
+        let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) else { continue };
         let edits = commit::refusal(&binding, &message, now);
         let news = news::of_refusal(&object.key, binding, message, edits.is_empty());
         if edits.is_empty() {

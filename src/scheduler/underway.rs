@@ -58,7 +58,7 @@ impl UnderWay {
 
     /// The mark that a stored binding bears.
     pub fn on(binding: &Object) -> Option<UnderWay> {
-        UnderWay::of(&BindingSketch::of(binding).ok()?.annotations().into_iter().collect())
+        UnderWay::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
     }
 
     /// The value of the annotation.

@@ -39,6 +39,8 @@ pub struct Limits {
     /// How long a replica that cannot reach the database shows what it knows to who accepts an old
     /// state.
     pub outdated_after: Duration,
+    /// The time between two looks for texts to pack. An object that is the same at both has rested.
+    pub pack_every: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
     /// The newest revisions whose rows compaction keeps.
@@ -68,6 +70,7 @@ impl Default for Limits {
             past_views_max: 64,
             past_bytes_max: 256 << 20,
             outdated_after: Duration::from_secs(60),
+            pack_every: Duration::from_secs(10),
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
             compaction_every: Duration::from_secs(60),

@@ -29,6 +29,7 @@ mod load;
 mod past;
 mod plan;
 mod replica;
+mod rest;
 mod subscriber;
 mod view;
 mod window;

@@ -15,7 +15,7 @@ use super::follower::{Follower, RETRY_PAUSE};
 use super::freshness::Ask;
 use super::leader::{Ended, Leader};
 use super::writer::{Calls, WriteError};
-use super::{beat, compaction, freshness};
+use super::{beat, compaction, freshness, rest};
 
 /// Whether this process leads: what the election wants, and what is so. There is one for each
 /// shared log.
@@ -81,6 +81,7 @@ impl Replica {
         let (store, cache) = (Arc::clone(store), cache.clone());
         let beat = beat::run(cache.tip(), cache.clone(), cache.limits().clone());
         let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), self.held.subscribe());
+        let packing = rest::run(cache.clone());
         let barrier = async {
             let Some(asked) = asked else { return std::future::pending().await };
             let answering = freshness::answer(asked, store.clone(), cache.clone());
@@ -97,6 +98,7 @@ impl Replica {
             never = compaction => match never {},
             never = barrier => match never {},
             never = beat => match never {},
+            never = packing => match never {},
         }
         if let Err(error) = store.close().await {
             // Everything is stored, but not all of it in the main file.

@@ -104,6 +104,11 @@ impl View {
         self.insert(object);
     }
 
+    /// The kinds that have, or had, objects.
+    pub(super) fn kinds(&self) -> Vec<GroupResource> {
+        self.kinds.keys().copied().collect()
+    }
+
     pub(super) fn empty_at(revision: Revision) -> View {
         View { revision, kinds: BTreeMap::new() }
     }

@@ -95,5 +95,5 @@ impl Window {
 /// The approximate memory of an event, in bytes.
 fn weight(event: &Event) -> usize {
     const BESIDE_THE_TEXT: usize = 512;
-    event.object.text.content().len() + BESIDE_THE_TEXT
+    event.object.text.content_len() + BESIDE_THE_TEXT
 }

@@ -141,13 +141,13 @@ impl World {
     }
 
     fn get(&self, key: &Key) -> Option<Value> {
-        self.client.view().get(key).map(|object| serde_json::from_slice(object.text.content()).unwrap())
+        self.client.view().get(key).map(|object| serde_json::from_slice(&object.text.content()).unwrap())
     }
 
     fn all(&self, resource: GroupResource) -> Vec<(Key, Value)> {
         let view = self.client.view();
         let read = |object: &Arc<ballast::k8s::Object>| {
-            (object.key.clone(), serde_json::from_slice(object.text.content()).unwrap())
+            (object.key.clone(), serde_json::from_slice(&object.text.content()).unwrap())
         };
         view.list(resource, None).map(read).collect()
     }

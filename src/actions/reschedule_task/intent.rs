@@ -63,7 +63,7 @@ impl Intent {
     }
 
     pub fn read(object: &Object) -> Result<Intent, Unusable> {
-        let intent: Intent = serde_json::from_slice(object.text.content())?;
+        let intent: Intent = serde_json::from_slice(&object.text.content())?;
         // From an unknown place it would begin anew, and mark what is marked.
         match &intent.after {
             Some(Place { resource, .. }) if kinds().all(|kind| kind.as_str() != resource) => {

@@ -65,7 +65,8 @@ impl<'a> Selection<'a> {
         if self.policies.iter().any(|selector| is_empty(&selector.namespace) && is_empty(&selector.name)) {
             return true;
         }
-        let Ok(binding) = BindingSketch::of(object) else { return false };
+        let content = object.text.content();
+        let Ok(binding) = BindingSketch::of(&content) else { return false };
         let by_policy = || {
             let managers = self.ids.managers(object, &binding.annotations());
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))

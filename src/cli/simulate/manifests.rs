@@ -93,7 +93,7 @@ impl Answers {
 
     fn read(&self, key: &Key) -> Result<Binding, String> {
         let object = self.world.view.get(key).ok_or("it is gone")?;
-        let read: Result<AnyBinding, _> = serde_json::from_slice(object.text.content());
+        let read: Result<AnyBinding, _> = serde_json::from_slice(&object.text.content());
         let mut binding = read.map_err(|error| format!("binding: {error}"))?;
         if self.marked.contains(key) {
             binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).stamp(Time::default()));
@@ -211,7 +211,7 @@ fn workloads(world: &World) -> Workloads {
         if !text.windows(GROUPS.len()).any(|part| part == GROUPS) {
             continue;
         }
-        let Ok(binding) = serde_json::from_slice::<AnyBinding>(text) else { continue };
+        let Ok(binding) = serde_json::from_slice::<AnyBinding>(&text) else { continue };
         let AnyBinding { metadata, spec, status, .. } = binding;
         let request = Binding { metadata, spec, status }.request();
         let Request { namespace, name, groups, targets, .. } = &request;

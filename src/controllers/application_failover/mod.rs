@@ -100,7 +100,7 @@ fn judge(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now
     let known = unhealthy.remove(key).unwrap_or_default();
     let object = view.get(key).filter(|object| !object.deleting);
     let Some((object, binding)) =
-        object.and_then(|object| Some((object, serde_json::from_slice::<AnyBinding>(object.text.content()).ok()?)))
+        object.and_then(|object| Some((object, serde_json::from_slice::<AnyBinding>(&object.text.content()).ok()?)))
     else {
         return (Next::Done, None, None);
     };

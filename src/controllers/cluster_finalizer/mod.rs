@@ -146,7 +146,9 @@ async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Ke
 /// A binding that is placed on the cluster; `known` if that still is.
 async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Option<Key> {
     let name = cluster.name.to_string();
-    let is_on = move |object: &&Arc<Object>| BindingSketch::of(object).is_ok_and(|binding| binding.spec.is_on(&name));
+    let is_on = move |object: &&Arc<Object>| {
+        BindingSketch::of(&object.text.content()).is_ok_and(|binding| binding.spec.is_on(&name))
+    };
     if let Some(known) = known.and_then(|known| view.get(known)).filter(&is_on) {
         return Some(known.key.clone());
     }

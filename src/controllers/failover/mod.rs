@@ -162,7 +162,8 @@ impl Eviction<'_> {
                 worked.outcomes.push(Handled::new(key, Next::Done));
                 continue;
             };
-            let Ok(binding) = BindingSketch::of(object) else {
+            let content = object.text.content();
+            let Ok(binding) = BindingSketch::of(&content) else {
                 worked.outcomes.push(Handled::new(key, Next::Park));
                 continue;
             };
@@ -229,7 +230,7 @@ impl Eviction<'_> {
     /// The binding without the clusters that it leaves.
     fn without(&self, object: &Object, plan: &Plan) -> Result<Map<String, Value>, String> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
-        let binding: AnyBinding = serde_json::from_slice(object.text.content()).map_err(|error| error.to_string())?;
+        let binding: AnyBinding = serde_json::from_slice(&object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
         let purge_mode = match (behavior, self.taints) {
             (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,
@@ -259,7 +260,9 @@ impl Eviction<'_> {
 
 fn bindings_on(view: &View, cluster: &str) -> Vec<Key> {
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-    let is_on = |object: &&Arc<Object>| BindingSketch::of(object).is_ok_and(|binding| binding.spec.is_on(cluster));
+    let is_on = |object: &&Arc<Object>| {
+        BindingSketch::of(&object.text.content()).is_ok_and(|binding| binding.spec.is_on(cluster))
+    };
     bindings.filter(is_on).map(|object| object.key.clone()).collect()
 }
 

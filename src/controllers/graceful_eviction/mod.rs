@@ -107,7 +107,7 @@ impl Work for GracefulEviction {
 
 fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> {
     let object = view.get(key).filter(|object| !object.deleting)?;
-    Some((object, serde_json::from_slice(object.text.content()).ok()?))
+    Some((object, serde_json::from_slice(&object.text.content()).ok()?))
 }
 
 fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> Plan {

@@ -144,7 +144,8 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
         false => BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect(),
     };
     let renewed = |binding: &Arc<Object>| {
-        let sketch = BindingSketch::of(binding).ok()?;
+        let content = binding.text.content();
+        let sketch = BindingSketch::of(&content).ok()?;
         let annotations = sketch.annotations();
         let named = ids.managers(binding, &annotations);
         if named.is_empty() && !PolicyIds::is_released(&annotations) {
@@ -179,8 +180,8 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
 /// Whether the binding was made without a placement. One that cannot be read counts as complete:
 /// no policy can complete it.
 fn lacks_placement(binding: &Object) -> bool {
-    !shows_placement(binding.text.content())
-        && BindingSketch::of(binding).is_ok_and(|binding| binding.spec.placement().is_none())
+    let content = binding.text.content();
+    !shows_placement(&content) && BindingSketch::of(&content).is_ok_and(|binding| binding.spec.placement().is_none())
 }
 
 /// Whether the stored text shows a placement without being parsed, which would be a twentieth of

@@ -118,7 +118,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return Handled::new(key, Next::Done);
         };
-        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(object.text.content()) {
+        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.text.content()) {
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
@@ -215,7 +215,8 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
         return Found::Refused;
     }
     let Some(object) = view.get(&key) else { return Found::Nothing };
-    let Ok(binding) = BindingSketch::of(object) else { return Found::Refused };
+    let content = object.text.content();
+    let Ok(binding) = BindingSketch::of(&content) else { return Found::Refused };
     let Some(bound) = binding.spec.resource() else { return Found::Refused };
     // Names in lower case can collide: ClusterRoles Foo and foo. The binding says which one it
     // binds.

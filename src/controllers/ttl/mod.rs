@@ -67,7 +67,7 @@ impl Work for Ttl {
 async fn expire(client: &Client, key: &Key, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
-    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(object.text.content()) {
+    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.text.content()) {
         Ok(rebalancer) => rebalancer,
         Err(error) => {
             tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");

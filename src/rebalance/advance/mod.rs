@@ -418,5 +418,5 @@ pub fn placed(object: &Object, targets: &[Target], term: Option<&str>, now: Time
 }
 
 fn read(object: &Object) -> Option<AnyBinding> {
-    serde_json::from_slice(object.text.content()).ok()
+    serde_json::from_slice(&object.text.content()).ok()
 }

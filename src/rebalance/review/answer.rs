@@ -233,7 +233,7 @@ fn unscheduled(case: &Case) -> Option<(MoveReason, String)> {
     if case.is_placement() {
         return None;
     }
-    let binding: AnyBinding = serde_json::from_slice(case.object.text.content()).ok()?;
+    let binding: AnyBinding = serde_json::from_slice(&case.object.text.content()).ok()?;
     let scheduled = binding.status.conditions.into_iter().find(|condition| condition.type_ == "Scheduled")?;
     let reason = match &*scheduled.reason {
         "Unschedulable" => MoveReason::NoRoom,

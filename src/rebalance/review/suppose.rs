@@ -152,7 +152,7 @@ pub fn workloads(
 
 fn find_binding<'v>(view: &'v View, namespace: &str, wanted: &SupposedWorkload) -> Option<&'v Arc<Object>> {
     let is_it = |object: &Object| {
-        let resource = BindingSketch::of(object).ok().and_then(|sketch| sketch.spec.resource());
+        let resource = BindingSketch::of(&object.text.content()).ok().and_then(|sketch| sketch.spec.resource());
         resource.is_some_and(|resource| {
             let fits = |api_version: &String| *api_version == resource.api_version;
             (&*resource.kind, &*resource.name) == (&*wanted.kind, &*wanted.name)
@@ -187,7 +187,7 @@ const NAMES_READ_MAX: usize = 1_000;
 
 /// `what`, with the nearest name of a bound workload of the kind in the namespace.
 pub fn nearest_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
-    let resource = |object: &Arc<Object>| BindingSketch::of(object).ok()?.spec.resource();
+    let resource = |object: &Arc<Object>| BindingSketch::of(&object.text.content()).ok()?.spec.resource();
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
     let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
@@ -215,7 +215,8 @@ pub fn check_places(select: &[SelectEntry], view: &View, errors: &mut FieldError
 fn targets(view: &View) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-        let Ok(sketch) = BindingSketch::of(object) else { continue };
+        let content = object.text.content();
+        let Ok(sketch) = BindingSketch::of(&content) else { continue };
         for target in sketch.spec.clusters().iter().filter(|target| !names.contains(&*target.name)).collect::<Vec<_>>()
         {
             names.insert(target.name.to_string());

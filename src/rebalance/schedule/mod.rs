@@ -118,7 +118,7 @@ impl Work for Schedules {
 }
 
 fn read<T: for<'a> Deserialize<'a>>(object: &Object) -> Option<T> {
-    let read = serde_json::from_slice(object.text.content());
+    let read = serde_json::from_slice(&object.text.content());
     read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read")).ok()
 }
 

@@ -53,6 +53,6 @@ impl Phases {
 
 /// The phase of one that nobody has looked at is the first.
 fn phase_of(rebalance: &Object) -> Phase {
-    let sketch = serde_json::from_slice::<Sketch>(rebalance.text.content());
+    let sketch = serde_json::from_slice::<Sketch>(&rebalance.text.content());
     sketch.ok().and_then(|sketch| sketch.status.phase).unwrap_or(Phase::Planning)
 }

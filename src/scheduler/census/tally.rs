@@ -113,7 +113,8 @@ impl SeenStatus<'_> {
 impl Facts {
     /// What cannot be read counts nothing.
     pub fn of(binding: &Object) -> Facts {
-        let seen: Seen<'_> = serde_json::from_slice(binding.text.content()).unwrap_or_default();
+        let content = binding.text.content();
+        let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
         let spec = seen.spec.unwrap_or_default();
         let state = match seen.status.unwrap_or_default().condition("Scheduled") {
             Some(true) => Some(State::Scheduled),
@@ -135,16 +136,18 @@ impl Facts {
 /// It costs no parsing.
 pub fn differ_in_metadata(before: &Object, after: &Object) -> bool {
     // Members are sorted, and a quote within a string is escaped: the first such word is the spec.
-    fn rest(object: &Object) -> Option<&str> {
-        let text = std::str::from_utf8(object.text.content()).ok()?;
+    fn rest(content: &[u8]) -> Option<&str> {
+        let text = std::str::from_utf8(content).ok()?;
         text.find(",\"spec\":").map(|at| &text[at..])
     }
-    rest(before).is_some_and(|before| rest(after) == Some(before))
+    let (before, after) = (before.text.content(), after.text.content());
+    rest(&before).is_some_and(|before| rest(&after) == Some(before))
 }
 
 /// Whether a cluster says that it is Ready.
 pub fn is_ready(cluster: &Object) -> bool {
-    let seen: Seen<'_> = serde_json::from_slice(cluster.text.content()).unwrap_or_default();
+    let content = cluster.text.content();
+    let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
     seen.status.unwrap_or_default().condition("Ready") == Some(true)
 }
 

@@ -46,7 +46,7 @@ impl Case {
         if !BINDINGS.contains(&object.key.resource) {
             return None;
         }
-        let binding: AnyBinding = serde_json::from_slice(object.text.content()).ok()?;
+        let binding: AnyBinding = serde_json::from_slice(&object.text.content()).ok()?;
         let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let tasks = &binding.spec.graceful_eviction_tasks;
         let is_only_by_taint = |cluster: &&str| {
@@ -151,7 +151,7 @@ impl Case {
 
     /// What the clusters report. It is read only where somebody asks.
     pub(super) fn reports(&self) -> Reports {
-        let binding = serde_json::from_slice::<AnyBinding>(self.object.text.content());
+        let binding = serde_json::from_slice::<AnyBinding>(&self.object.text.content());
         let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
         Reports(items.into_iter().map(|item| (item.cluster_name.as_str().into(), available(&item))).collect())
     }

@@ -197,7 +197,8 @@ impl Draft {
         }
         self.grouped.insert(request.namespace.clone());
         for object in self.view.list(RESOURCE_BINDINGS, Some(&request.namespace)) {
-            let Ok(sketch) = BindingSketch::of(object) else { continue };
+            let content = object.text.content();
+            let Ok(sketch) = BindingSketch::of(&content) else { continue };
             let Some(groups) = sketch.spec.groups() else { continue };
             let groups = WorkloadGroups {
                 affinity: groups.affinity_group.as_str().into(),

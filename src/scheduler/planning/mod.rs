@@ -79,8 +79,9 @@ impl Planner {
 /// A trigger that is pending would count as served, so it must be left to the scheduler. The error
 /// says that the object is not a binding, or is damaged.
 pub fn edits(object: &Object, to: &[Target], term: Option<&str>, now: Time) -> Result<Vec<Edit>, serde_json::Error> {
-    let binding: AnyBinding = serde_json::from_slice(object.text.content())?;
-    let placement = BindingSketch::of(object)?.spec.placement();
+    let content = object.text.content();
+    let binding: AnyBinding = serde_json::from_slice(&content)?;
+    let placement = BindingSketch::of(&content)?.spec.placement();
     let trigger = Trigger::of(&binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };

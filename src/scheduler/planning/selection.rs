@@ -113,7 +113,7 @@ impl Selection {
     pub fn selects(&self, case: &Case, draft: &mut Draft) -> bool {
         let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *case.object.key.namespace);
         is_in_scope
-            && BindingSketch::of(&case.object).is_ok_and(|sketch| {
+            && BindingSketch::of(&case.object.text.content()).is_ok_and(|sketch| {
                 let displaced = &mut None;
                 let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(draft, case));
                 self.judge(&case.object, &sketch, &mut is_displaced)
@@ -144,7 +144,8 @@ impl Selection {
         let mut common = Common::default();
         let mut cases = Vec::new();
         for object in objects {
-            let Ok(sketch) = BindingSketch::of(object) else { continue };
+            let content = object.text.content();
+            let Ok(sketch) = BindingSketch::of(&content) else { continue };
             let mut case = None;
             let mut is_displaced = || {
                 let case = case.get_or_insert_with(|| Case::of(object));

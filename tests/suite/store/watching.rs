@@ -494,3 +494,36 @@ async fn the_log_is_compacted_by_count_and_watches_go_on() {
     let mut resumed = room.cache.subscribe(Interest::All, Revision(81)).unwrap();
     assert_eq!(resumed.next().await.unwrap().len(), 20);
 }
+
+/// To be used with paused time, which passes only while somebody waits for it.
+#[tokio::test(start_paused = true)]
+async fn what_has_rested_is_packed_and_reads_as_before() {
+    let room = Room::in_memory().await;
+    let keys: Vec<Key> = (0..5_000).map(|number| binding(&format!("web-{number}"))).collect();
+    let long = |key: &Key, value: i64| {
+        let mut object = object(key, value);
+        object["spec"]["note"] = "a member that many objects have alike ".repeat(20).into();
+        put(key, object)
+    };
+    let writes = keys.iter().zip(0..).map(|(key, value)| long(key, value)).collect();
+    room.all(writes).await;
+    let (rested, early) = (room.cache.view(), room.cache.view().revision);
+    let wholes = |view: &View| view.list(BINDINGS, None).map(|object| object.text.whole()).collect::<Vec<_>>();
+    let before = wholes(&rested);
+    let is_packed = |object: &Arc<Object>| object.text.is_packed();
+    assert!(!rested.list(BINDINGS, None).any(is_packed), "it has just been written");
+
+    let packed = async {
+        while !rested.list(BINDINGS, None).all(is_packed) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(4 * Limits::default().pack_every, packed).await.expect("two looks are enough");
+    assert_eq!(wholes(&rested), before);
+    let mut replay = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
+    let replayed = replay.next().await.unwrap();
+    assert_eq!((replayed.len(), value(&replayed[3].object)), (Limits::default().events_per_turn_max, 3));
+    let replaced = room.put(update(&keys[7], rested.get(&keys[7]).unwrap().revision, 70)).await;
+    assert!(!replaced.text.is_packed() && value(&replaced) == 70);
+    assert_eq!(room.cache.view_at(early).map(|view| wholes(&view)).unwrap(), before);
+}

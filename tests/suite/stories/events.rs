@@ -12,7 +12,7 @@ pub const EVENTS: GroupResource = GroupResource::new("events");
 /// this kind.
 pub fn events_about(world: &World, kind: &str) -> Vec<String> {
     let view = world.client().view();
-    let events = view.list(EVENTS, None).map(|object| serde_json::from_slice::<Value>(object.text.content()).unwrap());
+    let events = view.list(EVENTS, None).map(|object| serde_json::from_slice::<Value>(&object.text.content()).unwrap());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut told: Vec<String> = events
         .filter(|event| event["involvedObject"]["kind"] == kind)
@@ -38,7 +38,7 @@ async fn r73_a_pass_is_told_on_the_template_and_on_the_binding() {
     }
     let view = world.client().view();
     let event = view.list(EVENTS, Some("default")).next().unwrap();
-    let event: Value = serde_json::from_slice(event.text.content()).unwrap();
+    let event: Value = serde_json::from_slice(&event.text.content()).unwrap();
     assert_eq!(event["source"], json!({"component": "default-scheduler"}));
     assert_eq!((&event["apiVersion"], &event["kind"]), (&json!("v1"), &json!("Event")));
 }

@@ -601,7 +601,7 @@ impl Life {
     fn all(&self, resource: GroupResource) -> Vec<(Key, Value)> {
         let view = self.world.client().view();
         let objects = view.list(resource, None);
-        objects.map(|object| (object.key.clone(), serde_json::from_slice(object.text.content()).unwrap())).collect()
+        objects.map(|object| (object.key.clone(), serde_json::from_slice(&object.text.content()).unwrap())).collect()
     }
 
     fn children(&self, resource: GroupResource, name: &str) -> Vec<(Key, Value)> {

@@ -283,7 +283,7 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     let stamp = world.now().to_string();
     let view = world.client().view();
     let served = view.list(super::world::RB, None).filter(|object| {
-        let binding: Value = serde_json::from_slice(object.text.content()).unwrap();
+        let binding: Value = serde_json::from_slice(&object.text.content()).unwrap();
         binding["spec"]["rescheduleTriggeredAt"] == *stamp && binding["status"]["lastScheduledTime"] == *stamp
     });
     assert_eq!(served.count(), count);

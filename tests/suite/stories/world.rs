@@ -356,7 +356,7 @@ impl World {
 
     pub fn get(&self, key: &Key) -> Option<Value> {
         let view = self.client().view();
-        view.get(key).map(|object| serde_json::from_slice(object.text.content()).unwrap())
+        view.get(key).map(|object| serde_json::from_slice(&object.text.content()).unwrap())
     }
 
     pub fn revision(&self, key: &Key) -> Revision {

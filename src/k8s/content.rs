@@ -1,0 +1,93 @@
+//! The content of an object's text: as it came, or packed once it has rested.
+//!
+//! *Invariant:* whoever reads it gets the same bytes before and after it is packed.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+
+use super::packed::{Dictionaries, Packed};
+
+#[derive(Debug)]
+pub(super) struct Content(RwLock<Form>);
+
+#[derive(Clone, Debug)]
+enum Form {
+    Plain(Bytes),
+    Packed(Packed),
+}
+
+impl Content {
+    pub fn new(bytes: Bytes) -> Content {
+        Content(RwLock::new(Form::Plain(bytes)))
+    }
+
+    /// The bytes. They are shared with the object until it is packed, and a copy afterwards.
+    pub fn bytes(&self) -> Bytes {
+        // Outside the lock: whoever unpacks holds nobody up.
+        let packed = match &*self.read() {
+            Form::Plain(bytes) => return bytes.clone(),
+            Form::Packed(packed) => packed.clone(),
+        };
+        packed.unpack()
+    }
+
+    pub fn len(&self) -> usize {
+        match &*self.read() {
+            Form::Plain(bytes) => bytes.len(),
+            Form::Packed(packed) => packed.len(),
+        }
+    }
+
+    pub fn is_packed(&self) -> bool {
+        matches!(&*self.read(), Form::Packed(_))
+    }
+
+    pub fn pack(&self, dictionaries: &mut Dictionaries) {
+        let plain = match &*self.read() {
+            Form::Plain(bytes) => bytes.clone(),
+            Form::Packed(_) => return,
+        };
+        if let Some(packed) = dictionaries.pack(&plain) {
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = Form::Packed(packed);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Form> {
+        // A form is replaced as a whole, so no panic can leave a half of one.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clone for Content {
+    fn clone(&self) -> Content {
+        Content(RwLock::new(self.read().clone()))
+    }
+}
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Content) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Content {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_reads_as_before() {
+        let text = Bytes::from("{\"a\":1234567890}".repeat(50));
+        let content = Content::new(text.clone());
+        let copy = content.clone();
+        let mut dictionaries = Dictionaries::default();
+        for _ in 0..2 {
+            content.pack(&mut dictionaries);
+            assert!(content.is_packed());
+            assert_eq!((content.bytes(), content.len()), (text.clone(), text.len()));
+        }
+        assert_eq!(content, copy);
+    }
+}

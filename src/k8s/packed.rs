@@ -107,7 +107,12 @@ mod tests {
     #[test]
     fn kinds_of_text_that_alternate_have_a_dictionary_each() {
         let mut dictionaries = Dictionaries::default();
-        let other = |number: usize| format!("{{\"x{number}\":\"{}\"}}", "0123456789abcdef".repeat(40)).into_bytes();
+        // Nothing in it repeats, so it is packed against its like alone.
+        let other = |number: usize| {
+            let words: Vec<String> =
+                (1..80_u64).map(|word| (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20).to_string()).collect();
+            format!("{{\"x{number}\":\"{}\"}}", words.concat()).into_bytes()
+        };
         for number in 0..20 {
             for text in [binding(number), other(number)] {
                 assert_eq!(&dictionaries.pack(&text).unwrap().unpack()[..], &text[..]);

@@ -54,6 +54,9 @@ const IDLE_CONNECTIONS_MAX: usize = 32;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// The pause before the leader is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// How long an answer is waited for once another replica leads. A leader of the past that lives
+/// answers at once; one that is stopped or cut off never does.
+const FORMER_LEADER_MAX: Duration = Duration::from_secs(1);
 /// What is left of a request's time for the answer that nobody leads.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
@@ -173,7 +176,15 @@ impl Replicas {
             match &now {
                 now if now.is_here() => return Ok(Passed::Here(Body::from(text))),
                 Lead::There { address } => {
-                    if let Some(response) = self.send(address, parts, user, text.clone()).await? {
+                    let response = tokio::select! {
+                        response = self.send(address, parts, user, text.clone()) => response?,
+                        () = overtaken(self.lead.clone(), address) => {
+                            tracing::warn!(address, "the leader of the past does not answer a write");
+                            metrics::forwarded_write(503);
+                            return Err(in_doubt());
+                        }
+                    };
+                    if let Some(response) = response {
                         metrics::forwarded_write(response.status().as_u16());
                         return Ok(Passed::Answered(response));
                     }
@@ -212,10 +223,28 @@ impl Replicas {
             Err(error) => {
                 let why = crate::telemetry::with_causes(&error);
                 tracing::warn!(address, why, "the leader was lost in the middle of a write");
-                Err(Status::unavailable("the leader was lost in the middle of the request, which may have been done"))
+                Err(in_doubt())
             }
         }
     }
+}
+
+/// Ends when another replica than the one at `address` has led for a while.
+async fn overtaken(mut lead: watch::Receiver<Lead>, address: &str) {
+    let is_other = |now: &Lead| match now {
+        Lead::There { address: now } => now != address,
+        Lead::Here { .. } => true,
+        Lead::Nobody => false,
+    };
+    if lead.wait_for(is_other).await.is_err() {
+        // The election has ended, and with it this server.
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(FORMER_LEADER_MAX).await;
+}
+
+fn in_doubt() -> Status {
+    Status::unavailable("the leader was lost in the middle of the request, which may have been done")
 }
 
 fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Request<Full<Bytes>>, Status> {
@@ -259,4 +288,25 @@ fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_waited_for_until_another_replica_has_led_for_a_second() {
+        let there = |address: &str| Lead::There { address: address.to_owned() };
+        let (tell, lead) = watch::channel(there("a:1"));
+        let mut over = std::pin::pin!(overtaken(lead, "a:1"));
+        let began = Instant::now();
+        // A lease that has run out, and the same leader again.
+        for told in [Lead::Nobody, there("a:1"), Lead::Nobody] {
+            tell.send_replace(told);
+            assert!(tokio::time::timeout(Duration::from_secs(10), &mut over).await.is_err());
+        }
+        tell.send_replace(there("b:1"));
+        over.await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30) + FORMER_LEADER_MAX);
+    }
 }

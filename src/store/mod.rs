@@ -24,7 +24,7 @@ mod table;
 pub use copy::{Copied, copy};
 pub use held::Held;
 pub use memory::MemoryStore;
-pub use postgres::{PostgresStore, Settings};
+pub use postgres::{PostgresStore, Scratch, Settings};
 pub use sqlite::{SqliteStore, backup};
 pub use table::Table;
 

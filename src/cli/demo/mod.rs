@@ -1,16 +1,19 @@
 //! `ballast demo`: plays a story of the seed documents from start to finish, and shows each request
 //! as the kubectl line that a user would type. It starts a real server for it, with a free port, a
 //! temporary SQLite file and the real HTTPS API. The exit status is 0 only if everything happened
-//! as the story says.
+//! as the story says. `replicas` has the story of several servers over one database.
 
 mod agents;
 mod failures;
 mod fleet;
+mod processes;
 mod regions;
+mod replicas;
 mod reports;
 mod safe;
 mod stage;
 mod stories;
+mod traffic;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -44,6 +47,9 @@ pub struct Args {
     /// Port of the page on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0, requires = "ui")]
     pub port: u16,
+
+    #[command(flatten)]
+    pub shared: replicas::SharedArgs,
 }
 
 /// The pause before each step of a story that somebody watches on the page.
@@ -76,6 +82,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let out = &mut std::io::stdout();
+    if let Some(count) = args.shared.replicas {
+        return runtime.block_on(replicas::play(count, &args.shared, out));
+    }
     match args.ui {
         true => runtime.block_on(show(args.story.unwrap_or(Story::Safe), args.port, out)),
         false => runtime.block_on(play(args.story.unwrap_or_default(), out)),

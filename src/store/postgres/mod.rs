@@ -11,6 +11,7 @@ mod connector;
 mod errors;
 mod news;
 mod open;
+mod scratch;
 mod statements;
 mod tables;
 mod writer;
@@ -31,6 +32,7 @@ use connector::{Connector, within};
 use errors::classify;
 pub(super) use errors::reason;
 use news::Listener;
+pub use scratch::Scratch;
 use writer::{Outcome, Writer};
 
 /// How a database server is used.

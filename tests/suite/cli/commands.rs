@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use sqlx::Connection;
+
 use crate::process::ServerProcess;
+use crate::support::postgres::Cluster;
 
 fn ballast(folder: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ballast")).current_dir(folder).args(words).output().expect("the binary runs")
@@ -94,6 +97,29 @@ fn s4_1_the_demo_moves_hundreds_of_workloads_home_and_takes_a_failed_wave_back()
     assert!(told.trim_end().ends_with("Two teams are home, and the third is where it was."), "{told}");
 }
 
+#[tokio::test]
+async fn the_demo_goes_on_when_the_replica_that_leads_is_killed() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let done = ballast(folder.path(), &["demo", "--replicas", "3", "--database-url", &cluster.url()]);
+    let told = text(&done.stdout);
+    assert!(done.status.success(), "{told}\n{}", text(&done.stderr));
+    for row in [
+        "default/demo-deploy-1-deployment         -         4",
+        "default/demo-deploy-1-deployment         2         2",
+        "$ kill -9 ",
+        "each once, and in order",
+    ] {
+        assert!(told.contains(row), "no {row:?} in\n{told}");
+    }
+    assert!(told.trim_end().ends_with("The replicas are home."), "{told}");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a demo leaves nothing behind");
+    let mut database = sqlx::PgConnection::connect(&cluster.url()).await.unwrap();
+    let sql = "SELECT count(*) FROM information_schema.schemata WHERE schema_name LIKE 'ballast_demo%'";
+    let schemas: i64 = sqlx::query_scalar(sql).fetch_one(&mut database).await.unwrap();
+    assert_eq!(schemas, 0, "nor in the database");
+}
+
 #[test]
 fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,6 +134,9 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         &["serve", "--feature-gates=WorkloadAffinity"],
         &["serve", "--failover-eviction-timeout=9999999999999h"],
         &["demo", "--story", "unknown"],
+        &["demo", "--replicas", "3"],
+        &["demo", "--replicas", "1", "--database-url", "postgres://ballast@db/ballast"],
+        &["demo", "--replicas", "3", "--database-url", "sqlite://ballast.db"],
         &["no-such-command"],
     ] {
         let done = ballast(folder.path(), words);

@@ -1,0 +1,116 @@
+//! The replicas of a demo: processes of this binary, over one database.
+
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use http::Method;
+use http_body_util::BodyExt;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::Door;
+use crate::cli::certs::Files;
+use crate::cli::client::Client;
+
+/// How long a replica may take to start, and the replicas to agree on who leads.
+const WITHIN: Duration = Duration::from_secs(60);
+/// The pause before the replicas are asked again who leads.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// What all replicas have in common.
+pub struct Ground {
+    /// The folder of the certificates and of the log.
+    pub home: PathBuf,
+    pub database_url: String,
+    pub password_file: Option<PathBuf>,
+    pub lease_seconds: u16,
+}
+
+/// A process that serves. It is killed when this is dropped.
+pub struct Process {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a replica, and waits until it is ready.
+    pub async fn start(ground: &Ground) -> anyhow::Result<Process> {
+        let log = ground.home.join("log");
+        let errors = OpenOptions::new().create(true).append(true).open(&log)?;
+        let mut command = Command::new(std::env::current_exe().context("failed to find this program")?);
+        command
+            .args(["serve", "--bind-address", "127.0.0.1", "--secure-port", "0", "--cert-dir"])
+            .arg(ground.home.join("certs"))
+            .args(["--leader-lease-seconds", &ground.lease_seconds.to_string()])
+            // Not an argument: it may hold a password, and the list of processes is for everybody.
+            .env("BALLAST_DATABASE_URL", &ground.database_url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .kill_on_drop(true);
+        if let Some(file) = &ground.password_file {
+            command.arg("--database-password-file").arg(file);
+        }
+        let mut child = command.spawn().context("failed to start a replica")?;
+        let mut ready = String::new();
+        let mut output = BufReader::new(child.stdout.take().context("its output is piped")?);
+        let read = tokio::time::timeout(WITHIN, output.read_line(&mut ready));
+        read.await.context("a replica did not become ready")??;
+        let url = ready.split_whitespace().find_map(|word| word.strip_prefix("https://"));
+        let Some(address) = url.and_then(|url| url.parse().ok()) else {
+            bail!("a replica did not start: {}", last_line(&log));
+        };
+        Ok(Process { child, address })
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// kill -9: no handler runs, and nothing is flushed.
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("failed to kill a replica")
+    }
+
+    pub fn door(&self, ground: &Ground) -> Door {
+        Door { address: self.address, files: Files::in_dir(&ground.home.join("certs")) }
+    }
+}
+
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().last().unwrap_or("it said nothing").to_owned()
+}
+
+/// Who leads: the position among `doors`, and the term. Waits until one of them does.
+pub async fn leader(doors: &[Door]) -> anyhow::Result<(usize, u64)> {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        for (at, door) in doors.iter().enumerate() {
+            let Ok(client) = door.enter().await else { continue };
+            if let Ok((true, term)) = leads(&client).await {
+                return Ok((at, term));
+            }
+        }
+        if Instant::now() > deadline {
+            bail!("no replica leads after {} s", WITHIN.as_secs());
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+/// Whether the server says that it leads, and the newest term that it knows.
+async fn leads(client: &Client) -> anyhow::Result<(bool, u64)> {
+    let (_, body) = client.send(Method::GET, "/metrics", None, Default::default()).await?;
+    let body = body.collect().await?.to_bytes();
+    let text = std::str::from_utf8(&body).context("metrics are text")?;
+    let value = |name: &str| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    };
+    Ok((value("ballast_leader") == Some(1), value("ballast_leader_term").context("there is a term")?))
+}

@@ -1,0 +1,191 @@
+//! `ballast demo --replicas`: three processes share a database, and the one that leads is killed in
+//! the middle of a rebalance and of other clients' requests. The demo has a schema of its own,
+//! which it removes in the end.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::time::Instant;
+
+use super::Door;
+use super::processes::{self, Ground, Process};
+use super::stage::{Example, Part, Stage, replicas_of};
+use super::stories::{BINDINGS, REBALANCERS, is_finished, is_fresh, replicas};
+use super::traffic::Traffic;
+use crate::api;
+use crate::cli::UsageError;
+use crate::clock::{Clock, SystemClock};
+use crate::store::{self, Scratch, Settings};
+
+macro_rules! example {
+    ($path:literal) => {
+        Example { path: concat!("examples/", $path), text: include_str!(concat!("../../../examples/", $path)) }
+    };
+}
+
+const DEPLOYMENT: &str = "demo-deploy-1-deployment";
+/// Shorter than the default, so that the story does not wait for long.
+const LEASE_SECONDS: u16 = 2;
+/// Writes of other clients before the leader is killed, and after.
+const WRITES: usize = 100;
+const WRITES_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+#[derive(clap::Args, Debug)]
+pub struct SharedArgs {
+    /// Play another story: so many replicas share a database, and the one that leads is killed
+    #[arg(long, requires = "database_url", conflicts_with_all = ["story", "ui"], allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u8).range(2..=9))]
+    pub replicas: Option<u8>,
+
+    /// The PostgreSQL database of --replicas, as postgres://USER@HOST/DATABASE. The story has a
+    /// schema of its own there, which is removed in the end
+    #[arg(long, requires = "replicas")]
+    pub database_url: Option<String>,
+
+    /// File with the password of the PostgreSQL user (otherwise PGPASSFILE or the URL)
+    #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
+    pub database_password_file: Option<PathBuf>,
+}
+
+/// Plays the story with so many replicas, and removes what it made, also after Ctrl-C.
+pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow::Result<()> {
+    let url = args.database_url.as_deref().context("--replicas goes with --database-url")?;
+    let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
+    let label = format!("demo_{}", SystemClock.uuid().replace('-', ""));
+    let scratch = match Scratch::make(url, &label, &settings).await {
+        Ok(scratch) => scratch,
+        Err(error @ store::Error::Misplaced { .. }) => {
+            return Err(UsageError(format!("--database-url {}: {error}", store::shown(url))).into());
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to use {}", store::shown(url)))),
+    };
+    let folder = tempfile::tempdir()?;
+    let ground = Ground {
+        home: folder.path().to_owned(),
+        database_url: scratch.url.clone(),
+        password_file: args.database_password_file.clone(),
+        lease_seconds: LEASE_SECONDS,
+    };
+    let shown = store::shown(url);
+    let outcome = tokio::select! {
+        told = tell(count.into(), &ground, &shown, out) => told,
+        stopped = tokio::signal::ctrl_c() => stopped.context("failed to listen for signals"),
+    };
+    // The replicas have ended, so nothing is written any more.
+    scratch.remove().await.context("the story's schema stays in the database")?;
+    outcome
+}
+
+async fn tell<W: Write>(count: usize, ground: &Ground, database: &str, out: &mut W) -> anyhow::Result<()> {
+    let mut fleet = Vec::new();
+    for _ in 0..count {
+        fleet.push(Process::start(ground).await?);
+    }
+    let doors: Vec<Door> = fleet.iter().map(|process| process.door(ground)).collect();
+    let (first, term) = processes::leader(&doors).await?;
+    writeln!(out, "{count} replicas share {database}, for as long as the story lasts.")?;
+    show_roles(&fleet, first, out)?;
+    let staying: Vec<Door> =
+        doors.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, it)| it.clone()).collect();
+    let follower = (first + 1) % count;
+    let door = &doors[follower];
+    let mut stage = Stage { client: door.enter().await?, kinds: api::kinds(), pace: Duration::ZERO, out };
+
+    let shown =
+        format!("1. All requests of this story go to replica {}, which passes writes on to the leader.", follower + 1);
+    stage.step(&shown).await?;
+    stage.create(&example!("rebalance/clusters.yaml")).await?;
+    for cluster in ["member1", "member2"] {
+        stage.patch("cluster", cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
+    }
+    stage.create(&example!("rebalance/bindings.yaml")).await?;
+    let home = replicas(&[("member1", 2), ("member2", 2)]);
+    stage.wait_for("the first placement", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home).await?;
+
+    stage.step("2. member1 is lost and recovers. The replicas have fled, and stay where they are.").await?;
+    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
+    let fled = replicas(&[("member2", 4)]);
+    stage.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
+    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
+    stage.show_table().await?;
+
+    stage.step("3. Other clients write at all replicas in turn, read, and watch. A rebalance begins, and the replica\n   that leads is killed.").await?;
+    let traffic = Traffic::start(&doors, &staying).await?;
+    wait_for_writes(&traffic, WRITES).await?;
+    stage.create(&example!("rebalance/rebalancer.yaml")).await?;
+    writeln!(stage.out, "$ kill -9 {}   # replica {}", fleet[first].id(), first + 1)?;
+    traffic.measure_from_here();
+    let killed = Instant::now();
+    fleet[first].kill().await?;
+    let (next, next_term) = processes::leader(&doors).await?;
+    let took = killed.elapsed();
+    ensure!(next_term > term && next != first, "the term goes on with another leader");
+
+    stage
+        .step(&format!(
+            "4. Replica {} leads {:.1} s later, and goes on where the other one was.",
+            next + 1,
+            took.as_secs_f64()
+        ))
+        .await?;
+    stage.wait_for("the way home", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home && is_fresh(b)).await?;
+    stage.wait_for("the rebalancer's status", REBALANCERS, "demo", is_finished).await?;
+    stage.show_table().await?;
+    wait_for_writes(&traffic, traffic.acknowledged() + WRITES).await?;
+
+    stage.step("5. The replica that was killed comes back, and follows.").await?;
+    fleet[first] = Process::start(ground).await?;
+    let back = fleet[first].door(ground).enter().await?;
+    show_roles(&fleet, next, stage.out)?;
+
+    stage.step("6. What it cost, as the other clients saw it:").await?;
+    // Asked of the replica that came back.
+    let account = traffic.end(&back).await?;
+    let ms = |wait: Duration| wait.as_millis();
+    writeln!(
+        stage.out,
+        "  writes that were acknowledged  {:>7}   all are there, and the workers have finished all",
+        account.acknowledged
+    )?;
+    writeln!(
+        stage.out,
+        "  writes that were cut off       {:>7}   by the kill; they may have been done",
+        account.unanswered
+    )?;
+    writeln!(
+        stage.out,
+        "  longest wait of a write        {:>4} ms   the lease is {LEASE_SECONDS} s",
+        ms(account.longest_write)
+    )?;
+    writeln!(
+        stage.out,
+        "  longest of {:>6} reads        {:>4} ms   at the replicas that stayed",
+        account.reads,
+        ms(account.longest_read)
+    )?;
+    writeln!(stage.out, "  events of one watch            {:>7}   each once, and in order", account.events)?;
+    writeln!(stage.out, "\nThe replicas are home.")?;
+    Ok(())
+}
+
+fn show_roles<W: Write>(fleet: &[Process], leader: usize, out: &mut W) -> anyhow::Result<()> {
+    writeln!(out, "\n  {:<7}  {:<21}  {:>8}  ROLE", "REPLICA", "ADDRESS", "PROCESS")?;
+    for (at, process) in fleet.iter().enumerate() {
+        let role = if at == leader { "leads" } else { "follows" };
+        writeln!(out, "  {:<7}  {:<21}  {:>8}  {role}", at + 1, process.address.to_string(), process.id())?;
+    }
+    Ok(())
+}
+
+/// Waits until other clients have so many writes acknowledged.
+async fn wait_for_writes(traffic: &Traffic, enough: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + WRITES_WITHIN;
+    while traffic.acknowledged() < enough {
+        ensure!(Instant::now() < deadline, "the replicas acknowledge no more writes");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}

@@ -102,7 +102,8 @@ fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
     let ids = PolicyIds::of(policies.iter().filter_map(|key| view.get(key)).map(|policy| &**policy));
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
     let carried = bindings.filter_map(|binding| {
-        let sketch = BindingSketch::of(binding).ok()?;
+        let content = binding.text.content();
+        let sketch = BindingSketch::of(&content).ok()?;
         let managers = ids.managers(binding, &sketch.annotations());
         let policy = managers.iter().find_map(|key| found.get(key))?;
         let mut object = binding.value().ok()?;

@@ -19,6 +19,13 @@ pub struct ServerProcess {
     pub address: SocketAddr,
 }
 
+/// What a process is told by a signal that it cannot refuse.
+#[derive(Clone, Copy)]
+pub enum Signal {
+    Stop,
+    Continue,
+}
+
 impl ServerProcess {
     /// Starts the built binary on a free port, with its database and certificates in `folder`.
     /// Returns when it has printed the ready line.
@@ -81,6 +88,16 @@ impl ServerProcess {
     pub fn ask_to_end(&self) {
         let asked = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
         assert!(asked.expect("kill is there").success());
+    }
+
+    /// Stops the process where it is, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        let name = match signal {
+            Signal::Stop => "-STOP",
+            Signal::Continue => "-CONT",
+        };
+        let told = Command::new("kill").arg(name).arg(self.process.id().to_string()).status();
+        assert!(told.expect("kill is there").success());
     }
 
     /// Waits until the process ends by itself.

@@ -24,6 +24,10 @@ pub struct Doors {
 }
 
 impl Doors {
+    pub fn count(&self) -> usize {
+        self.addresses.lock().unwrap().len()
+    }
+
     pub fn address(&self, seat: usize) -> Option<SocketAddr> {
         self.addresses.lock().unwrap()[seat]
     }
@@ -71,6 +75,17 @@ impl Fleet {
         let process = ServerProcess::start_on(self.home(), &self.url, &["--leader-lease-seconds", &lease]);
         self.doors.set(seat, Some(process.address));
         self.seats[seat] = Some(process);
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self, seat: usize) {
+        let process = self.seats[seat].take().expect("it runs");
+        process.kill();
+        self.doors.set(seat, None);
+    }
+
+    pub fn process(&self, seat: usize) -> &ServerProcess {
+        self.seats[seat].as_ref().expect("it runs")
     }
 
     /// Sends SIGTERM to the process at a seat. The others can see that it is gone afterwards.

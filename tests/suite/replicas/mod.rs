@@ -1,6 +1,8 @@
-//! Three processes over one PostgreSQL, with clients that write while leaders end. `checker` holds
-//! what the clients were told to what the log has.
+//! Three processes over one PostgreSQL, with clients that use all of them in turn, while leaders
+//! are killed and stopped. `checker` holds what the clients saw to the promises.
 
 mod checker;
+mod clients;
 mod fleet;
-mod hand_over;
+mod kills;
+mod pauses;

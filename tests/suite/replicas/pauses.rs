@@ -1,34 +1,27 @@
-//! A leader that is asked to end loses no write, and leaves none in doubt.
+//! A leader that is stopped (SIGSTOP) past its lease and goes on (SIGCONT) stores nothing more, and
+//! a leader that is asked to end loses no write.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use ballast::cli::client::Client;
+use http::Method;
+use http_body_util::BodyExt;
 use tokio_util::sync::CancellationToken;
 
 use super::checker::{History, Log};
+use super::clients::{self, BINDINGS};
 use super::fleet::{Doors, Fleet};
+use crate::process::Signal;
 use crate::support::size::sized;
+use crate::support::{metric, wait_for};
 
-const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const REPLICAS: usize = 3;
 /// Callers that write at the same moment.
 const CALLERS: usize = 16;
 /// Writes that are acknowledged before something happens.
 const WRITES: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A binding that no worker acts on, because it has no placement.
-fn binding(name: &str) -> Value {
-    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": 2,
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "default"}}})
-}
-
-fn revision(object: &Value) -> i64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("an object has one")
-}
 
 /// Creates bindings at one replica alone, from many callers, until `stop`.
 fn write_at(
@@ -47,8 +40,8 @@ fn write_at(
                     return;
                 }
                 let (name, begin) = (format!("paused-{round}-{caller}-{number}"), Instant::now());
-                match client.post(BINDINGS, &binding(&name)).await {
-                    Ok(made) => history.acknowledge(&name, revision(&made), begin),
+                match client.post(BINDINGS, &clients::binding(&name)).await {
+                    Ok(made) => history.acknowledge(&name, clients::revision(&made), begin),
                     Err(error) => history.failed(&name, &error),
                 }
             }
@@ -62,6 +55,50 @@ async fn acknowledged(history: &History, more: usize) {
     let enough = progress.borrow().acknowledged + more;
     let moves = progress.wait_for(|progress| progress.acknowledged >= enough);
     tokio::time::timeout(PATIENCE, moves).await.expect("writes are acknowledged").unwrap();
+}
+
+async fn says_that_it_leads(client: &Client) -> bool {
+    let (_, body) = client.send(Method::GET, "/metrics", None, Default::default()).await.unwrap();
+    let body = body.collect().await.unwrap().to_bytes();
+    metric(std::str::from_utf8(&body).unwrap(), "ballast_leader") == 1.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_stopped_past_its_lease_stores_nothing() {
+    let Some(fleet) = Fleet::start(REPLICAS).await else { return };
+    let history = Arc::new(History::new());
+    for round in 0..sized(1, 5) {
+        let (leader, term) = fleet.leader().await;
+        let stop = CancellationToken::new();
+        let callers = write_at(&fleet.doors, leader, round, &history, &stop);
+        acknowledged(&history, WRITES).await;
+        fleet.process(leader).signal(Signal::Stop);
+        stop.cancel();
+
+        // The lease ends by the clock of the database, and another replica writes.
+        let other = (leader + 1) % REPLICAS;
+        let client = fleet.doors.enter(other).await.unwrap();
+        let (name, begin) = (format!("between-{round}"), Instant::now());
+        let binding = clients::binding(&name);
+        // A try that was passed on to the stopped process is answered that it is in doubt.
+        let made = wait_for("a write elsewhere", async || client.post(BINDINGS, &binding).await.ok()).await;
+        history.acknowledge(&name, clients::revision(&made), begin);
+        let (next, next_term) = fleet.leader().await;
+        assert!(next != leader && next_term > term, "{next} leads in {next_term} after {leader} in {term}");
+
+        // What waited in the process that was stopped is answered now.
+        fleet.process(leader).signal(Signal::Continue);
+        for caller in callers {
+            tokio::time::timeout(PATIENCE, caller).await.expect("every caller is answered").unwrap();
+        }
+        let client = fleet.doors.enter(leader).await.unwrap();
+        let found = client.get(&format!("{BINDINGS}/{name}")).await.unwrap();
+        assert_eq!(clients::revision(&found), clients::revision(&made), "it follows, and is not behind");
+        wait_for("news at the old leader", async || (!says_that_it_leads(&client).await).then_some(())).await;
+        assert_eq!(fleet.leader().await, (next, next_term), "nobody else has taken the lease");
+    }
+    history.check(&Log::read(&mut fleet.database().await).await);
+    println!("{}", history.summary());
 }
 
 /// No delay of the shutdown is set: a write that is passed on in the very moment in which the
@@ -94,7 +131,10 @@ async fn a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     // The last one that ends has nobody to hand over to, and does not wait for anybody.
     for seat in 0..REPLICAS {
         let client = fleet.doors.enter(seat).await.unwrap();
-        let write = tokio::spawn(async move { client.post(BINDINGS, &binding(&format!("last-{seat}"))).await.is_ok() });
+        let write =
+            tokio::spawn(
+                async move { client.post(BINDINGS, &clients::binding(&format!("last-{seat}"))).await.is_ok() },
+            );
         let asked = Instant::now();
         fleet.terminate(seat);
         assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());

@@ -156,25 +156,22 @@ const ms = (seconds) =>
 /** @param {Record<string, string>} a @param {Record<string, string>} b */
 const same = (a, b) => Object.keys(a).every((key) => a[key] === b[key]);
 
+/** Metrics of sizes, in bytes: what each is called, and what it says. */
+const SIZES = [
+  ["ballast_store_size_bytes", "database", "What the database takes of its disk."],
+  [
+    "ballast_store_free_bytes",
+    "unused in it",
+    "The part of the database that holds nothing and is used again. It says nothing about the disk.",
+  ],
+  ["process_resident_memory_bytes", "memory", "What the server's process holds in memory."],
+];
+
 /** @param {Map<string, Point[]>} now */
-function sizes(now) {
-  const found = [];
-  for (const [name, points] of now) {
-    if (!/^(ballast_(store|database)_.*bytes|process_resident_memory_bytes)$/.test(name)) continue;
-    for (const { labels, value } of points) {
-      const what = [
-        name.replace(/^ballast_|_bytes$/g, "").replace(/_/g, " "),
-        ...Object.values(labels),
-      ].join(" ");
-      found.push({
-        name: name.startsWith("process") ? "memory" : what,
-        value,
-        tip: `The metric ${name}.`,
-      });
-    }
-  }
-  return found;
-}
+const sizes = (now) =>
+  SIZES.filter(([metric]) => now.has(/** @type {string} */ (metric))).map(
+    ([metric, name, tip]) => ({ name, value: total(now, /** @type {string} */ (metric)), tip }),
+  );
 
 /** @param {Map<string, Point[]>} all @param {string} name */
 const total = (all, name) => (all.get(name) ?? []).reduce((sum, { value }) => sum + value, 0);

@@ -80,10 +80,10 @@ async fn leaders_that_are_killed_take_no_acknowledged_write_no_trigger_and_no_ev
     history.check(&log);
     pauses.sort();
     let (longest, middle) = (pauses[rounds - 1], pauses[rounds / 2]);
-    println!(
+    eprintln!(
         "{rounds} leaders killed: writes went on after {middle:?}, at most {longest:?}, with a lease of {LEASE:?}"
     );
-    println!("{}; the log has {} changes", history.summary(), log.last);
+    eprintln!("{}; the log has {} changes", history.summary(), log.last);
 }
 
 /// Every rebalancer that was acknowledged has finished, and its targets were scheduled afresh.

@@ -98,7 +98,7 @@ async fn a_leader_that_was_stopped_past_its_lease_stores_nothing() {
         assert_eq!(fleet.leader().await, (next, next_term), "nobody else has taken the lease");
     }
     history.check(&Log::read(&mut fleet.database().await).await);
-    println!("{}", history.summary());
+    eprintln!("{}", history.summary());
 }
 
 /// No delay of the shutdown is set: a write that is passed on in the very moment in which the

@@ -23,6 +23,7 @@ const CLOSEST_MS = 1000;
 /** Pages of events that are read. */
 const EVENT_PAGES_MAX = 8;
 const LIVE_EVERY_MS = 500;
+const EVENTS_EVERY_MS = 2000;
 
 class History {
   state = "idle";
@@ -40,6 +41,10 @@ class History {
   #abort = new AbortController();
   #lastLive = "";
   #lastLiveAt = 0;
+  /** Evictions under way at the last look. */
+  #leaving = 0;
+  #areEventsDue = false;
+  #isReadingEvents = false;
 
   use() {
     this.#users += 1;
@@ -74,8 +79,7 @@ class History {
         this.state = "loading";
         const revision = await this.#oldest(signal);
         await this.#clusters(revision, signal);
-        await this.#replicas(this.start);
-        await this.#events(signal);
+        await Promise.all([this.#replicas(this.start), this.#events(signal)]);
         this.state = "live";
         this.#tell();
         return;
@@ -228,10 +232,17 @@ class History {
     this.#lastLiveAt = now;
     /** @type {Map<string, number>} */
     const counts = new Map();
-    for (const { targets } of [...bindings.items.values(), ...clusterBindings.items.values()]) {
+    let leaving = 0;
+    for (const { targets, evictions } of [
+      ...bindings.items.values(),
+      ...clusterBindings.items.values(),
+    ]) {
+      leaving += evictions.length;
       for (const { name, replicas } of targets)
         counts.set(name, (counts.get(name) ?? 0) + (replicas ?? 0));
     }
+    if (leaving < this.#leaving) void this.#events(this.#abort.signal);
+    this.#leaving = leaving;
     const last = this.samples.at(-1);
     if (last && same(last.counts, counts)) return;
     this.#add(now, bindings.revision, counts);
@@ -239,28 +250,22 @@ class History {
     this.version += 1;
   }
 
-  /** @param {AbortSignal} signal */
+  /** Evictions that came to an end. Asked for while it is read, it is read once more. @param {AbortSignal} signal */
   async #events(signal) {
-    const selector = "reason=EvictWorkloadFromClusterSucceed,involvedObject.kind=ResourceBinding";
-    let next = "";
-    this.evictions = [];
-    for (let page = 0; page < EVENT_PAGES_MAX; page += 1) {
-      const query = `?limit=500&fieldSelector=${encodeURIComponent(selector)}${next && `&continue=${encodeURIComponent(next)}`}`;
-      /** @type {any} */
-      let found;
-      try {
-        found = await api.get(`/api/v1/events${query}`, signal);
-      } catch {
-        // Who may not read events sees the rest.
-        return;
+    this.#areEventsDue = true;
+    if (this.#isReadingEvents) return;
+    this.#isReadingEvents = true;
+    try {
+      while (this.#areEventsDue) {
+        this.#areEventsDue = false;
+        this.evictions = await evicted(signal);
+        this.#tell();
+        if (this.#areEventsDue) await wait(EVENTS_EVERY_MS, signal);
       }
-      for (const event of model.list(found.items)) {
-        const from = /from cluster (\S+)/.exec(model.text(event.message))?.[1];
-        const at = model.time(event.lastTimestamp);
-        if (from && at) this.evictions.push({ at, from });
-      }
-      next = found.metadata?.continue ?? "";
-      if (!next) return;
+    } catch {
+      // Who may not read events sees the rest.
+    } finally {
+      this.#isReadingEvents = false;
     }
   }
 
@@ -273,6 +278,27 @@ class History {
     }
     return found;
   }
+}
+
+/** The evictions that ended, as events tell. @param {AbortSignal} signal */
+async function evicted(signal) {
+  const selector = "reason=EvictWorkloadFromClusterSucceed,involvedObject.kind=ResourceBinding";
+  /** @type {Eviction[]} */
+  const all = [];
+  let next = "";
+  for (let page = 0; page < EVENT_PAGES_MAX; page += 1) {
+    const query = `?limit=500&fieldSelector=${encodeURIComponent(selector)}${next && `&continue=${encodeURIComponent(next)}`}`;
+    /** @type {any} */
+    const found = await api.get(`/api/v1/events${query}`, signal);
+    for (const event of model.list(found.items)) {
+      const from = /from cluster (\S+)/.exec(model.text(event.message))?.[1];
+      const at = model.time(event.lastTimestamp);
+      if (from && at) all.push({ at, from });
+    }
+    next = found.metadata?.continue ?? "";
+    if (!next) break;
+  }
+  return all;
 }
 
 /** @param {number} ms */

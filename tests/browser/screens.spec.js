@@ -66,6 +66,8 @@ test("outage: the slider goes back, and every screen with it", async ({ ui }) =>
   await ui.go("#/outage");
   await expect(ui.page.locator(".chronicle")).toContainText("member1 was lost");
   await expect(ui.page.locator(".area").first()).toBeVisible();
+  // One mark for each second in which evictions ended.
+  await expect(ui.page.locator("path.evicted").first()).toBeVisible();
   const lost = ui.page.locator(".chronicle li", { hasText: "member4 was lost" });
   await lost.getByRole("button").click();
   await expect(ui.page.locator(".past")).toContainText("As it was at");

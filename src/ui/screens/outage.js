@@ -404,7 +404,7 @@ function Lane({ name, index, top, height, left, x, end, start }) {
         ([at, n]) =>
           html`<path
             class="evicted"
-            d=${`M${x(at) - 4} ${middle - 5}h8l-4 8z`}
+            d=${`M${x(at) - 4} ${middle - thick / 2 - 7}h8l-4 7z`}
             data-tip=${`${words.counted(n, "eviction")} from ${name} came to an end at ${words.clock(at)}`}
           />`,
       )

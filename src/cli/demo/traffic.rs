@@ -59,16 +59,17 @@ impl Traffic {
     pub async fn start(doors: &[Door], staying: &[Door]) -> anyhow::Result<Traffic> {
         let (seen, stop) = (Arc::<Mutex<Seen>>::default(), CancellationToken::new());
         let (mut writers, mut others) = (JoinSet::new(), JoinSet::new());
+        let Some(door) = staying.first() else { bail!("there is a replica that stays") };
+        let watcher = door.enter().await?;
+        // Before the first write, because the watch has to tell of each.
+        let start = version_of(&watcher.get(REBALANCERS).await?)?;
+        others.spawn(watch(watcher, start, Arc::clone(&seen)));
         for writer in 0..WRITERS {
             writers.spawn(write(doors.to_vec(), writer, Arc::clone(&seen), stop.clone()));
         }
         for door in staying {
             others.spawn(read(door.enter().await?, Arc::clone(&seen), stop.clone()));
         }
-        let Some(door) = staying.first() else { bail!("there is a replica that stays") };
-        let watcher = door.enter().await?;
-        let start = version_of(&watcher.get(REBALANCERS).await?)?;
-        others.spawn(watch(watcher, start, Arc::clone(&seen)));
         Ok(Traffic { seen, stop, writers, others })
     }
 

@@ -114,8 +114,22 @@ export const currentMoment = () => moment;
 /** The time that the page shows, in milliseconds. */
 export const shownTime = () => moment?.at ?? api.now();
 
+/** Counts the moments that somebody wished to see. */
+let wishes = 0;
+
+/**
+ * To be called before the revision of a moment is looked up. Says afterwards whether that moment is
+ * still the one to show, or something else was wished meanwhile.
+ */
+export function wish() {
+  wishes += 1;
+  const mine = wishes;
+  return () => mine === wishes;
+}
+
 /** @param {Moment | null} wanted */
 export function showMoment(wanted) {
+  wishes += 1;
   if (wanted?.revision === moment?.revision && wanted?.at === moment?.at) return;
   moment = wanted;
   displacement.restart();

@@ -15,6 +15,7 @@ import {
   useDisplacement,
   useFeed,
   useTick,
+  wish,
 } from "../state.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
@@ -124,7 +125,9 @@ export function OutageScreen() {
 async function go(at) {
   const signal = new AbortController().signal;
   const second = Math.ceil(at / 1000) * 1000;
-  showMoment({ at: second, revision: await revisionAt(Math.min(second, api.now()), signal) });
+  const isWanted = wish();
+  const revision = await revisionAt(Math.min(second, api.now()), signal);
+  if (isWanted()) showMoment({ at: second, revision });
 }
 
 /** The clusters that there were, by name. */
@@ -327,6 +330,7 @@ function Slider({ start, end, shown, isPast, left, held, hold }) {
     const at = second * 1000;
     hold(at);
     wanted.current = at;
+    const isWanted = wish();
     const abort = new AbortController();
     asking.current = abort;
     setTimeout(async () => {
@@ -334,7 +338,7 @@ function Slider({ start, end, shown, isPast, left, held, hold }) {
       try {
         const revision = await revisionAt(at, abort.signal);
         if (abort.signal.aborted) return;
-        showMoment({ at, revision });
+        if (isWanted()) showMoment({ at, revision });
         hold(null);
       } catch {
         if (!abort.signal.aborted) hold(null);

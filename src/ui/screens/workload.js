@@ -6,7 +6,7 @@ import { revisionAt } from "../history.js";
 import * as model from "../model.js";
 import { Age, Chip, Empty, Missing } from "../parts.js";
 import { link, route } from "../route.js";
-import { currentMoment, review, showMoment, useBindings, useFeed } from "../state.js";
+import { currentMoment, review, showMoment, useBindings, useFeed, wish } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 
@@ -290,6 +290,8 @@ const rank = (reason) => (["ReplicasMoved", "Rebalanced"].includes(reason) ? 0 :
 /** @param {number} at */
 async function ask(at) {
   const second = Math.min(at + 1000, api.now());
-  showMoment({ at: second, revision: await revisionAt(second, new AbortController().signal) });
+  const isWanted = wish();
+  const revision = await revisionAt(second, new AbortController().signal);
+  if (isWanted()) showMoment({ at: second, revision });
   scrollTo({ top: 0 });
 }

@@ -136,9 +136,8 @@ impl Facts {
 /// It costs no parsing.
 pub fn differ_in_metadata(before: &Object, after: &Object) -> bool {
     // Members are sorted, and a quote within a string is escaped: the first such word is the spec.
-    fn rest(content: &[u8]) -> Option<&str> {
-        let text = std::str::from_utf8(content).ok()?;
-        text.find(",\"spec\":").map(|at| &text[at..])
+    fn rest(content: &[u8]) -> Option<&[u8]> {
+        memchr::memmem::find(content, b",\"spec\":").map(|at| &content[at..])
     }
     let (before, after) = (before.text.content(), after.text.content());
     rest(&before).is_some_and(|before| rest(&after) == Some(before))

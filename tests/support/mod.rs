@@ -11,6 +11,7 @@ pub mod raw;
 pub mod registry;
 pub mod server;
 pub mod size;
+pub mod small_disk;
 pub mod still;
 
 use std::time::Duration;

@@ -3,38 +3,20 @@
 //! the machine does not allow that, the test says so and passes.
 
 use std::path::Path;
-use std::process::Command;
 
 use http::{Method, StatusCode};
 
 use crate::process::ServerProcess;
 use crate::support::objects::{BINDINGS, binding};
+use crate::support::small_disk::run_on_small_disk;
 use crate::support::wait_for;
 
 /// Tells the test binary that it runs on the small disk, and where that is.
 const SMALL_DISK: &str = "BALLAST_TEST_SERVER_DISK";
-const MOUNT: &str = "mount -t tmpfs -o size=8m tmpfs \"$0\"";
 
 #[test]
 fn he6_a_server_on_a_full_disk_says_so_and_writes_again_when_there_is_space() {
-    let home = tempfile::tempdir().unwrap();
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-        command
-    };
-    if !unshare().arg(MOUNT).arg(home.path()).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this machine does not allow mounting a small disk");
-        return;
-    }
-    let output = unshare()
-        .arg(format!("{MOUNT} && exec \"$1\" --exact cli::full_disk::on_the_small_disk --nocapture"))
-        .arg(home.path())
-        .arg(std::env::current_exe().unwrap())
-        .env(SMALL_DISK, home.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_on_small_disk("cli::full_disk::on_the_small_disk", SMALL_DISK, 8);
 }
 
 /// The part that the other test runs on the small disk. Without its variable it does nothing.

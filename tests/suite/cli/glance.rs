@@ -4,12 +4,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::process::WITHIN;
+use super::page::Ui;
 use crate::support::karmada::Karmada;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -166,42 +166,17 @@ async fn bs5_what_is_no_karmada_is_wrong_usage() {
     }
 }
 
-/// A running `ballast ui`.
-struct Ui {
-    process: Child,
-    address: String,
-    secret: String,
-}
-
 impl Ui {
-    /// Blocks until the page is there.
-    fn start(kubeconfig: &Path) -> Ui {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
-            .args(["ui", "--kubeconfig"])
-            .arg(kubeconfig)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the built binary starts");
-        let mut told = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut told).expect("it is text");
-        let entrance = told.trim().rsplit_once("http://").expect("the line names the address").1;
-        let (address, secret) = entrance.split_once("/enter/").expect("the address has the secret");
-        Ui { process, address: address.to_owned(), secret: secret.to_owned() }
-    }
-
     /// Sends a request as the page does, and returns what the stream brings.
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(WITHIN)).unwrap();
-        let (host, secret) = (&self.address, &self.secret);
-        let port = host.rsplit(':').next().unwrap();
+        let (host, cookie) = (&self.address, self.cookie());
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: ballast-ui-{port}={secret}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n{more}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n{cookie}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n{more}",
             body.len()
         );
-        stream.write_all(head.as_bytes()).unwrap();
+        let mut stream = self.open(&head);
+        stream.write_all(body.as_bytes()).unwrap();
         stream
     }
 
@@ -210,13 +185,6 @@ impl Ui {
         let mut answer = String::new();
         self.send(method, path, "Connection: close", &body).read_to_string(&mut answer).unwrap();
         answer
-    }
-}
-
-impl Drop for Ui {
-    fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _gone = self.process.wait();
     }
 }
 

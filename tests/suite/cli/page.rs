@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 use crate::process::{ServerProcess, WITHIN};
 
 /// A running `ballast ui`.
-struct Ui {
+pub struct Ui {
     process: Child,
-    address: String,
+    pub address: String,
     secret: String,
 }
 
 impl Ui {
-    fn start(kubeconfig: &Path) -> Ui {
+    /// Blocks until the page is there.
+    pub fn start(kubeconfig: &Path) -> Ui {
         let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
             .args(["ui", "--kubeconfig"])
             .arg(kubeconfig)
@@ -31,12 +32,12 @@ impl Ui {
         Ui { process, address: address.to_owned(), secret: secret.to_owned() }
     }
 
-    fn cookie(&self) -> String {
+    pub fn cookie(&self) -> String {
         let port = self.address.rsplit(':').next().unwrap();
         format!("Cookie: ballast-ui-{port}={}", self.secret)
     }
 
-    fn open(&self, head: &str) -> TcpStream {
+    pub fn open(&self, head: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(WITHIN)).unwrap();
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();

@@ -2,38 +2,20 @@
 //! does not allow that, the test says so and passes.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use ballast::store::{self, Error};
 use ballast::watch::{Atomicity, Limits, WriteError};
 
 use super::fixtures::*;
+use crate::support::small_disk::run_on_small_disk;
 
 /// Tells the test binary that it runs on the small disk, and where that is.
 const SMALL_DISK: &str = "BALLAST_TEST_SMALL_DISK";
 
 #[test]
 fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
-    let home = tempfile::tempdir().unwrap();
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-        command
-    };
-    let mount = "mount -t tmpfs -o size=3m tmpfs \"$0\"";
-    if !unshare().arg(mount).arg(home.path()).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this machine does not allow mounting a small disk");
-        return;
-    }
-    let output = unshare()
-        .arg(format!("{mount} && exec \"$1\" --exact store::full_disk::on_the_small_disk --nocapture"))
-        .arg(home.path())
-        .arg(std::env::current_exe().unwrap())
-        .env(SMALL_DISK, home.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_on_small_disk("store::full_disk::on_the_small_disk", SMALL_DISK, 3);
 }
 
 /// The part that the other test runs on the small disk. Without its variable it does nothing.

@@ -458,12 +458,13 @@ async fn di10_di11_di13_discovery_takes_what_clients_ask_for() {
 #[tokio::test]
 async fn wa25_a_watch_that_nobody_reads_any_more_is_freed() {
     let (server, admin) = start().await;
-    // Counters are the process's, and no other test watches this kind.
-    let watched = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies?watch=1";
+    // Counters are the process's, and no other test watches this kind. Mirrors of a Karmada watch
+    // policies, and not overrides.
+    let watched = "/apis/policy.karmada.io/v1alpha1/clusteroverridepolicies?watch=1";
     let open = async || -> u64 {
         let metrics = get(&admin, "/metrics").await;
         let series = |line: &&str| {
-            line.starts_with("apiserver_longrunning_requests{") && line.contains("\"clusterpropagationpolicies\"")
+            line.starts_with("apiserver_longrunning_requests{") && line.contains("\"clusteroverridepolicies\"")
         };
         let line = metrics.text().lines().find(series).map(str::to_owned);
         line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())

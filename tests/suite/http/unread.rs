@@ -100,8 +100,8 @@ async fn a_watch_that_nobody_reads_is_told_when_memory_is_short_and_one_that_is_
         let mut reading = reading.open(Method::GET, &path, &[], "").await.unwrap().into_body();
         let connection = client.connect().await;
         let path = format!("{REBALANCERS}?watch=1");
-        let unread = connection.open(Method::GET, &path, &[], "").await.unwrap();
         let before = ended("watch");
+        let unread = connection.open(Method::GET, &path, &[], "").await.unwrap();
         until_ended("watch", before + 1.0).await;
         let text = unread.into_body().collect().await.expect("a clean end").to_bytes();
         let lines: Vec<Value> =
@@ -124,8 +124,8 @@ async fn a_list_that_nobody_reads_is_cut_off_when_memory_is_short_and_its_neighb
     let server = full_server().await;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let connection = server.admin().over(protocol).connect().await;
-        let unread = connection.open(Method::GET, REBALANCERS, &[], "").await.unwrap();
         let before = ended("answer");
+        let unread = connection.open(Method::GET, REBALANCERS, &[], "").await.unwrap();
         until_ended("answer", before + 1.0).await;
         assert!(unread.into_body().collect().await.is_err(), "{protocol:?}: it is not whole");
         if protocol == Protocol::Http2 {

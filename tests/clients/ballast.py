@@ -1,6 +1,7 @@
 """A `ballast serve` for one test: a temporary folder, a free port, the administrator's credentials.
 
-Two servers share nothing. A test fails if its server does not end cleanly, or if it logged a panic
+`served` is what a test uses: one server, or with $BALLAST_REPLICAS three behind one address, whose
+leader is killed again and again (replicas.py). Two of them share nothing. A test fails if its server does not end cleanly, or if it logged a panic
 or a failed request.
 """
 
@@ -22,6 +23,15 @@ STOP_SECONDS = 30
 # Words that the log must not contain. The server logs "a request failed" for each answer of 500
 # and above.
 FAULTS = ("panicked", "a request failed")
+# Whether three replicas are under test.
+REPLICAS = bool(os.environ.get("BALLAST_REPLICAS"))
+# Since when and until when a leader was killed, on the clock of `time.monotonic`.
+KILLS = []
+
+
+def was_killed(since, until):
+    """Whether what a client saw in this time may come from the end of a leader."""
+    return any(began <= until and ended >= since for began, ended in KILLS)
 
 
 def binary():
@@ -29,42 +39,58 @@ def binary():
     return Path(os.environ.get("BALLAST", ROOT / "target" / "debug" / "ballast"))
 
 
-class Ballast:
-    """A running server. Use it in a `with`, which also judges how it ended."""
+class Process:
+    """One `ballast serve` on a free port. Its log is a file in `folder`, to which it adds."""
 
-    def __init__(self, *flags):
-        self.folder = Path(tempfile.mkdtemp(prefix="ballast-clients-"))
-        self.log = self.folder / "log"
-        # What the server is expected to have logged; nothing, as a rule.
-        self.expected_faults = []
-        certs = self.folder / "certs"
-        command = [
-            binary(), "serve", "--secure-port", "0", "--cert-dir", certs,
-            "--database-url", f"sqlite://{self.folder}/ballast.db", *flags,
-        ]  # fmt: skip
+    def __init__(self, folder, log, *flags):
+        self.log = folder / log
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BALLAST")}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+        with self.log.open("ab") as file:
+            self.child = subprocess.Popen(
+                [binary(), "serve", "--secure-port", "0", *flags], cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file,
             )  # fmt: skip
         self.url = self._ready_url()
         self.port = int(self.url.rsplit(":", 1)[1])
-        self.kubeconfig = certs / "admin.kubeconfig"
-        self.ca, self.cert, self.key = (str(certs / name) for name in ("ca.crt", "admin.crt", "admin.key"))
 
     def _ready_url(self):
         """What the ready line says; the pipe is read without blocking, so that the wait has an end."""
-        out = self.process.stdout
+        out = self.child.stdout
         os.set_blocking(out.fileno(), False)
         text, deadline = b"", time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
+        while time.monotonic() < deadline and self.child.poll() is None:
             select.select([out], [], [], 1)
             text += out.read() or b""
             if found := re.search(rb"ready at (https://\S+)", text):
                 return found.group(1).decode()
-        self.process.kill()
+        self.kill()
         raise AssertionError(f"the server did not become ready:\n{text.decode()}{self.log.read_text()}")
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+        self.child.stdout.close()
+
+    def end(self):
+        """Its exit status after SIGTERM, or that it had to be killed."""
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            return self.child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            return "killed"
+
+
+class Served:
+    """What a test sees: `url`, `port`, `kubeconfig`, and the files `ca`, `cert` and `key`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        # What the servers are expected to have logged; nothing, as a rule.
+        self.expected_faults = []
+        certs = folder / "certs"
+        self.kubeconfig = certs / "admin.kubeconfig"
+        self.ca, self.cert, self.key = (str(certs / name) for name in ("ca.crt", "admin.crt", "admin.key"))
 
     def tls(self):
         """As the administrator, over HTTP/1.1: Python's own client speaks no HTTP/2."""
@@ -73,35 +99,22 @@ class Ballast:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
-    def get(self, path):
+    def get(self, path, url=None):
         """The text at a path."""
-        with urllib.request.urlopen(self.url + path, context=self.tls(), timeout=START_SECONDS) as answer:
+        with urllib.request.urlopen((url or self.url) + path, context=self.tls(), timeout=START_SECONDS) as answer:
             return answer.read().decode()
 
-    def resident_kib(self):
-        """Memory that it holds."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
-
-    def open_files(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
     def faults(self):
-        """Lines of the log that tell of a failure."""
-        lines = self.log.read_text(errors="replace").splitlines()
+        """Lines of the logs that tell of a failure."""
+        lines = [line for log in sorted(self.folder.glob("log*")) for line in log.read_text(errors="replace").splitlines()]
         bad = [line for line in lines if any(fault in line for fault in FAULTS)]
         return [line for line in bad if not any(known in line for known in self.expected_faults)]
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = "killed"
+    def judge(self, codes):
+        """Fails unless every process ended with 0 and logged no failure."""
         faults = self.faults()
-        assert code == 0, f"the server ended with {code}:\n{self.log.read_text()}"
-        assert not faults, "the server logged failures:\n" + "\n".join(faults[:20])
+        assert set(codes) == {0}, f"the server ended with {codes}; its log is in {self.folder}"
+        assert not faults, f"the server logged failures (all of it is in {self.folder}):\n" + "\n".join(faults[:20])
         shutil.rmtree(self.folder)
 
     def __enter__(self):
@@ -110,7 +123,41 @@ class Ballast:
     def __exit__(self, failure, *_):
         if failure is None:
             return self.stop()
+        self.kill()
+        for log in sorted(self.folder.glob("log*")):
+            lines = log.read_text(errors="replace").splitlines()
+            print(f"the last lines of {log}:", *lines[-20:], sep="\n")
+
+
+class Ballast(Served):
+    """A running server. Use it in a `with`, which also judges how it ended."""
+
+    def __init__(self, *flags):
+        super().__init__(Path(tempfile.mkdtemp(prefix="ballast-clients-")))
+        certs, database = self.folder / "certs", f"sqlite://{self.folder}/ballast.db"
+        self.process = Process(self.folder, "log", "--cert-dir", certs, "--database-url", database, *flags)
+        self.url, self.port = self.process.url, self.process.port
+
+    def resident_kib(self):
+        """Memory that it holds."""
+        status = Path(f"/proc/{self.process.child.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.process.child.pid}/fd"))
+
+    def stop(self):
+        self.judge([self.process.end()])
+
+    def kill(self):
         self.process.kill()
-        self.process.wait()
-        lines = self.log.read_text(errors="replace").splitlines()
-        print("the server's last lines:", *lines[-20:], f"its files are kept in {self.folder}", sep="\n")
+
+
+def served():
+    """The servers under test, to be used in a `with`."""
+    if not REPLICAS:
+        return Ballast()
+    # It uses this module.
+    from replicas import Replicas
+
+    return Replicas()

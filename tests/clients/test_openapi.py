@@ -12,11 +12,12 @@ import os
 import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ballast import Ballast
+from ballast import REPLICAS, served, was_killed
 
 HERE = Path(__file__).parent
 CHECKS = (
@@ -26,7 +27,9 @@ CHECKS = (
 SEED = 20260101
 # Examples for each operation. Operations with a whole object as their body take the most time,
 # and nearly all of it goes into making up the body.
-EXAMPLES = {"cheap": 8, "bodies": 4}
+EXAMPLES = {"cheap": 2, "bodies": 1} if REPLICAS else {"cheap": 8, "bodies": 4}
+# How often a part is run, if a leader is killed under it.
+RUNS_MAX = 8
 SECONDS = 1100
 # The limit for one answer. schemathesis' own ten seconds are too few where a disk stalls.
 ANSWER_SECONDS = 60
@@ -39,7 +42,8 @@ def run(ballast, document, part, folder):
     Returns the output if a fault was found, and the number of requests.
     """
     methods = {"cheap": ["GET", "PATCH", "DELETE"], "bodies": ["POST", "PUT"]}[part]
-    phases = {"cheap": "coverage,fuzzing", "bodies": "fuzzing"}[part]
+    # With replicas, runs are short, so that most of them meet no kill.
+    phases = {"cheap": "fuzzing" if REPLICAS else "coverage,fuzzing", "bodies": "fuzzing"}[part]
     folder.mkdir(parents=True)
     command = [
         str(Path(sys.executable).parent / "st"), "run", f"{ballast.url}/openapi/v3/{document}", "--url", ballast.url,
@@ -52,16 +56,20 @@ def run(ballast, document, part, folder):
         *[word for method in methods for word in ("--include-method", method)],
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(HERE), "SCHEMATHESIS_HOOKS": "schemathesis_hooks"}
-    ended = subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, timeout=SECONDS,
-    )  # fmt: skip
+    for _ in range(RUNS_MAX):
+        began = time.monotonic()
+        ended = subprocess.run(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=SECONDS,
+        )  # fmt: skip
+        if ended.returncode == 0 or not was_killed(began, time.monotonic()):
+            break
     cases = re.search(r"(\d+) generated", ended.stdout)
     return document, part, ended.returncode, ended.stdout, int(cases.group(1)) if cases else 0
 
 
 def test_every_answer_is_as_the_documents_say(tmp_path):
-    with Ballast() as ballast:
+    with served() as ballast:
         known = sorted(json.loads(ballast.get("/openapi/v3"))["paths"])
         assert "apis/work.karmada.io/v1alpha2" in known
         # The long parts go first, so that all workers end at about the same time.
@@ -74,4 +82,4 @@ def test_every_answer_is_as_the_documents_say(tmp_path):
         print(f"{cases} requests from {len(known)} documents")
         if found:
             pytest.fail("\n\n".join(found)[-20_000:])
-        assert cases > 1000
+        assert cases > (500 if REPLICAS else 1000)

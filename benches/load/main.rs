@@ -1,5 +1,5 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | fleet | memory | unread`.
+//! rebalance | preview | moves | fleet | memory | unread | shared | follower`.
 //!
 //! Without a name, all of them run. The figures go to standard output, and no time is asserted.
 
@@ -10,6 +10,9 @@ mod fleet;
 mod list;
 mod memory;
 mod objects;
+#[path = "../../tests/support/postgres.rs"]
+#[allow(dead_code, clippy::print_stderr)]
+mod postgres;
 mod preview;
 #[path = "../../tests/support/process.rs"]
 #[allow(dead_code)]
@@ -18,6 +21,7 @@ mod process;
 #[allow(dead_code)]
 mod raw;
 mod rebalance;
+mod replicas;
 mod setup;
 mod unread;
 mod watchers;
@@ -59,5 +63,11 @@ async fn main() {
     }
     if wanted("unread") {
         unread::run().await;
+    }
+    if wanted("shared") {
+        replicas::shared().await;
+    }
+    if wanted("follower") {
+        replicas::follower().await;
     }
 }

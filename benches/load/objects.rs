@@ -9,6 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Method;
 
+use ballast::cli::client::Client;
+
 use super::process::ServerProcess;
 use super::setup::{BINDINGS, body_of, make_idle_bindings, percentile, storm};
 
@@ -34,14 +36,30 @@ async fn measure(name: &str, count: usize, request: fn(usize) -> (Method, Option
     let server = ServerProcess::start(folder.path(), &[]);
     let client = Arc::new(server.client().await);
     make_idle_bindings(&client, OBJECTS).await;
+    measured(&server, &client, name, count, move |i| {
+        let (method, kind, body) = request(i);
+        (method, format!("{BINDINGS}/web-{}-deployment", i % OBJECTS), kind, body)
+    })
+    .await;
+}
+
+/// What is asked: the method, the path, the content type and the body.
+pub type Request = (Method, String, Option<&'static str>, Bytes);
+
+pub async fn measured(
+    server: &ServerProcess,
+    client: &Arc<Client>,
+    name: &str,
+    count: usize,
+    request: impl Fn(usize) -> Request + Clone + Send + Sync + 'static,
+) {
     for round in ["warm-up", "measured"] {
-        let sender = client.clone();
+        let (sender, request) = (client.clone(), request.clone());
         let cpu_before = server.cpu();
         let (whole, took) = storm(count, CONCURRENT, move |i| {
             let client = sender.clone();
+            let (method, path, kind, body) = request(i);
             async move {
-                let (method, kind, body) = request(i);
-                let path = format!("{BINDINGS}/web-{}-deployment", i % OBJECTS);
                 body_of(&client, method, &path, kind, body).await;
             }
         })

@@ -7,6 +7,7 @@ pub mod member;
 pub mod objects;
 pub mod pki;
 pub mod postgres;
+pub mod proxy;
 pub mod raw;
 pub mod registry;
 pub mod server;

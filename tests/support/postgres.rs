@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
+    settings: Vec<String>,
     pub port: u16,
     schemas: AtomicUsize,
     server: Mutex<Option<Child>>,
@@ -39,21 +40,70 @@ impl Cluster {
 
     /// A server that no other test uses; `None` where there is no PostgreSQL.
     pub fn start() -> Option<Cluster> {
+        Cluster::start_with(&["fsync=off"])
+    }
+
+    /// The same with these settings (`name=value`).
+    pub fn start_with(settings: &[&str]) -> Option<Cluster> {
+        let cluster = Cluster::new(tempfile::tempdir().unwrap(), settings)?;
+        cluster.make();
+        cluster.resume();
+        Some(cluster)
+    }
+
+    /// A standby of this server, on which every commit here waits from now on. `promote` makes it a
+    /// server of its own.
+    pub async fn standby(&self) -> Cluster {
+        const NAME: &str = "second";
+        let standby = Cluster::new(tempfile::tempdir().unwrap(), &["fsync=off"]).expect("it was found before");
+        let primary = format!("host=127.0.0.1 port={} user=ballast application_name={NAME}", self.port);
+        let copied = standby
+            .command("pg_basebackup")
+            .args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--dbname"])
+            .arg(primary)
+            .arg("--pgdata")
+            .arg(standby.data())
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        standby.resume();
+        self.run(&format!("ALTER SYSTEM SET synchronous_standby_names = '{NAME}'")).await;
+        self.run("SELECT pg_reload_conf()").await;
+        self.becomes("EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')").await;
+        standby
+    }
+
+    /// Makes a standby the primary, and returns when it takes writes.
+    pub async fn promote(&self) {
+        self.run("SELECT pg_promote()").await;
+        self.becomes("NOT pg_is_in_recovery()").await;
+    }
+
+    /// Ends the server without any goodbye: nothing is flushed, and nothing is sent to a standby.
+    pub fn crash(&self) {
+        let ended =
+            self.command("pg_ctl").args(["stop", "--mode=immediate", "--pgdata"]).arg(self.data()).output().unwrap();
+        assert!(ended.status.success(), "pg_ctl: {}", String::from_utf8_lossy(&ended.stderr));
+        self.pause();
+    }
+
+    fn new(folder: tempfile::TempDir, settings: &[&str]) -> Option<Cluster> {
         let Some(programs) = programs() else {
             assert!(std::env::var_os("BALLAST_LONG").is_none(), "PostgreSQL is missing: .ci/tools installs it");
             eprintln!("skipped: no PostgreSQL here (PG_BIN, pg_config, /usr/lib/postgresql/*/bin)");
             return None;
         };
-        let folder = tempfile::tempdir().unwrap();
         if let Some((user, group)) = other_user() {
             std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
         }
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let cluster = Cluster { folder, programs, port, schemas: AtomicUsize::new(0), server: Mutex::new(None) };
-        let data = cluster.data();
-        cluster.make(&data);
-        cluster.resume();
-        Some(cluster)
+        Some(Cluster {
+            folder,
+            programs,
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port(),
+            schemas: AtomicUsize::new(0),
+            server: Mutex::new(None),
+        })
     }
 
     /// A server that takes connections over TCP with TLS and a password alone, except from the
@@ -81,11 +131,12 @@ impl Cluster {
         Some(cluster)
     }
 
-    fn make(&self, data: &Path) {
+    fn make(&self) {
         let made = self
             .command("initdb")
-            .args(["--username=ballast", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"])
-            .arg(data)
+            .args(["--username=ballast", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"])
+            .arg("--pgdata")
+            .arg(self.data())
             .output()
             .unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
@@ -114,6 +165,17 @@ impl Cluster {
         connection.close().await.unwrap();
     }
 
+    /// Waits until a condition holds for the server.
+    async fn becomes(&self, condition: &str) {
+        use sqlx::{AssertSqlSafe, Connection};
+        let mut connection = sqlx::PgConnection::connect(&self.url()).await.unwrap();
+        let (sql, deadline) = (format!("SELECT {condition}"), Instant::now() + PATIENCE);
+        while !sqlx::query_scalar::<_, bool>(AssertSqlSafe(sql.clone())).fetch_one(&mut connection).await.unwrap() {
+            assert!(Instant::now() < deadline, "waited in vain for {condition}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Starts the server, and waits until it takes connections.
     pub fn resume(&self) {
         // The shell ends the server when this process ends, however it ends.
@@ -121,7 +183,8 @@ impl Cluster {
         let mut command = self.as_other_user("sh");
         command.args(["-c", KEEPER]).arg(self.folder.path().join("log")).arg(self.programs.join("postgres"));
         command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
-        for setting in ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=200"] {
+        let common = ["listen_addresses=127.0.0.1", "max_connections=200"];
+        for setting in common.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
         let server = command.arg("-p").arg(self.port.to_string()).stdin(Stdio::piped()).spawn().unwrap();

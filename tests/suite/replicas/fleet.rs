@@ -48,31 +48,39 @@ impl Doors {
 pub struct Fleet {
     home: tempfile::TempDir,
     url: String,
+    flags: &'static [&'static str],
     seats: Vec<Option<ServerProcess>>,
     pub doors: Arc<Doors>,
-    _cluster: Arc<Cluster>,
+    /// The server of the database, if it is shared with other tests.
+    _cluster: Option<Arc<Cluster>>,
 }
 
 impl Fleet {
     /// `None` where there is no PostgreSQL.
     pub async fn start(count: usize) -> Option<Fleet> {
         let cluster = Cluster::shared()?;
+        let url = cluster.schema().await;
+        Some(Fleet { _cluster: Some(cluster), ..Fleet::over(url, count, &[]) })
+    }
+
+    /// Processes over this database, with more flags.
+    pub fn over(url: String, count: usize, flags: &'static [&'static str]) -> Fleet {
         let home = tempfile::tempdir().unwrap();
         let certs = Files::in_dir(&home.path().join("certs"));
         let doors = Arc::new(Doors { certs, addresses: Mutex::new(vec![None; count]) });
-        let url = cluster.schema().await;
-        let mut fleet = Fleet { home, url, seats: Vec::new(), doors, _cluster: cluster };
+        let mut fleet = Fleet { home, url, flags, seats: Vec::new(), doors, _cluster: None };
         for seat in 0..count {
             fleet.seats.push(None);
             fleet.restart(seat);
         }
-        Some(fleet)
+        fleet
     }
 
     /// Starts a process at a seat that is free. Blocks until it is ready.
     pub fn restart(&mut self, seat: usize) {
         let lease = LEASE.as_secs().to_string();
-        let process = ServerProcess::start_on(self.home(), &self.url, &["--leader-lease-seconds", &lease]);
+        let flags = [&["--leader-lease-seconds", &lease], self.flags].concat();
+        let process = ServerProcess::start_on(self.home(), &self.url, &flags);
         self.doors.set(seat, Some(process.address));
         self.seats[seat] = Some(process);
     }

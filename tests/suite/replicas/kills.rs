@@ -27,7 +27,7 @@ struct Watcher {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaders_that_are_killed_take_no_acknowledged_write_no_trigger_and_no_event_with_them() {
+async fn re1_and_re4_and_re5_leaders_that_are_killed_take_no_acknowledged_write_no_trigger_and_no_event_with_them() {
     let Some(mut fleet) = Fleet::start(REPLICAS).await else { return };
     let first = fleet.doors.enter(0).await.unwrap();
     clients::prepare(&first).await;

@@ -3,6 +3,8 @@
 
 mod checker;
 mod clients;
+mod failover;
+mod fence;
 mod fleet;
 mod kills;
 mod pauses;

@@ -64,7 +64,7 @@ async fn says_that_it_leads(client: &Client) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_was_stopped_past_its_lease_stores_nothing() {
+async fn re2_a_leader_that_was_stopped_past_its_lease_stores_nothing() {
     let Some(fleet) = Fleet::start(REPLICAS).await else { return };
     let history = Arc::new(History::new());
     for round in 0..sized(1, 5) {
@@ -104,7 +104,7 @@ async fn a_leader_that_was_stopped_past_its_lease_stores_nothing() {
 /// No delay of the shutdown is set: a write that is passed on in the very moment in which the
 /// leader ends is done or not, and its caller is told which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
+async fn re5_a_leader_that_is_asked_to_end_leaves_no_write_in_doubt() {
     let Some(mut fleet) = Fleet::start(REPLICAS).await else { return };
     let history = Arc::new(History::new());
     for round in 0..sized(2, 10) {

@@ -10,12 +10,11 @@ use ballast::store::{self, Candidate, Change, Error, Operation, Settings, Store,
 use ballast::watch::{Atomicity, Limits};
 use bytes::Bytes;
 use sqlx::{Connection, PgConnection};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 use super::fixtures::*;
 use crate::support::pki::Ca;
 use crate::support::postgres::Cluster;
+use crate::support::proxy::Proxy;
 use crate::support::wait_for;
 
 const FIRST: Term = Term(0);
@@ -118,55 +117,12 @@ async fn a_server_that_restarts_is_used_again() {
     store.close().await.unwrap();
 }
 
-/// Passes bytes on between clients and a server, and holds either direction when it is told to.
-struct Proxy {
-    port: u16,
-    holds_requests: Arc<AtomicBool>,
-    holds_answers: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    async fn before(server: u16) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (holds_requests, holds_answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let (requests, answers) = (Arc::clone(&holds_requests), Arc::clone(&holds_answers));
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                let (from_client, to_client) = client.into_split();
-                let (from_server, to_server) = server.into_split();
-                tokio::spawn(pass(from_client, to_server, Arc::clone(&requests)));
-                tokio::spawn(pass(from_server, to_client, Arc::clone(&answers)));
-            }
-        });
-        Proxy { port, holds_requests, holds_answers }
-    }
-}
-
-async fn pass(
-    mut from: tokio::net::tcp::OwnedReadHalf,
-    mut to: tokio::net::tcp::OwnedWriteHalf,
-    holds: Arc<AtomicBool>,
-) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        while holds.load(SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_commit_that_the_network_delivers_late_is_not_stored() {
     let Some(cluster) = Cluster::shared() else { return };
     let direct = cluster.schema().await;
     let proxy = Proxy::before(cluster.port).await;
-    let slow = direct.replace(&format!(":{}/", cluster.port), &format!(":{}/", proxy.port));
-    let store = store::open_with(&slow, &[], &hasty()).await.unwrap();
+    let store = store::open_with(&proxy.url(&direct), &[], &hasty()).await.unwrap();
     let beside = open(&direct).await;
     store.commit(FIRST, &[row(1, "web")]).await.unwrap();
 
@@ -192,8 +148,7 @@ async fn a_commit_whose_answer_is_lost_is_found_in_the_log() {
     let Some(cluster) = Cluster::shared() else { return };
     let direct = cluster.schema().await;
     let proxy = Proxy::before(cluster.port).await;
-    let slow = direct.replace(&format!(":{}/", cluster.port), &format!(":{}/", proxy.port));
-    let store = store::open_with(&slow, &[], &hasty()).await.unwrap();
+    let store = store::open_with(&proxy.url(&direct), &[], &hasty()).await.unwrap();
     let beside = open(&direct).await;
     store.commit(FIRST, &[row(1, "web")]).await.unwrap();
     proxy.holds_answers.store(true, SeqCst);
@@ -350,7 +305,7 @@ async fn the_server_proves_who_it_is_and_the_password_is_read_anew() {
 
 /// Promise 2: leaders pause past their lease, come back, and try to go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaders_of_the_past_store_nothing() {
+async fn re2_leaders_of_the_past_store_nothing() {
     const LEASE: Duration = Duration::from_millis(60);
     const COMMITS: i64 = 40;
     let Some(cluster) = Cluster::shared() else { return };

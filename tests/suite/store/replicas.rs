@@ -51,7 +51,7 @@ async fn next(subscriber: &mut Subscriber, count: usize) -> Vec<Arc<Event>> {
 }
 
 #[tokio::test]
-async fn what_the_leader_writes_every_follower_shows_once_and_in_order() {
+async fn re4_what_the_leader_writes_every_follower_shows_once_and_in_order() {
     let store = Arc::new(MemoryStore::new());
     let (mut leader, follower) = (join(&store).await, join(&store).await);
     lead(&*store, &mut leader, "one").await;
@@ -81,7 +81,7 @@ async fn who_does_not_lead_refuses_writes_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_term_is_over_stores_nothing_and_follows() {
+async fn re2_a_leader_whose_term_is_over_stores_nothing_and_follows() {
     let store = Arc::new(MemoryStore::new());
     let (mut old, mut new) = (join(&store).await, join(&store).await);
     lead(&*store, &mut old, "one").await;
@@ -148,7 +148,7 @@ async fn a_follower_that_missed_a_compacted_part_begins_anew_and_its_watchers_li
 }
 
 #[tokio::test]
-async fn a_consistent_read_at_a_follower_sees_what_was_acknowledged_and_shares_its_question() {
+async fn re6_and_re1_a_consistent_read_at_a_follower_sees_what_was_acknowledged_and_shares_its_question() {
     const READS: usize = 1000;
     let store = Arc::new(MemoryStore::new());
     let link = Arc::new(Link::new(store.clone()));
@@ -169,7 +169,7 @@ async fn a_consistent_read_at_a_follower_sees_what_was_acknowledged_and_shares_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_without_its_database_says_so_and_shows_old_state_for_a_bounded_time() {
+async fn re6_a_replica_without_its_database_says_so_and_shows_old_state_for_a_bounded_time() {
     let link = Arc::new(Link::new(Arc::new(MemoryStore::new())));
     let limits = Limits { outdated_after: Duration::from_secs(30), ..Limits::default() };
     let replica = join_with(link.clone(), limits).await;

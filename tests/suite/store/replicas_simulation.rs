@@ -219,3 +219,43 @@ async fn replicas_keep_their_promises_while_leaders_pause_die_and_come_back() {
         live(seed).await;
     }
 }
+
+/// Promise 5, by the clock: another replica leads within the lease and a second of a leader's
+/// death, and within a second of its resignation. Reads at the others never stop.
+#[tokio::test(start_paused = true)]
+async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_nothing() {
+    const HAND_OVER_MAX: Duration = Duration::from_secs(1);
+    const SECOND: Duration = Duration::from_secs(1);
+    for is_asked in [false, true] {
+        let store = Arc::new(MemoryStore::new());
+        let first = Replica::start(&store, "first".to_owned()).await;
+        timeout(LIFE, first.lead.clone().wait_for(|lead| matches!(lead, Lead::Here { .. }))).await.unwrap().unwrap();
+        let second = Replica::start(&store, "second".to_owned()).await;
+        // Half of a lease passes, so that it was renewed.
+        sleep(LEASE / 2).await;
+        first.writer.commit(vec![create(&binding("web"), 1)], Atomicity::All).await.unwrap();
+        let ended = Instant::now();
+        let bound = match is_asked {
+            true => {
+                first.stop.cancel();
+                HAND_OVER_MAX
+            }
+            false => {
+                drop(first);
+                LEASE + SECOND
+            }
+        };
+        let mut reads = 0;
+        while !second.leads() {
+            assert!(ended.elapsed() < bound, "nobody leads after {:?}, asked to end: {is_asked}", ended.elapsed());
+            let asked = Instant::now();
+            second.cache.fresh().await.unwrap();
+            assert!(second.cache.view().get(&binding("web")).is_some() && asked.elapsed() < SECOND / 10);
+            reads += 1;
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(reads > 0);
+        second.writer.commit(vec![create(&binding("api"), 1)], Atomicity::All).await.unwrap();
+        eprintln!("asked to end: {is_asked}: another leads after {:?}", ended.elapsed());
+    }
+}

@@ -29,4 +29,4 @@ mod task;
 mod task_intents;
 mod ttl;
 mod wake;
-mod world;
+pub mod world;

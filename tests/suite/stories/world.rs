@@ -403,7 +403,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Map<String, Va
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)?.as_object()
 }
 
-fn resource_of(object: &Value) -> GroupResource {
+pub fn resource_of(object: &Value) -> GroupResource {
     match object["kind"].as_str().unwrap() {
         "RebalanceSchedule" => REBS,
         "ResourceBinding" => RB,

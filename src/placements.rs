@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use crate::api::fleet::placement::v1beta1::any::placement_of;
+use crate::api::core::ObjectReference;
+use crate::api::fleet::placement::v1beta1::any::{API_VERSION, PlacementKinds, placement_of};
 use crate::api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client};
@@ -54,4 +55,16 @@ pub fn is_latest(snapshot: &Object) -> bool {
 /// An object that does not fit its kind's type is logged and left alone.
 pub fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
     object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
+}
+
+/// What events about a placement refer to.
+pub fn reference(kinds: &PlacementKinds, placement: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some(kinds.kind.to_owned()),
+        namespace: (!placement.key.namespace.is_empty()).then(|| placement.key.namespace.to_string()),
+        name: Some(placement.key.name.to_string()),
+        uid: Some(placement.uid.to_string()),
+        ..ObjectReference::default()
+    }
 }

@@ -147,7 +147,7 @@ impl RescheduleTasks {
             let view = self.client.view();
             // A binding that is gone by now needs no mark.
             let mark = |base: &Arc<Object>| {
-                let change = Change::Edit { base: Arc::clone(base), edits: mark(base, intent.asked)? };
+                let change = Change::Edit { base: Arc::clone(base), edits: mark(base, intent.asked, about)? };
                 Some(((base.key.clone(), base.revision), (base.key.resource, change)))
             };
             let (marks, changes): (Vec<(Key, Revision)>, Vec<_>) =
@@ -221,12 +221,12 @@ fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) 
 }
 
 /// The edits that mark the binding or placement. `None` if it cannot be read.
-fn mark(object: &Object, now: Time) -> Option<Vec<Edit>> {
+fn mark(object: &Object, now: Time, about: &EventReference) -> Option<Vec<Edit>> {
     if PlacementKinds::of(object.key.resource).is_some() {
-        return Some(vec![trigger::stamp(trigger::next(trigger::triggered_at(object), now))]);
+        return Some(trigger::accepted(trigger::next(trigger::triggered_at(object), now), about).into());
     }
     let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
-    edits.extend(Trigger::accepted(stamp, object.revision));
+    edits.extend(Trigger::accepted(stamp, object.revision, about));
     Some(edits)
 }

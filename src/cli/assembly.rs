@@ -108,7 +108,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     workers.push(Box::new(rebalances));
     workers.extend(controllers::fleet(registry, clock));
     workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));
-    workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock))));
+    workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock), &recorder)));
     let events = client("events");
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
     sinks.extend(host_events);

@@ -8,8 +8,9 @@
 //!
 //! Differs from Karmada (D51), where nobody hears.
 //!
-//! The memory is bounded, and is lost with the process. After a restart a pass still says when its
-//! trigger was written, but not by whom, and nothing is summed up for who asked before.
+//! The memory is bounded, and is lost with the process. But a trigger that was not answered yet
+//! says on its binding who wrote it (`api::asker`). So after a restart, or at another leader, a
+//! pass still has its cause, and what is answered from then on is summed up (`resume`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -72,6 +73,8 @@ struct Tally {
     answered: usize,
     /// Nothing more is asked.
     is_closed: bool,
+    /// What was answered before the restart is not known.
+    is_resumed: bool,
     moved: Names,
     replicas: i64,
     stayed: usize,
@@ -124,8 +127,9 @@ impl Tally {
 
     fn summary(&self) -> Summary {
         let Tally { asked, moved, replicas, stayed, nowhere, left_alone, overtaken, unfollowed, .. } = self;
+        let since = if self.is_resumed { " since a restart" } else { "" };
         let mut message = format!(
-            "{asked} answered: {} moved with {replicas} replicas{}, {stayed} stayed, {} fit nowhere{}",
+            "{asked} answered{since}: {} moved with {replicas} replicas{}, {stayed} stayed, {} fit nowhere{}",
             moved.count,
             moved.told(),
             nowhere.count,
@@ -163,12 +167,35 @@ impl Asks {
                 inner.asks.insert(key.clone(), ask);
             }
             let Some(tally) = inner.askers.get_mut(&asker) else { continue };
+            tally.is_closed = false;
             match has_room {
                 true => tally.asked += 1,
                 false => tally.unfollowed += 1,
             }
         }
         summaries
+    }
+
+    /// Takes up triggers that were found on their bindings, each with its writer: those that were
+    /// written before a restart. What is remembered already stays as it is.
+    pub fn resume(&self, found: Vec<(Key, Revision, ObjectReference)>) {
+        let mut inner = self.lock();
+        for (key, owed, about) in found {
+            if inner.asks.len() >= ASKS_MAX {
+                return;
+            }
+            if inner.asks.get(&key).is_some_and(|ask| ask.owed >= owed) {
+                continue;
+            }
+            let (asker, about) = inner.asker(&about);
+            let Some(tally) = inner.askers.get_mut(&asker) else { continue };
+            let is_new = tally.asked + tally.unfollowed == 0 && !tally.is_closed;
+            if is_new || tally.is_resumed {
+                tally.asked += 1;
+                (tally.is_closed, tally.is_resumed) = (true, true);
+                inner.asks.insert(key, Ask { owed, asker, about, is_counted: false });
+            }
+        }
     }
 
     /// Forgets triggers that were noted and not written after all.
@@ -329,6 +356,31 @@ mod tests {
         let told = "2 answered: 0 moved with 0 replicas, 0 stayed, 0 fit nowhere, 2 asked for again by others.";
         assert_eq!(answered(&asks, "c", 7, Answer::Stayed).as_deref(), Some(told), "a trigger that was not noted");
         assert_eq!(asks.asker(&key("a"), Some(at(6))).as_deref(), Some(&who("s")));
+    }
+
+    #[test]
+    fn what_was_asked_before_a_restart_is_taken_up_and_summed_up_from_then_on() {
+        let asks = Asks::default();
+        noted(&asks, &who("s"), &["b"], 9);
+        let found = |name: &str, owed: i64| (key(name), at(owed), who("r"));
+        asks.resume(vec![found("a", 5), found("b", 6), found("c", 5)]);
+        asks.resume(vec![found("a", 5)]);
+        assert_eq!(asks.asker(&key("a"), Some(at(5))).as_deref(), Some(&who("r")));
+        assert_eq!(asks.asker(&key("b"), Some(at(9))).as_deref(), Some(&who("s")), "a later trigger stays");
+        assert_eq!(answered(&asks, "c", 5, Answer::Moved(2)), None);
+        let told = "2 answered since a restart: 1 moved with 2 replicas (shop/c), 1 stayed, 0 fit nowhere.";
+        assert_eq!(answered(&asks, "a", 5, Answer::Stayed).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn who_goes_on_asking_after_a_restart_is_answered_when_it_has_asked_for_all() {
+        let asks = Asks::default();
+        asks.resume(vec![(key("a"), at(5), who("r"))]);
+        noted(&asks, &who("r"), &["b"], 7);
+        assert_eq!(answered(&asks, "a", 5, Answer::Stayed), None);
+        assert_eq!(answered(&asks, "b", 7, Answer::Stayed), None);
+        let told = "2 answered since a restart: 0 moved with 0 replicas, 2 stayed, 0 fit nowhere.";
+        assert_eq!(asks.close(&who("r")).map(|summary| summary.message).as_deref(), Some(told));
     }
 
     #[test]

@@ -73,13 +73,17 @@ impl Account {
         &self.object.key.name
     }
 
+    pub fn namespace(&self) -> &Arc<str> {
+        &self.object.key.namespace
+    }
+
     /// Refuses a use that raises a resource above its limit, in upstream's words (QU3).
     pub fn check(&self, difference: &Usage) -> Result<(), String> {
         for (resource, Line { limit, used, notation }) in &self.lines {
             let more = difference.get(resource);
             let sum = used.plus(more);
             if more > Quantity::ZERO && sum > *limit {
-                let (namespace, name) = (&self.object.key.namespace, self.name());
+                let (namespace, name) = (self.namespace(), self.name());
                 let (sum, limit) = (notation.write(sum), notation.write(*limit));
                 return Err(format!(
                     "FederatedResourceQuota({namespace}/{name}) exceeded for resource {resource}: requested sum {sum}, \
@@ -88,6 +92,25 @@ impl Account {
             }
         }
         Ok(())
+    }
+
+    /// The limits that this use would break, each with what it would have to be.
+    pub fn too_low(&self, difference: &Usage) -> Vec<String> {
+        let too_low = |(resource, Line { limit, used, notation }): (&Box<str>, &Line)| {
+            let more = difference.get(resource);
+            let sum = used.plus(more);
+            (more > Quantity::ZERO && sum > *limit).then(|| format!("{resource} {}", notation.write(sum)))
+        };
+        self.lines.iter().filter_map(too_low).collect()
+    }
+
+    /// How often this use fits in what is left. `None`: it is of no resource that is limited.
+    pub fn fits(&self, each: &Usage) -> Option<i64> {
+        let fits = |(resource, Line { limit, used, .. }): (&Box<str>, &Line)| {
+            let each = each.get(resource).nanos();
+            (each > 0).then(|| (limit.minus(*used).nanos().max(0) / each).min(i64::MAX.into()))
+        };
+        self.lines.iter().filter_map(fits).min().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
     }
 
     /// Takes a use that was checked.

@@ -9,10 +9,13 @@
 //! is counted anew, from all bindings of its namespace. A namespace without a quota pays for one
 //! look-up.
 //!
+//! Plans ask a `Ledger` of their own, and promise nothing that a quota would refuse.
+//!
 //! Differs from Karmada (D53): only what a write raises is held against the limit. A binding may
 //! shrink, move or be evicted although its namespace is over the limit, as with a ResourceQuota.
 
 mod account;
+mod ledger;
 mod usage;
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,7 @@ use crate::k8s::{Details, Document, Object, Status};
 use crate::watch::{Book, Bookkeeper, View};
 
 pub use account::has_more_room;
+pub use ledger::{Exceeded, Ledger, Left};
 
 /// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";

@@ -45,24 +45,37 @@ struct Target {
     replicas: i32,
 }
 
+impl Spec {
+    fn on(&self, targets: &[i32]) -> Usage {
+        let mut usage = Usage::default();
+        if targets.is_empty() {
+            return usage;
+        }
+        if self.components.is_empty() {
+            let replicas: i64 = targets.iter().map(|replicas| i64::from((*replicas).max(0))).sum();
+            usage.add(&self.replica_requirements, replicas);
+        }
+        // A set of components is placed as a whole on each of its clusters.
+        let sets = i64::try_from(targets.len()).unwrap_or(i64::MAX);
+        for component in &self.components {
+            usage.add(&component.replica_requirements, sets.saturating_mul(component.replicas.max(0).into()));
+        }
+        usage
+    }
+}
+
 impl Usage {
     /// A binding that cannot be read uses nothing: nobody can place it.
     pub fn of(binding: &Object) -> Usage {
         let Binding { spec } = serde_json::from_slice(&binding.text.content()).unwrap_or_default();
-        let mut usage = Usage::default();
-        if spec.clusters.is_empty() {
-            return usage;
-        }
-        if spec.components.is_empty() {
-            let replicas: i64 = spec.clusters.iter().map(|target| i64::from(target.replicas.max(0))).sum();
-            usage.add(&spec.replica_requirements, replicas);
-        }
-        // A set of components is placed as a whole on each of its clusters.
-        let sets = i64::try_from(spec.clusters.len()).unwrap_or(i64::MAX);
-        for component in &spec.components {
-            usage.add(&component.replica_requirements, sets.saturating_mul(component.replicas.max(0).into()));
-        }
-        usage
+        let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
+        spec.on(&targets)
+    }
+
+    /// What the binding would use with so many replicas on each cluster.
+    pub fn on(binding: &Object, targets: &[i32]) -> Usage {
+        let Binding { spec } = serde_json::from_slice(&binding.text.content()).unwrap_or_default();
+        spec.on(targets)
     }
 
     fn add(&mut self, requirements: &Requirements, count: i64) {

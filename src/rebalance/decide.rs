@@ -1,13 +1,15 @@
 //! Decisions at a move's turn, over the view of that moment (BD2).
 //!
-//! The room of what other moves have under way, and of what nobody reports, is taken already.
+//! The room of what other moves have under way, and of what nobody reports, is taken already. What
+//! the step has written so far counts against the quotas.
 
 use super::advance::Scene;
 use super::record::{self, AnyMove, Owner};
 use super::run::Ledger;
+use super::surge::{self, QuotaLeft};
 use crate::api::ballast::v1alpha1::Share;
 use crate::engine::karmada::{Request, Target};
-use crate::k8s::Key;
+use crate::k8s::{Key, Object};
 use crate::scheduler::planning::{Case, Draft, How, Present, Proposal};
 
 pub struct Table {
@@ -35,8 +37,19 @@ impl Table {
         }
     }
 
+    /// The binding goes to these targets, as far as the room of those that follow is concerned.
     pub fn accept(&mut self, case: &Case, to: &[Target]) {
-        self.draft.accept(case, to);
+        self.draft.shift(case, &case.request.targets, to);
+    }
+
+    /// This step writes these targets, which is what quotas count.
+    pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
+        self.draft.charge(binding, from, to);
+    }
+
+    /// What the quotas leave to a surge of the binding.
+    pub fn left_by_quotas(&mut self, binding: &Object, request: &Request) -> QuotaLeft {
+        self.draft.left_by_quotas(binding, &[surge::counted_as_one(request)])
     }
 
     /// How many more replicas of the workload fit on a cluster, besides `own` that are taken there

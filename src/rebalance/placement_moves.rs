@@ -12,9 +12,9 @@ use crate::k8s::{Edit, Object, Time};
 use crate::placements;
 use crate::watch::View;
 
-/// The edit that triggers the placement.
-pub fn trigger(placement: &Object, now: Time) -> Edit {
-    trigger::stamp(trigger::next(trigger::triggered_at(placement), now))
+/// The edits that trigger the placement because of this rebalance.
+pub fn trigger(placement: &Object, now: Time, asker: &ObjectReference) -> [Edit; 2] {
+    trigger::accepted(trigger::next(trigger::triggered_at(placement), now), asker)
 }
 
 /// What is missing for the trigger to be answered. `None`: nothing.
@@ -46,16 +46,4 @@ pub fn missing(view: &View, kinds: &PlacementKinds, placement: &Arc<Object>) -> 
             _ => Some(format!("the binding on {cluster} is not bound yet")),
         }
     })
-}
-
-/// What events about a placement refer to.
-pub fn reference(kinds: &PlacementKinds, placement: &Object) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("placement.kubernetes-fleet.io/v1beta1".to_owned()),
-        kind: Some(kinds.kind.to_owned()),
-        namespace: (!placement.key.namespace.is_empty()).then(|| placement.key.namespace.to_string()),
-        name: Some(placement.key.name.to_string()),
-        uid: Some(placement.uid.to_string()),
-        ..ObjectReference::default()
-    }
 }

@@ -6,7 +6,10 @@
 //! *Invariants:* a target only ever goes towards what is wanted, so the steps come to an end. No
 //! step lowers the replicas that are assigned and reported ready below the floor; where they are
 //! below it already, no step lowers them further. All targets together never exceed the wanted
-//! replicas plus the surge, unless they did before.
+//! replicas plus the surge, nor what a quota allows, unless they did before.
+//!
+//! Where a quota leaves no room for a surge, old replicas go at the moment at which new ones come,
+//! as many as the floor lets go.
 
 /// A cluster of the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Bounds {
     pub floor: i64,
     /// Replicas above the wanted number at once.
     pub surge: i64,
+    /// Replicas in all that a quota allows. It is no less than what is assigned.
+    pub most: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,13 @@ pub enum Step {
     Wait,
     /// Nothing can be done even when all assigned replicas are ready.
     NoRoom,
+}
+
+impl Bounds {
+    /// Whether a quota leaves less than the surge.
+    pub fn is_by_quota(&self, places: &[Place]) -> bool {
+        self.most < places.iter().map(|place| place.wanted).sum::<i64>() + self.surge
+    }
 }
 
 impl Place {
@@ -87,6 +99,10 @@ pub fn step(places: &[Place], bounds: Bounds) -> Step {
     let can_rise: i64 = places.iter().map(|place| place.rise().min(place.room.max(0))).sum();
     let is_risen = places.iter().all(|place| place.rise() == 0);
     lower(places, &mut next, bounds, if is_risen { to_fall } else { can_rise });
+    if bounds.is_by_quota(places) {
+        // What goes leaves room below the quota. Nobody else is to take it in between.
+        raise(places, &mut next, bounds);
+    }
     if is_other(places, &next) {
         return Step::To(next);
     }
@@ -116,11 +132,11 @@ fn lower(places: &[Place], next: &mut [i64], bounds: Bounds, count: i64) {
     }
 }
 
-/// Raises targets as far as surge and room allow.
+/// Raises targets as far as surge, quota and room allow.
 fn raise(places: &[Place], next: &mut [i64], bounds: Bounds) {
     let wanted: i64 = places.iter().map(|place| place.wanted).sum();
     let assigned: i64 = next.iter().sum();
-    let mut budget = (wanted + bounds.surge - assigned).max(0);
+    let mut budget = ((wanted + bounds.surge).min(bounds.most) - assigned).max(0);
     for (place, next) in places.iter().zip(next) {
         let rise = place.rise().min(place.room.max(0)).min(budget);
         *next += rise;
@@ -134,6 +150,10 @@ mod tests {
 
     use super::*;
 
+    fn bounds(floor: i64, surge: i64) -> Bounds {
+        Bounds { floor, surge, most: i64::MAX }
+    }
+
     /// A cluster that had nothing.
     fn comes(assigned: i64, wanted: i64, ready: i64, room: i64) -> Place {
         Place { was: 0, assigned, wanted, ready, room }
@@ -146,7 +166,7 @@ mod tests {
 
     #[test]
     fn new_replicas_come_first_and_old_ones_go_as_the_new_are_ready() {
-        let bounds = Bounds { floor: 4, surge: 4 };
+        let bounds = self::bounds(4, 4);
         let at = |m1, r1, m2| [comes(m1, 2, r1, 9), goes(m2, 2, m2)];
         assert_eq!(step(&at(0, 0, 4), bounds), Step::To(vec![2, 4]));
         assert_eq!(step(&at(2, 0, 4), bounds), Step::Wait);
@@ -158,23 +178,34 @@ mod tests {
     #[test]
     fn a_low_floor_does_not_let_old_replicas_go_before_new_ones_are_ready() {
         let places = [comes(2, 2, 1, 9), goes(4, 2, 4)];
-        assert_eq!(step(&places, Bounds { floor: 1, surge: 4 }), Step::To(vec![2, 3]));
+        assert_eq!(step(&places, bounds(1, 4)), Step::To(vec![2, 3]));
     }
 
     #[test]
     fn without_surge_old_replicas_go_first_within_the_floor() {
-        let bounds = Bounds { floor: 3, surge: 0 };
+        let bounds = self::bounds(3, 0);
         assert_eq!(step(&[comes(0, 4, 0, 9), goes(4, 0, 4)], bounds), Step::To(vec![0, 3]));
         assert_eq!(step(&[comes(0, 4, 0, 9), goes(3, 0, 3)], bounds), Step::To(vec![1, 3]));
         assert_eq!(step(&[comes(1, 4, 0, 9), goes(3, 0, 3)], bounds), Step::Wait);
         assert_eq!(step(&[comes(1, 4, 1, 9), goes(3, 0, 3)], bounds), Step::To(vec![1, 2]));
-        let nowhere = Bounds { floor: 4, surge: 0 };
+        let nowhere = self::bounds(4, 0);
         assert_eq!(step(&[comes(0, 4, 0, 9), goes(4, 0, 4)], nowhere), Step::NoRoom);
     }
 
     #[test]
+    fn where_a_quota_is_full_old_replicas_go_as_new_ones_come_within_the_floor() {
+        let full = |floor| Bounds { floor, surge: 4, most: 4 };
+        assert_eq!(step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], full(3)), Step::To(vec![1, 3]));
+        assert_eq!(step(&[comes(1, 2, 0, 9), goes(3, 2, 3)], full(3)), Step::Wait);
+        assert_eq!(step(&[comes(1, 2, 1, 9), goes(3, 2, 3)], full(3)), Step::To(vec![2, 2]));
+        assert_eq!(step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], full(4)), Step::NoRoom);
+        let one_more = Bounds { floor: 4, surge: 4, most: 5 };
+        assert_eq!(step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], one_more), Step::To(vec![1, 4]));
+    }
+
+    #[test]
     fn a_full_cluster_leaves_no_room_and_nothing_is_torn_down_for_it() {
-        let bounds = Bounds { floor: 0, surge: 4 };
+        let bounds = self::bounds(0, 4);
         assert_eq!(step(&[comes(0, 4, 0, 0), goes(4, 0, 4)], bounds), Step::NoRoom);
         // What is assigned comes, then its counterpart goes.
         assert_eq!(step(&[comes(1, 4, 1, 0), goes(4, 0, 4)], bounds), Step::To(vec![1, 3]));
@@ -183,7 +214,7 @@ mod tests {
 
     #[test]
     fn where_too_few_are_ready_nothing_ready_is_taken_away() {
-        let bounds = Bounds { floor: 4, surge: 0 };
+        let bounds = self::bounds(4, 0);
         // Of four, two are ready: the two that are not may go.
         assert_eq!(step(&[comes(0, 4, 0, 9), goes(4, 0, 2)], bounds), Step::To(vec![0, 2]));
     }
@@ -199,7 +230,8 @@ mod tests {
     /// From anywhere to anywhere of the same size, and how ready and roomy it is.
     fn moves() -> impl Strategy<Value = (Vec<Place>, Bounds)> {
         let place = (0..8i64, 0..8i64, 0..8i64, 0..9i64, 0..9i64);
-        (proptest::collection::vec(place, 1..6), 0..20i64, 0..8i64).prop_map(|(places, floor, surge)| {
+        let left = prop_oneof![Just(i64::MAX), 0..6i64];
+        (proptest::collection::vec(place, 1..6), 0..20i64, 0..8i64, left).prop_map(|(places, floor, surge, left)| {
             let places = places.into_iter().map(|(was, assigned, wanted, ready, room)| Place {
                 was,
                 assigned,
@@ -207,7 +239,9 @@ mod tests {
                 ready,
                 room,
             });
-            (places.collect(), Bounds { floor, surge })
+            let places: Vec<Place> = places.collect();
+            let most = sum(places.iter().map(|place| place.assigned)).saturating_add(left);
+            (places, Bounds { floor, surge, most })
         })
     }
 
@@ -222,6 +256,7 @@ mod tests {
             prop_assert!(ready(&places, &next) >= bounds.floor.min(ready(&places, &before)));
             let most = sum(places.iter().map(|place| place.wanted)) + bounds.surge;
             prop_assert!(sum(next.iter().copied()) <= most.max(sum(before.iter().copied())));
+            prop_assert!(sum(next.iter().copied()) <= bounds.most);
             for (place, next) in places.iter().zip(&next) {
                 let (low, high) = (place.assigned.min(place.wanted), place.assigned.max(place.wanted));
                 prop_assert!((low..=high).contains(next));
@@ -235,9 +270,13 @@ mod tests {
             delays in proptest::collection::vec(0..3i64, 1..40),
         ) {
             let total = sum(places.iter().map(|place| place.wanted));
-            let bounds = Bounds { floor: bounds.floor.min(total), ..bounds };
+            let start = sum(places.iter().map(|place| place.assigned));
+            // A quota that is full at the start and allows what is wanted.
+            let most = if bounds.most < i64::MAX { start.max(total) } else { bounds.most };
+            let bounds = Bounds { floor: bounds.floor.min(total), most, ..bounds };
             // Otherwise there is no step that the bounds allow.
-            prop_assume!(bounds.surge > 0 || bounds.floor < total);
+            let can_surge = bounds.surge > 0 && most > total;
+            prop_assume!(can_surge || bounds.floor < total);
             let mut places: Vec<Place> = places
                 .into_iter()
                 .map(|place| Place { was: place.assigned, ready: place.assigned, room: 99, ..place })

@@ -12,12 +12,21 @@ use super::settle::{self, Depth, Report, Sight};
 use super::step::{self, Bounds, Place, Step};
 use crate::api::ballast::v1alpha1::{Rollout, Share};
 use crate::engine::karmada::{Division, Request, Target};
+use crate::quota;
 
 pub enum Next {
     To(Vec<Target>),
     Wait,
     /// No step is possible, and why.
     NoRoom(String),
+}
+
+/// What the quotas leave to the binding, if they limit it: copies of what `step` counts as one.
+pub type QuotaLeft = Option<quota::Left>;
+
+/// The replicas of what `step` counts as one: the whole workload, or one replica.
+pub fn counted_as_one(request: &Request) -> i32 {
+    if is_whole(request) { request.replicas } else { 1 }
 }
 
 /// The next targets of a move from `from` to `to`. `room` says how many more replicas a cluster can
@@ -28,6 +37,7 @@ pub fn next(
     to: &[Share],
     request: &Request,
     reports: &[Report<'_>],
+    left: QuotaLeft,
     mut room: impl FnMut(&str, i64) -> i64,
 ) -> Next {
     let is_whole = is_whole(request);
@@ -58,7 +68,9 @@ pub fn next(
     };
     let places: Vec<Place> = clusters.iter().map(&mut place).collect();
     let total: i64 = places.iter().map(|place| place.wanted).sum();
-    let bounds = Bounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total) };
+    let assigned: i64 = places.iter().map(|place| place.assigned).sum();
+    let most = left.as_ref().map_or(i64::MAX, |left| assigned.saturating_add(left.copies));
+    let bounds = Bounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total), most };
     match step::step(&places, bounds) {
         Step::To(next) => {
             let counted = clusters.keys().zip(next).filter(|(_, count)| *count > 0);
@@ -69,12 +81,15 @@ pub fn next(
         Step::NoRoom => {
             let missing: i64 = places.iter().map(|place| (place.wanted - place.assigned).max(0)).sum();
             let what = if is_whole { "clusters" } else { "replicas" };
+            let by_quota = left.filter(|_| bounds.is_by_quota(&places));
+            let of_quota = by_quota.map(|left| format!("; {} leaves room for {} more", left.quota, left.copies));
             Next::NoRoom(format!(
                 "no step fits: {missing} {what} have still to come, where there is room for {}, with at least {} ready \
-                 and at most {} beyond {total}",
+                 and at most {} beyond {total}{}",
                 places.iter().filter(|place| place.wanted > place.assigned).map(|place| place.room.max(0)).sum::<i64>(),
                 bounds.floor,
                 bounds.surge,
+                of_quota.unwrap_or_default(),
             ))
         }
     }

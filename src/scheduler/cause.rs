@@ -22,7 +22,7 @@ const CLUSTERS_TOLD_MAX: usize = 5;
 pub enum Cause {
     /// An object asked for it: a WorkloadRebalancer, a RescheduleTask, a rebalance.
     Asked(ObjectReference),
-    /// A trigger whose writer is not known: a client, or somebody before a restart.
+    /// A trigger whose writer is not known: a client.
     Trigger(Option<Time>),
     /// Another placement. The policy that manages the binding, if one does.
     Placement(Option<Key>),
@@ -31,6 +31,13 @@ pub enum Cause {
     ClustersLost(Vec<String>),
     /// Another number of replicas is wanted than is assigned.
     Scaled {
+        assigned: i64,
+        wanted: i64,
+    },
+    /// Another policy of a Fleet placement.
+    Policy,
+    /// A Fleet placement wants another number of clusters than it has.
+    Counted {
         assigned: i64,
         wanted: i64,
     },
@@ -94,7 +101,8 @@ impl Cause {
             Cause::Placement(_) => "placement",
             Cause::Evicted(_) => "eviction",
             Cause::ClustersLost(_) => "clusterLost",
-            Cause::Scaled { .. } => "scale",
+            Cause::Scaled { .. } | Cause::Counted { .. } => "scale",
+            Cause::Policy => "policy",
             Cause::Clusters => "clusters",
         }
     }
@@ -106,7 +114,9 @@ impl fmt::Display for Cause {
         match self {
             Cause::Asked(who) => {
                 let text = |field: &Option<String>| field.clone().unwrap_or_default();
-                write!(f, "because of {} {}", text(&who.kind), text(&who.name))
+                let namespace = text(&who.namespace);
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                write!(f, "because of {} {namespace}{slash}{}", text(&who.kind), text(&who.name))
             }
             Cause::Trigger(None) => f.write_str("because of a trigger"),
             Cause::Trigger(Some(at)) => write!(f, "because of the trigger of {at}"),
@@ -127,6 +137,11 @@ impl fmt::Display for Cause {
                 write!(f, "because {}{} went away", told.join(" and "), more(names.len()))
             }
             Cause::Scaled { assigned, wanted } => write!(f, "because {wanted} replicas are wanted, not {assigned}"),
+            Cause::Policy => f.write_str("because its policy changed"),
+            Cause::Counted { assigned, wanted } => {
+                let clusters = if *wanted == 1 { "cluster is" } else { "clusters are" };
+                write!(f, "because {wanted} {clusters} wanted, not {assigned}")
+            }
             Cause::Clusters => f.write_str("because clusters changed"),
         }
     }

@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use super::lower::karmada::APPLIED_PLACEMENT;
+use crate::api::asker::{self, ASKED_BY};
 use crate::api::conditions::{self, Told};
 use crate::api::karmada::work::v1alpha2::{
     AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
@@ -73,6 +74,7 @@ pub fn edits(
     }
     if decision.is_success() {
         edits.extend(trigger.answer());
+        edits.extend(binding.metadata.annotations.contains_key(ASKED_BY).then(asker::forgotten));
     }
     let served = trigger.served(now);
     // A pass that an event asked for is told by its time even where it changes nothing (BK9).

@@ -189,13 +189,20 @@ impl Work for Scheduler {
         self.index = Index::default();
         self.workloads = Workloads::default();
         self.groups.clear();
+        let mut asked = Vec::new();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let content = object.text.content();
-            let spec = sketch(&content);
+            let binding = BindingSketch::of(&content).ok();
+            asked.extend(binding.as_ref().and_then(|binding| {
+                let (owed, asker) = binding.asked()?;
+                Some((object.key.clone(), owed, asker))
+            }));
+            let spec = binding.map(|binding| binding.spec).unwrap_or_default();
             self.note(object, &spec);
             self.unprompted.insert(object.key.clone());
             queue.mark(object.key.clone(), spec.priority());
         }
+        self.recorder.asks().resume(asked);
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
@@ -264,16 +271,17 @@ async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>
 async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, now: Time, worked: &mut Worked) {
     let mut changes = Vec::new();
     let mut writing = Vec::new();
-    for Judged { key, revision, change, next, news, waited_seconds, answer } in judged {
+    for Judged { key, revision, change, next, news, waited_seconds, answer, result } in judged {
         match change {
             None => {
+                result.into_iter().for_each(metrics::scheduled);
                 tell_asker(recorder, &key, answer);
                 worked.outcomes.push(Handled { key, next, seen: revision });
                 news.into_iter().for_each(|news| news.tell(recorder));
             }
             Some((base, edits)) => {
                 changes.push((key.resource, Change::Edit { base: Arc::clone(&base), edits }));
-                writing.push((key, base, next, news, waited_seconds, answer));
+                writing.push((key, base, next, news, waited_seconds, answer, result));
             }
         }
     }
@@ -290,9 +298,10 @@ async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, n
         }
     };
     let mut refused = Vec::new();
-    for ((key, base, next, news, waited_seconds, answer), outcome) in writing.into_iter().zip(outcomes) {
+    for ((key, base, next, news, waited_seconds, answer, result), outcome) in writing.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
+                result.into_iter().for_each(metrics::scheduled);
                 tell_asker(recorder, &key, answer);
                 news.into_iter().for_each(|news| news.tell(recorder));
                 if let Some(seconds) = waited_seconds {

@@ -10,6 +10,7 @@ use super::cause::{self, Cause, Shift};
 use super::news::News;
 use super::underway::{MOVE, UnderWay};
 use super::{commit, lower, news};
+use crate::api::asker::ASKED_BY;
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
@@ -18,7 +19,6 @@ use crate::engine::karmada::{
 };
 use crate::events::{Answer, Asks};
 use crate::k8s::{Edit, Key, Object, Revision, Time};
-use crate::metrics;
 use crate::watch::View;
 use crate::worker::Next;
 
@@ -54,13 +54,16 @@ pub struct Judged {
     pub waited_seconds: Option<i64>,
     /// What it came to, for whoever wrote the trigger with this debt.
     pub answer: Option<(Option<Revision>, Answer)>,
+    /// What the metrics count once the pass is over: `scheduled` or `unschedulable`. A pass that is
+    /// not written is made again, and counts then. `None`: nothing was decided.
+    pub result: Option<&'static str>,
 }
 
 impl Judged {
     /// The binding is gone or cannot be read, so no trigger of it will have another answer.
     fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> Judged {
         let answer = Some((Some(Revision(i64::MAX)), Answer::LeftAlone));
-        Judged { key, revision, change: None, next, news: None, waited_seconds: None, answer }
+        Judged { key, revision, change: None, next, news: None, waited_seconds: None, answer, result: None }
     }
 }
 
@@ -113,12 +116,12 @@ impl Pass {
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), shift.as_ref().map(|shift| shift.arriving));
         tracing::debug!(%key, outcome, mode, cause, replicas, "decided");
         let answer = (!self.asks.is_empty()).then(|| (trigger.owed, answer(&decision, shift.as_ref())));
-        metrics::scheduled(if decision.is_success() { "scheduled" } else { "unschedulable" });
+        let result = if decision.is_success() { "scheduled" } else { "unschedulable" };
         let is_answer = decision.mode == Mode::Fresh && decision.is_success();
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
         let news = news.map(|news| news.warning_of(&pass.overlaps(&request)).of_move(moved.map(|(_, told)| told)));
-        Judged { key, revision, change, next: next(&decision), news, waited_seconds, answer }
+        Judged { key, revision, change, next: next(&decision), news, waited_seconds, answer, result: Some(result) }
     }
 
     /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.
@@ -134,7 +137,9 @@ impl Pass {
         if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() {
             return None;
         }
-        let asker = self.asks.asker(&object.key, Trigger::of(binding).owed).map(|asker| (*asker).clone());
+        let trigger = Trigger::of(binding);
+        let known = self.asks.asker(&object.key, trigger.owed).map(|asker| (*asker).clone());
+        let asker = known.or_else(|| trigger.asker(binding.metadata.annotations.get(ASKED_BY)));
         let cause = Cause::of(object, request, binding, &self.fleet, mode, asker);
         Some((cause.word(), cause::sentence(shift, &cause)))
     }

@@ -30,6 +30,10 @@ let namespace = "";
 const namespaced = (base, plural) => () =>
   `${base}/${namespace && `namespaces/${namespace}/`}${plural}`;
 
+/** Where rebalances are read and written: all of the fleet, or those of the only namespace. */
+export const rebalancesPlace = () =>
+  namespace ? `namespaces/${namespace}/rebalances` : "clusterrebalances";
+
 /** What changed last of each binding: its targets before, and when. */
 /** @type {Map<string, { before: model.Share[], at: number }>} */
 export const moved = new Map();
@@ -53,7 +57,8 @@ export const feeds = {
   clusters: new Feed(() => "/apis/cluster.karmada.io/v1alpha1/clusters", model.cluster),
   bindings: new Feed(namespaced(KARMADA, "resourcebindings"), model.binding, noteMove),
   clusterBindings: new Feed(() => `${KARMADA}/clusterresourcebindings`, model.binding, noteMove),
-  rebalances: new Feed(() => `${OURS}/clusterrebalances`, whole),
+  // Who reads one namespace reads the rebalances of that namespace.
+  rebalances: new Feed(() => `${OURS}/${rebalancesPlace()}`, whole),
   moves: new Feed(namespaced(OURS, "moves"), whole),
   clusterMoves: new Feed(() => `${OURS}/clustermoves`, whole),
   members: new Feed(() => "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", whole),
@@ -82,6 +87,7 @@ export function readNamespace(name) {
   namespace = name;
   feeds.bindings.restart();
   feeds.moves.restart();
+  feeds.rebalances.restart();
   displacement.restart();
   changed();
 }

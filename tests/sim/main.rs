@@ -1,8 +1,9 @@
 //! `cargo sim -- --seed N --steps M [--seeds K]` runs the seeded simulations of the tests with
 //! other seeds and more steps.
 //!
-//! It simulates a Karmada and a Fleet system for each seed. If a rule is broken, it prints the
-//! steps that led there to standard error and exits with status 1.
+//! It simulates a Karmada system, a Fleet system, a system with rebalances, and a rebalance with
+//! its undo for each seed. If a rule is broken, it prints the steps that led there to standard
+//! error and exits with status 1. `--only rebalance` simulates one of them.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -12,6 +13,10 @@ mod fleet;
 mod fleet_sight;
 #[path = "../suite/stories/fleet_simulation.rs"]
 mod fleet_simulation;
+#[path = "../suite/stories/safe_judge.rs"]
+mod safe_judge;
+#[path = "../suite/stories/safe_simulation.rs"]
+mod safe_simulation;
 #[path = "../suite/stories/simulation.rs"]
 mod simulation;
 #[path = "../suite/stories/world.rs"]
@@ -19,7 +24,7 @@ mod world;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 #[derive(Parser)]
 struct Args {
@@ -34,6 +39,33 @@ struct Args {
     /// The number of steps in each simulation before the faults end
     #[arg(long, default_value_t = simulation::STEPS)]
     steps: usize,
+
+    /// Only this kind of life
+    #[arg(long)]
+    only: Option<Life>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Life {
+    Karmada,
+    Fleet,
+    /// Rebalances with every kind of fault
+    Rebalance,
+    /// A rebalance and its undo, which nobody but crashes and the store disturbs
+    Undo,
+}
+
+const LIVES: [Life; 4] = [Life::Karmada, Life::Fleet, Life::Rebalance, Life::Undo];
+
+impl Life {
+    async fn live(self, seed: u64, steps: usize) -> Result<(), String> {
+        match self {
+            Life::Karmada => simulation::live(seed, steps, simulation::Faults::All).await.map(drop),
+            Life::Fleet => fleet_simulation::live(seed, steps).await.map(drop),
+            Life::Rebalance => safe_simulation::live(seed, steps).await.map(drop),
+            Life::Undo => safe_simulation::undo(seed).await,
+        }
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,14 +73,16 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let mut outcome = ExitCode::SUCCESS;
     for seed in args.seed..args.seed.saturating_add(args.seeds) {
-        let karmada = simulation::live(seed, args.steps, simulation::Faults::All).await;
-        let fleet = fleet_simulation::live(seed, args.steps).await;
-        if karmada.is_ok() && fleet.is_ok() {
+        let mut is_sound = true;
+        for life in LIVES.into_iter().filter(|life| args.only.is_none_or(|only| only == *life)) {
+            if let Err(fault) = life.live(seed, args.steps).await {
+                eprintln!("{fault}");
+                is_sound = false;
+            }
+        }
+        if is_sound {
             println!("seed {seed}: {} steps, and everything settled", args.steps);
             continue;
-        }
-        for fault in [karmada, fleet].into_iter().filter_map(Result::err) {
-            eprintln!("{fault}");
         }
         outcome = ExitCode::FAILURE;
     }

@@ -54,7 +54,11 @@ impl World {
             "default-scheduler",
             FailoverOptions::default(),
         ));
-        work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
+        work.push(Box::new(FleetScheduler::new(
+            registry.client(User::component("scheduler")),
+            Arc::clone(&clock),
+            &Recorder::new(Arc::clone(&clock)),
+        )));
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         World { clock: manual, client, runners, store, _writer: task }
     }

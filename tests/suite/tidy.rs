@@ -61,6 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "events",
             "clock",
             "metrics",
+            "quota",
         ],
     ),
     (

@@ -144,7 +144,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         for overtaken in recorder.asks().note(&about, noted) {
             recorder.summed_up(Some(overtaken));
         }
-        let committed = commit(client, &view, object, &plan).await;
+        let committed = commit(client, &view, object, &about, &plan).await;
         if !matches!(committed, Committed::Done(_)) {
             recorder.asks().withdraw(&about, plan.stamps.iter().map(|(key, _)| key));
         }
@@ -239,18 +239,24 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
 }
 
 /// The stamp in the form of the object's family.
-fn stamp(object: &Object, time: Time) -> Vec<Edit> {
+fn stamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     match PlacementKinds::of(object.key.resource) {
-        Some(_) => vec![trigger::stamp(time)],
-        None => Trigger::accepted(time, object.revision).into(),
+        Some(_) => trigger::accepted(time, about).into(),
+        None => Trigger::accepted(time, object.revision, about).into(),
     }
 }
 
-async fn commit(client: &Client, view: &View, rebalancer: &Arc<Object>, plan: &Plan) -> Committed {
+async fn commit(
+    client: &Client,
+    view: &View,
+    rebalancer: &Arc<Object>,
+    about: &EventReference,
+    plan: &Plan,
+) -> Committed {
     let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
     for (key, time) in &plan.stamps {
         let Some(base) = view.get(key).cloned() else { return Committed::Changed };
-        let edits = stamp(&base, *time);
+        let edits = stamp(&base, *time, about);
         changes.push((key.resource, Change::Edit { base, edits }));
     }
     let Ok(status) = serde_json::to_value(&plan.status) else { return Committed::Unavailable };

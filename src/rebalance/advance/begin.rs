@@ -10,6 +10,7 @@ use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Target;
 use crate::k8s::{Edit, Object};
+use crate::placements;
 use crate::rebalance::record::{self, AnyRebalance};
 use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
@@ -175,8 +176,9 @@ impl Step<'_> {
         let mut first = to.to_vec();
         if rollout.strategy == Strategy::SurgeFirst && !reports.is_empty() {
             let table = &mut *self.table;
+            let left = table.left_by_quotas(object, request);
             let room = |cluster: &str, _: i64| table.room_beside(request, cluster, 0);
-            match surge::next(rollout, &from, &wanted, request, &reports, room) {
+            match surge::next(rollout, &from, &wanted, request, &reports, left, room) {
                 surge::Next::To(targets) => first = targets,
                 surge::Next::Wait => first.clone_from(&request.targets),
                 surge::Next::NoRoom(why) => {
@@ -199,6 +201,7 @@ impl Step<'_> {
             replicas: UnderWay::replicas_of(request),
             at: UnderWay::listed(&first),
         };
+        self.table.charge(object, &request.targets, &first);
         let mut edits = placed(object, &first, term, self.scene.now);
         match observed {
             None => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
@@ -250,12 +253,13 @@ impl Step<'_> {
 
     fn start_placement(&mut self, rank: &Rank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
         self.run.pending.remove(rank);
-        self.change(object, vec![placement_moves::trigger(object, self.scene.now)]);
+        let asker = self.scene.owner.reference();
+        self.change(object, placement_moves::trigger(object, self.scene.now, &asker).into());
         let status =
             MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.scene.now), ..MoveStatus::default() };
         self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
         let message = format!("a fresh decision is asked for, because of {}", self.scene.owner.title());
-        let about = vec![placement_moves::reference(kinds, object)];
+        let about = vec![placements::reference(kinds, object)];
         self.told.push(Told { about, is_warning: false, reason: "Rebalanced", message });
         self.status.started_at.get_or_insert(self.scene.now);
         let summary = self.summary();

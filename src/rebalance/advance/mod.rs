@@ -232,6 +232,7 @@ impl<'a> Step<'a> {
         // New replicas that never became ready are taken back where old ones still stand in for
         // them. Nothing that is ready goes.
         if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
+            self.table.charge(found.object, &targets, &back);
             edits = placed(found.object, &back, None, self.scene.now);
             self.recount(&planning::shares(&targets), &planning::shares(&back));
             targets = back;
@@ -243,9 +244,11 @@ impl<'a> Step<'a> {
     fn carry_on_surging(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>]) {
         let rollout = &self.scene.rebalance.spec.rollout;
         let table = &mut *self.table;
+        let left = table.left_by_quotas(found.object, found.request);
         let room = |cluster: &str, own: i64| table.room_beside(found.request, cluster, own);
-        match surge::next(rollout, &moving.from, &moving.to, found.request, reports, room) {
+        match surge::next(rollout, &moving.from, &moving.to, found.request, reports, left, room) {
             surge::Next::To(targets) => {
+                self.table.charge(found.object, &found.request.targets, &targets);
                 let mut edits = placed(found.object, &targets, None, self.scene.now);
                 let mark = UnderWay { at: UnderWay::listed(&targets), ..moving.mark.clone() };
                 edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));

@@ -18,7 +18,10 @@ const TRIALS_MAX: usize = 40;
 const WIDENED_MAX: usize = 5;
 
 /// What one change of one cluster, or of the placement, would make it fit. Empty if none would.
-pub fn help(present: &Present, draft: &Draft, case: &Case, how: &How, trace: &Trace) -> Vec<String> {
+pub fn help(present: &Present, draft: &mut Draft, case: &Case, how: &How, trace: &Trace) -> Vec<String> {
+    if let Some(sentence) = with_more_quota(present, draft, case, how) {
+        return vec![sentence];
+    }
     let Some(attempt) = trace.attempts.last() else { return Vec::new() };
     // What is left after the moves that come before.
     let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
@@ -28,6 +31,15 @@ pub fn help(present: &Present, draft: &Draft, case: &Case, how: &How, trace: &Tr
         sentences.extend(lab.with_more_room(case, attempt));
     }
     sentences
+}
+
+/// What a quota would have to be, if there is room and only a quota stands in the way.
+fn with_more_quota(present: &Present, draft: &mut Draft, case: &Case, how: &How) -> Option<String> {
+    let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
+    match Draft::new(&left).without_quotas().propose(case, how) {
+        Proposal::Move { to, .. } => Some(draft.within_quotas(case, &to).err()?.remedy),
+        Proposal::Stay { .. } | Proposal::Unplaceable { .. } => None,
+    }
 }
 
 struct Lab {

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, TryAcquireError};
 use self::answer::answer;
 use crate::api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
 use crate::api::fleet::placement::v1beta1::any::SCOPES;
-use crate::api::karmada::policy::v1alpha1::POLICIES;
+use crate::api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::api::tree;
 use crate::clock::Clock;
@@ -156,7 +156,7 @@ fn is_large(view: &View, scope: Option<&str>) -> bool {
 /// Everything that a plan is made from.
 fn kinds() -> Vec<GroupResource> {
     let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
-    BINDINGS.into_iter().chain(POLICIES).chain([suppose::CLUSTERS]).chain(fleet).collect()
+    BINDINGS.into_iter().chain(POLICIES).chain([suppose::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
 }
 
 fn no_past(why: NoPast) -> Status {

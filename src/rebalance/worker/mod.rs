@@ -27,6 +27,7 @@ use crate::clock::Clock;
 use crate::engine::karmada::Profile;
 use crate::events::{Note, Recorder, Severity};
 use crate::k8s::{Edit, GroupResource, Key, Object, Status};
+use crate::quota;
 use crate::registry::{Atomicity, Change, Client};
 use crate::scheduler::planning::Planner;
 use crate::watch::{Event, EventKind, View};
@@ -183,6 +184,7 @@ impl Shared {
 
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
         let mut attempt = Attempt { most: BINDINGS_PER_STEP_MAX, refused: HashMap::new() };
+        let mut is_overtaken = false;
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
@@ -221,6 +223,10 @@ impl Shared {
                 Err(Refusal { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
+                        // Somebody else has used what the quota left. The newest view knows it.
+                        Failure::Refused if status.reason == quota::QUOTA_EXCEEDED && !is_overtaken => {
+                            is_overtaken = true;
+                        }
                         Failure::Changed => attempt.most = (attempt.most / 2).max(1),
                         // The other moves go on without them.
                         Failure::Refused if !refused.is_empty() => attempt.refused.extend(refused),

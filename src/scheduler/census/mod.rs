@@ -21,10 +21,11 @@ use futures_util::future::{BoxFuture, FutureExt};
 use self::tally::{Facts, News, Tally};
 use super::CLUSTERS;
 use super::planning::{Case, Draft, Planner, Present, is_displaced};
+use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
-use crate::k8s::{GroupResource, Key};
+use crate::k8s::{GroupResource, Key, Object};
 use crate::metrics;
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
@@ -92,7 +93,8 @@ impl Work for Census {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+        let placements = SCOPES.into_iter().map(|kinds| kinds.placements);
+        [CLUSTERS].into_iter().chain(BINDINGS).chain(placements).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
@@ -102,6 +104,9 @@ impl Work for Census {
         }
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             self.tally.binding(None, Some(&Facts::of(object)));
+        }
+        for object in SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None)) {
+            self.tally.binding(None, Some(&Facts::of_placement(object)));
         }
         metrics::forget_clusters();
         self.publish(self.tally.all());
@@ -115,6 +120,11 @@ impl Work for Census {
         if event.object.key.resource == CLUSTERS {
             self.tally.cluster(before.map(tally::is_ready), after.map(tally::is_ready));
             return self.publish(Vec::new());
+        }
+        if PlacementKinds::of(event.object.key.resource).is_some() {
+            let facts = |object: &Object| Facts::of_placement(object);
+            let news = self.tally.binding(before.map(facts).as_ref(), after.map(facts).as_ref());
+            return self.publish(news);
         }
         if !before.zip(after).is_some_and(|(before, after)| tally::differ_in_metadata(before, after)) {
             let news = self.tally.binding(before.map(Facts::of).as_ref(), after.map(Facts::of).as_ref());

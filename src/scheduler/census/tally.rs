@@ -105,8 +105,12 @@ struct SeenCondition<'a> {
 impl SeenStatus<'_> {
     /// Whether the condition is True. `None`: it is not there.
     fn condition(&self, kind: &str) -> Option<bool> {
+        self.condition_that(|known| known == kind)
+    }
+
+    fn condition_that(&self, is_it: impl Fn(&str) -> bool) -> Option<bool> {
         let conditions = self.conditions.as_deref().unwrap_or_default();
-        conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status == "True")
+        conditions.iter().find(|condition| is_it(&condition.kind)).map(|condition| condition.status == "True")
     }
 }
 
@@ -129,6 +133,22 @@ impl Facts {
             shares: spec.clusters.unwrap_or_default().into_iter().map(share).collect(),
             evictions: spec.graceful_eviction_tasks.map_or(0, |tasks| tasks.len() as i64),
         }
+    }
+}
+
+impl Facts {
+    /// A placement of the Fleet family counts as one workload. It knows of no replicas.
+    pub fn of_placement(placement: &Object) -> Facts {
+        let content = placement.text.content();
+        let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
+        // The type of the condition begins with the kind.
+        let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
+        let state = match seen.status.unwrap_or_default().condition_that(is_scheduled) {
+            Some(true) => State::Scheduled,
+            Some(false) => State::Unschedulable,
+            None => State::Waiting,
+        };
+        Facts { state: Some(state), ..Facts::default() }
     }
 }
 

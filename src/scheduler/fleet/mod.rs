@@ -7,6 +7,7 @@
 //! until the scheduler holds none of its bindings.
 
 mod dirty;
+mod news;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 
 use self::dirty::Reach;
+use super::cause::REPLICAS_MOVED;
 use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
 use super::members::Known;
 use crate::api::fleet::cluster::v1beta1::MemberCluster;
@@ -27,8 +29,10 @@ use crate::api::fleet::placement::v1beta1::names::{
 use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::engine::fleet::MemberClusters;
+use crate::events::{Note, Recorder, Severity};
 use crate::k8s::{GroupResource, Key, Object};
-use crate::placements::{Changes, children, commit, is_latest, read};
+use crate::metrics;
+use crate::placements::{self, Changes, children, commit, is_latest, read};
 use crate::registry::{Change, Client, Part};
 use crate::telemetry;
 use crate::watch::{Event, EventKind, View};
@@ -43,6 +47,7 @@ const CLUSTER_PRIORITY: i32 = i32::MAX;
 pub struct FleetScheduler {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
     fleet: MemberClusters,
     known: Known,
     /// The clusters that changed, with the placements that each change can affect.
@@ -51,9 +56,9 @@ pub struct FleetScheduler {
 }
 
 impl FleetScheduler {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> FleetScheduler {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> FleetScheduler {
         let (fleet, known, changed, strays) = Default::default();
-        FleetScheduler { client, clock, fleet, known, changed, strays }
+        FleetScheduler { client, clock, recorder: recorder.named(NAME), fleet, known, changed, strays }
     }
 
     /// Brings the set of clusters to the state of a view.
@@ -111,7 +116,7 @@ impl Work for FleetScheduler {
         self.changed.clear();
         let children = SCOPES.into_iter().flat_map(|kinds| [kinds.policy_snapshots, kinds.bindings]);
         self.strays.list(children.flat_map(|kind| view.list(kind, None)).map(Arc::as_ref));
-        for object in placements(view) {
+        for object in all_placements(view) {
             queue.mark(object.key.clone(), 0);
         }
     }
@@ -145,7 +150,7 @@ impl Work for FleetScheduler {
         let view = self.client.view();
         self.sync(&view);
         let (client, clock, fleet) = (self.client.clone(), Arc::clone(&self.clock), self.fleet.clone());
-        let pass = Pass { client, clock, fleet, view };
+        let pass = Pass { client, clock, recorder: self.recorder.clone(), fleet, view };
         let tasks: Vec<(Key, Task)> = keys.into_iter().map(|key| (key.clone(), self.task(&key))).collect();
         async move {
             let mut worked = Worked::default();
@@ -178,7 +183,7 @@ fn was_edited(kinds: &PlacementKinds, previous: Option<&Arc<Object>>, current: &
             .is_some_and(|(previous, current)| dirty::was_edited(&previous.spec, &current.spec))
 }
 
-fn placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
+fn all_placements(view: &View) -> impl Iterator<Item = &Arc<Object>> {
     SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None))
 }
 
@@ -194,6 +199,7 @@ enum Task {
 struct Pass {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
     fleet: MemberClusters,
     view: Arc<View>,
 }
@@ -202,7 +208,7 @@ impl Pass {
     fn reached(&self, reach: Option<Reach>) -> Vec<(Key, i32)> {
         let Some(reach) = reach else { return Vec::new() };
         let is_reached = |object: &&Arc<Object>| reach == Reach::All || self.is_unsatisfied(object);
-        placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
+        all_placements(&self.view).filter(is_reached).map(|object| (object.key.clone(), 0)).collect()
     }
 
     /// By its own status, which the placement controller writes, or by the snapshot's, which is
@@ -252,8 +258,18 @@ impl Pass {
             tracing::warn!(%key, fault = telemetry::with_causes(fault), "the policy cannot be carried out");
         }
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
-        let is_news = !changes.is_empty() && !dirty::is_fulfilled(&settled.objects.snapshot.status);
-        match commit(NAME, &self.client, key, changes, Next::Done).await {
+        let is_fulfilled = dirty::is_fulfilled(&settled.objects.snapshot.status);
+        let is_news = !changes.is_empty() && !is_fulfilled;
+        let moved = news::of(&self.view, kinds, object, &placement, &snapshot, &bindings, &settled);
+        let next = commit(NAME, &self.client, key, changes, Next::Done).await;
+        if matches!(next, Next::Done) {
+            metrics::scheduled(if is_fulfilled { "scheduled" } else { "unschedulable" });
+            if let Some(message) = moved {
+                let about = placements::reference(kinds, object);
+                self.recorder.record(Note::new(&self.recorder, about, Severity::Normal, REPLICAS_MOVED, message));
+            }
+        }
+        match next {
             // A cluster that changed meanwhile woke the placements that were unsatisfied then. This
             // placement became unsatisfied only now.
             Next::Done if is_news && self.clusters_changed() => Next::Again,

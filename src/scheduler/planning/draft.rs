@@ -14,7 +14,8 @@ use crate::engine::karmada::{
     ClusterSet, Decision, Division, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue, Rules,
     Skip, Target, Trace, WorkloadGroups, Workloads,
 };
-use crate::k8s::Time;
+use crate::k8s::{Object, Time};
+use crate::quota;
 use crate::watch::View;
 
 /// How bindings are decided.
@@ -68,6 +69,8 @@ pub struct Draft {
     now: Time,
     /// The namespaces whose workload groups are known.
     grouped: HashSet<Box<str>>,
+    /// What quotas leave. `None`: they do not hold.
+    quotas: Option<quota::Ledger>,
 }
 
 /// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
@@ -77,7 +80,7 @@ pub struct Draft {
 /// so a sweep over a fleet should use one draft for many bindings, and read each binding once.
 pub fn is_displaced(draft: &mut Draft, case: &Case) -> bool {
     match draft.decide(case, Mode::Fresh).outcome {
-        Outcome::Placed(placed) => !case.is_at(&placed.targets),
+        Outcome::Placed(placed) => !case.is_at(&placed.targets) && draft.within_quotas(case, &placed.targets).is_ok(),
         _ => false,
     }
 }
@@ -87,7 +90,14 @@ impl Draft {
         let Present { view, clusters, hostile, unready, profile, now } = present.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped) = (None, HashSet::new());
-        Draft { pass, untouched, clusters, view, hostile, unready, profile, now, grouped }
+        let quotas = profile.federated_quotas.then(|| quota::Ledger::new(Arc::clone(&view)));
+        Draft { pass, untouched, clusters, view, hostile, unready, profile, now, grouped, quotas }
+    }
+
+    /// The same question, where no quota holds.
+    #[must_use]
+    pub fn without_quotas(self) -> Draft {
+        Draft { quotas: None, ..self }
     }
 
     /// The clusters with the room that is left.
@@ -131,22 +141,45 @@ impl Draft {
         if case.is_at(&wanted) {
             return Proposal::Stay { reason: None, message: "it is where it was".to_owned() };
         }
-        match self.pass.admit(&request, &wanted) {
-            Ok(term) => Proposal::Move { arrivals: case.arrivals(&wanted), to: wanted, term, limited: false },
+        let term = match self.pass.admit(&request, &wanted) {
+            Ok(term) => term,
             Err(refusal) => {
                 let (reason, message) = refused(&refusal);
-                Proposal::Unplaceable { reason, message }
+                return Proposal::Unplaceable { reason, message };
             }
+        };
+        match self.within_quotas(case, &wanted) {
+            Ok(()) => Proposal::Move { arrivals: case.arrivals(&wanted), to: wanted, term, limited: false },
+            Err(exceeded) => self.over_quota(case, &wanted, exceeded),
         }
     }
 
     /// The binding goes to the targets `to`, as far as later bindings are concerned.
     pub fn accept(&mut self, case: &Case, to: &[Target]) {
         self.shift(case, &case.request.targets, to);
+        self.charge(&case.object, &case.request.targets, to);
     }
 
-    /// `accept` of a binding that is on the targets `from`. With `from` empty, replicas that are on
-    /// their way take the room that no cluster's report has taken yet.
+    /// The quotas' part of `accept`.
+    pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
+        if let Some(quotas) = &mut self.quotas {
+            quotas.take(binding, &counts(from), &counts(to));
+        }
+    }
+
+    /// What the quotas leave to a binding, in copies of `each`. `None`: they do not limit it.
+    pub fn left_by_quotas(&mut self, binding: &Object, each: &[i32]) -> Option<quota::Left> {
+        self.quotas.as_mut()?.left(binding, each)
+    }
+
+    /// Whether the quotas allow the binding these targets.
+    pub fn within_quotas(&mut self, case: &Case, to: &[Target]) -> Result<(), quota::Exceeded> {
+        let Some(quotas) = self.quotas.as_mut() else { return Ok(()) };
+        quotas.check(&case.object, &counts(&case.request.targets), &counts(to))
+    }
+
+    /// `accept` of a binding that is on the targets `from`, apart from quotas. With `from` empty,
+    /// replicas that are on their way take the room that no cluster's report has taken yet.
     pub fn shift(&mut self, case: &Case, from: &[Target], to: &[Target]) {
         if !case.is_placement() {
             self.know_groups(&case.request);
@@ -238,6 +271,9 @@ impl Draft {
             let message = format!("the limits allow {moved} of {decided} replicas to move, fewer than {fewest}");
             return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
         }
+        if let Err(exceeded) = self.within_quotas(case, &to) {
+            return self.over_quota(case, &to, exceeded);
+        }
         let limited = to != placed.targets;
         Proposal::Move { arrivals: case.arrivals(&to), to, term: placed.term, limited }
     }
@@ -288,9 +324,24 @@ impl Draft {
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
     }
 
+    /// A quota does not allow these targets.
+    fn over_quota(&self, case: &Case, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
+        let mut unplanned = quota::Ledger::new(Arc::clone(&self.view));
+        let was_allowed = unplanned.check(&case.object, &counts(&case.request.targets), &counts(to)).is_ok();
+        let quota::Exceeded { message, .. } = exceeded;
+        let message =
+            if was_allowed { format!("moves planned before it use what is left: {message}") } else { message };
+        Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
+    }
+
     fn deviates(&self) -> bool {
         self.profile.rules == Rules::Default
     }
+}
+
+/// The replicas on each cluster.
+fn counts(targets: &[Target]) -> Vec<i32> {
+    targets.iter().map(|target| target.replicas).collect()
 }
 
 fn of_placement(case: &Case) -> Proposal {

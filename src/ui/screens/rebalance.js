@@ -8,6 +8,7 @@ import { link, route } from "../route.js";
 import {
   currentMoment,
   onlyNamespace,
+  rebalancesPlace,
   review,
   useBindings,
   useDisplacement,
@@ -269,13 +270,12 @@ function Start({ wish, entry, count, may, onStarted, set }) {
   const [isCopied, copy] = useState(false);
   const object = wanted(wish, entry);
   const text = yaml(object);
-  const place = onlyNamespace() ? `namespaces/${onlyNamespace()}/rebalances` : "clusterrebalances";
   const start = async () => {
     try {
-      const made = await api.post(`${OURS}/${place}`, object);
+      const made = await api.post(`${OURS}/${rebalancesPlace()}`, object);
       fail("");
       onStarted();
-      if (!onlyNamespace()) location.hash = link(["rebalance", made.metadata.name]);
+      location.hash = link(["rebalance", made.metadata.name]);
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);
     }
@@ -408,7 +408,7 @@ function Run({ name }) {
   const isOver = ["Completed", "Aborted"].includes(status.phase);
   const change = (/** @type {any} */ wish) => async () => {
     try {
-      await api.patch(`${OURS}/clusterrebalances/${encodeURIComponent(name)}`, { spec: wish });
+      await api.patch(`${OURS}/${rebalancesPlace()}/${encodeURIComponent(name)}`, { spec: wish });
       fail("");
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);
@@ -418,11 +418,11 @@ function Run({ name }) {
     try {
       const object = {
         apiVersion: "ballast.dev/v1alpha1",
-        kind: "ClusterRebalance",
+        kind: onlyNamespace() ? "Rebalance" : "ClusterRebalance",
         metadata: { name: `${name}-undo` },
         spec: { undo: { name } },
       };
-      await api.post(`${OURS}/clusterrebalances`, object);
+      await api.post(`${OURS}/${rebalancesPlace()}`, object);
       location.hash = link(["rebalance", `${name}-undo`]);
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);

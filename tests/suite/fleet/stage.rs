@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ballast::clock::{Clock, SystemClock};
 use ballast::controllers;
+use ballast::events::Recorder;
 use ballast::k8s::{Time, User};
 use ballast::scheduler::FleetScheduler;
 use ballast::worker::{Runner, Work};
@@ -156,7 +157,11 @@ fn workers(server: &TestServer) -> Vec<Runner> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let registry = &server.registry;
     let mut work: Vec<Box<dyn Work>> = controllers::fleet(registry, &clock);
-    work.push(Box::new(FleetScheduler::new(registry.client(User::component("scheduler")), Arc::clone(&clock))));
+    work.push(Box::new(FleetScheduler::new(
+        registry.client(User::component("scheduler")),
+        Arc::clone(&clock),
+        &Recorder::new(Arc::clone(&clock)),
+    )));
     work.into_iter().map(|work| Runner::new(work, registry.cache().clone(), Arc::clone(&clock))).collect()
 }
 

@@ -144,3 +144,12 @@ pub fn rebalancer_with_ttl(name: &str, workloads: Vec<Value>, ttl_seconds: i32) 
 pub fn no_execute(key: &str) -> Value {
     json!({"key": key, "effect": "NoExecute"})
 }
+
+/// A quota of the namespace `default`, where each replica of the stories' bindings uses 100m.
+pub fn quota(name: &str, cpu: &str) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"overall": {"cpu": cpu}},
+    })
+}

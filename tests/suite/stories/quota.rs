@@ -8,18 +8,10 @@ use ballast::k8s::{Key, Quantity, Revision};
 use ballast::store::Operation;
 use serde_json::{Value, json};
 
-use super::fleet::{binding, by_room, cluster, deployment, rebalancer};
-use super::safe::{fled, rebalance, report};
+use super::fleet::{binding, by_room, cluster, deployment, quota, rebalancer};
+use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
+use super::safe_reviews::reviewed;
 use super::world::{QUOTAS, RB, World, condition};
-
-/// A quota of the namespace `default`, where each replica of the stories' bindings uses 100m.
-pub fn quota(name: &str, cpu: &str) -> Value {
-    json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"overall": {"cpu": cpu}},
-    })
-}
 
 async fn fleet() -> World {
     let world = World::new().await;
@@ -196,15 +188,123 @@ async fn qu6_in_the_profile_karmada_quotas_are_kept_and_do_not_hold() {
     assert_eq!((world.placed(&web).as_str(), world.get(&quota).unwrap().get("status")), ("member1:4", None));
 }
 
-#[tokio::test]
-async fn qu3_a_rebalance_does_not_surge_above_a_quota() {
+/// A fleet of one binding with all four replicas on member2, and a quota for four.
+async fn full(rollout: Value) -> (World, Key, Key, Key) {
     let (mut world, keys) = fled(1).await;
-    let web = &keys[0];
-    report(&world, web, &[("member2", 4)]).await;
+    report(&world, &keys[0], &[("member2", 4)]).await;
     let quota = world.given(quota("q", "400m")).await;
-    let rollout = json!({"strategy": "SurgeFirst", "settle": {"timeoutSeconds": 600}});
-    world.given(rebalance("home", json!({"rollout": rollout}))).await;
+    let mut all = json!({"strategy": "SurgeFirst", "settle": {"timeoutSeconds": 600}});
+    all.as_object_mut().unwrap().extend(rollout.as_object().unwrap().clone());
+    let home = world.given(rebalance("home", json!({"rollout": all}))).await;
     world.settle().await;
     world.pass_seconds(5).await;
-    assert_eq!((world.placed(web).as_str(), used(&world, &quota)), ("member2:4", json!("400m")));
+    (world, keys[0].clone(), quota, home)
+}
+
+#[tokio::test]
+async fn qu3_a_surge_that_a_quota_leaves_no_room_for_says_so_and_moves_nothing() {
+    let (world, web, quota, home) = full(json!({})).await;
+    assert_eq!((world.placed(&web).as_str(), used(&world, &quota)), ("member2:4", json!("400m")));
+    assert_eq!(outcome(&world, "home", 0), "Unchanged NoRoom");
+    let message = move_of(&world, "home", 0)["status"]["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("; FederatedResourceQuota default/q leaves room for 0 more"), "{message}");
+    assert_eq!((phase(&world, &home).as_str(), mark(&world, &web)), ("Completed", None));
+}
+
+#[tokio::test]
+async fn qu3_within_the_floor_old_replicas_go_as_new_ones_come_and_the_quota_holds_at_every_revision() {
+    let (mut world, web, quota, home) = full(json!({"minAvailable": "75%"})).await;
+    assert_eq!(world.placed(&web), "member1:1 member2:3");
+    report(&world, &web, &[("member1", 1), ("member2", 3)]).await;
+    world.settle().await;
+    assert_eq!(world.placed(&web), "member1:2 member2:2");
+    report(&world, &web, &[("member1", 2), ("member2", 2)]).await;
+    world.settle().await;
+    assert_eq!((phase(&world, &home).as_str(), outcome(&world, "home", 0).as_str()), ("Completed", "Settled -"));
+    for change in world.written_since(Revision::ZERO).await {
+        let object: Value = serde_json::from_slice(&change.object).unwrap();
+        if change.key == quota {
+            assert_eq!(object["status"]["overallUsed"]["cpu"], "400m", "at revision {}", change.revision);
+        }
+    }
+}
+
+#[tokio::test]
+async fn qu3_a_surge_goes_as_far_as_the_quota_allows_and_on_when_it_is_raised() {
+    let (mut world, keys) = fled(2).await;
+    for key in &keys {
+        report(&world, key, &[("member2", 4)]).await;
+    }
+    let quota = world.given(quota("q", "900m")).await;
+    let rollout = json!({"strategy": "SurgeFirst", "minAvailable": "100%", "settle": {"timeoutSeconds": 600}});
+    let home = world.given(rebalance("home", json!({"rollout": rollout}))).await;
+    world.settle().await;
+    // The one takes what is left, in the same step in which the other finds none.
+    assert_eq!(
+        (world.placed(&keys[0]).as_str(), world.placed(&keys[1]).as_str()),
+        ("member1:1 member2:4", "member2:4")
+    );
+    assert_eq!((used(&world, &quota), outcome(&world, "home", 1)), (json!("900m"), "Unchanged NoRoom".to_owned()));
+    world.edit(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("1")).await;
+    report(&world, &keys[0], &[("member1", 1), ("member2", 4)]).await;
+    world.settle().await;
+    assert_eq!(world.placed(&keys[0]), "member1:2 member2:3");
+    report(&world, &keys[0], &[("member1", 2), ("member2", 3)]).await;
+    world.settle().await;
+    report(&world, &keys[0], &[("member1", 2), ("member2", 2)]).await;
+    world.settle().await;
+    assert_eq!((phase(&world, &home).as_str(), outcome(&world, "home", 0).as_str()), ("Completed", "Settled -"));
+}
+
+#[tokio::test]
+async fn s4_1_a_plan_knows_the_quotas_and_a_review_says_what_would_help() {
+    let mut world = fleet().await;
+    let quota = world.given(quota("q", "600m")).await;
+    let names = ["a", "b", "c"];
+    let mut keys = Vec::new();
+    for name in names {
+        keys.push(world.given(binding(name, 2, by_room())).await);
+    }
+    world.settle().await;
+    // All three are to grow, and the quota has not been asked yet.
+    world.edit(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("800m")).await;
+    for key in &keys {
+        world.edit(key, |binding| binding["spec"]["replicas"] = json!(4)).await;
+    }
+    let status = reviewed(&world, json!({"select": [{}]})).await;
+    assert_eq!((&status["summary"]["toMove"], &status["summary"]["failed"]), (&json!(1), &json!(2)), "{status}");
+    let refused = &status["unplaceable"][0];
+    assert_eq!((&refused["workload"]["name"], &refused["reason"]), (&json!("b"), &json!("NoRoom")));
+    assert_eq!(
+        refused["message"],
+        "moves planned before it use what is left: FederatedResourceQuota(default/q) exceeded for resource cpu: \
+         requested sum 1, limit 800m.; FederatedResourceQuota default/q with cpu 1 would do"
+    );
+    // The same rebalance comes to the same, and the quota is not asked in vain.
+    world.given(rebalance("home", json!({}))).await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(used(&world, &quota), json!("800m"));
+    let placed: Vec<String> = keys.iter().map(|key| world.placed(key)).collect();
+    assert_eq!(placed, ["member1:2 member2:2", "member1:1 member2:1", "member1:1 member2:1"]);
+}
+
+#[tokio::test]
+async fn qu3_what_a_quota_loses_meanwhile_is_planned_anew_and_no_other_move_fails() {
+    let (mut world, keys) = fled(2).await;
+    for key in &keys {
+        report(&world, key, &[("member2", 4)]).await;
+    }
+    let quota = world.given(quota("q", "1")).await;
+    let spec = json!({"rollout": {"strategy": "SurgeFirst", "minAvailable": "75%"}, "approval": "Required"});
+    let home = world.given(rebalance("home", spec)).await;
+    world.settle().await;
+    world.edit(&home, |object| object["spec"]["approved"] = true.into()).await;
+    let other = world.given(cluster("member9")).await;
+    // The quota shrinks at the very moment at which the surge is written.
+    world.race(&quota, |quota| quota["spec"]["overall"]["cpu"] = json!("800m"), &other, "rebalance").await;
+    world.settle().await;
+    for key in &keys {
+        assert_eq!(world.placed(key), "member1:1 member2:3");
+    }
+    assert_eq!((used(&world, &quota), summary(&world, &home).as_str()), (json!("800m"), "moving 2"));
 }

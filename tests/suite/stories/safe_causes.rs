@@ -88,20 +88,39 @@ async fn s4_11_another_placement_names_its_policy() {
     assert_eq!(told(&world, "ResourceBinding", "ReplicasMoved"), [moved]);
 }
 
-/// The memory of who asked is lost, and the events do not pretend otherwise.
-#[tokio::test]
-async fn s4_11_after_a_restart_the_trigger_is_named_by_its_time_alone() {
-    let (mut world, key) = nginx_on_member2().await;
-    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
-    while world.get(&key).unwrap()["spec"]["rescheduleTriggeredAt"].is_null() {
+/// Runs the worker that marks until the binding is marked, and kills the server before its pass.
+async fn killed_when_marked(world: &mut World, key: &Key) {
+    while world.get(key).unwrap()["spec"]["rescheduleTriggeredAt"].is_null() {
         assert!(world.turn_of("rebalancer").await, "it has the stamps to write");
     }
-    let stamp = world.get(&key).unwrap()["spec"]["rescheduleTriggeredAt"].as_str().unwrap().to_owned();
+    world.crash().await;
+    world.pass_seconds(2).await;
+}
+
+#[tokio::test]
+async fn s4_11_after_a_restart_it_is_still_known_who_asked_and_what_came_of_it() {
+    let (mut world, key) = nginx_on_member2().await;
+    world.given(rebalancer("demo", vec![deployment("nginx")])).await;
+    killed_when_marked(&mut world, &key).await;
+    let moves = told(&world, "ResourceBinding", "ReplicasMoved");
+    let expected = "2 replicas moved: member1 0 to 2, member2 4 to 2, because of WorkloadRebalancer demo.";
+    assert!(moves.iter().any(|it| it == expected), "{moves:#?}");
+    assert_eq!(
+        told(&world, "WorkloadRebalancer", "RescheduleAnswered"),
+        ["1 answered since a restart: 1 moved with 2 replicas (default/nginx-deployment), 0 stayed, 0 fit nowhere."]
+    );
+    let annotations = world.get(&key).unwrap()["metadata"]["annotations"].clone();
+    assert_eq!((&annotations["ballast.dev/owed"], &annotations["ballast.dev/asked-by"]), (&json!(null), &json!(null)));
+}
+
+#[tokio::test]
+async fn s4_11_after_a_restart_a_task_is_still_known_by_its_name() {
+    let (mut world, _) = nginx_on_member2().await;
+    world.task(json!({"targetRefResource": [{"apiVersion": "apps/v1", "kind": "Deployment"}]})).await.unwrap();
     world.crash().await;
     world.pass_seconds(2).await;
     let moves = told(&world, "ResourceBinding", "ReplicasMoved");
-    assert!(moves.iter().any(|it| it.ends_with(&format!("because of the trigger of {stamp}."))), "{moves:#?}");
-    assert_eq!(told(&world, "WorkloadRebalancer", "RescheduleAnswered"), [""; 0]);
+    assert!(moves.iter().any(|it| it.ends_with("because of RescheduleTask demo-task.")), "{moves:#?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use ballast::k8s::{GroupResource, Key};
 use ballast::store::{Change, Operation};
 use serde_json::Value;
 
-use super::world::{CREB, MOVES, RB, REB};
+use super::world::{CREB, MOVES, QUOTAS, RB, REB};
 
 /// The objects at one revision.
 #[derive(Default)]
@@ -16,6 +16,9 @@ pub struct Judge {
     /// Rebalances of both kinds, and their Moves, by uid.
     rebalances: BTreeMap<String, Value>,
     moves: BTreeMap<String, Value>,
+    /// What bindings may use, in thousandths of a CPU, while there is a quota. Each replica uses
+    /// 100 of them.
+    quota: Option<i64>,
     /// The row before, if it changed a binding: the binding, and what it was.
     changed: Option<(Key, Value)>,
     /// How often something was judged, so that nobody judges nothing.
@@ -26,11 +29,15 @@ pub struct Judge {
 pub struct Judged {
     pub summaries: usize,
     pub begun: usize,
+    /// Begun under a limit of replicas that may move.
+    pub limited: usize,
     /// Begun under a bound of replicas that are on their way.
     pub bounded: usize,
     /// Steps that took ready replicas away, or might have.
     pub floors: usize,
     pub surges: usize,
+    /// Steps under a quota.
+    pub charged: usize,
     pub settled: usize,
     pub failed: usize,
     pub superseded: usize,
@@ -40,9 +47,11 @@ impl Judged {
     pub fn add(&mut self, other: Judged) {
         self.summaries += other.summaries;
         self.begun += other.begun;
+        self.limited += other.limited;
         self.bounded += other.bounded;
         self.floors += other.floors;
         self.surges += other.surges;
+        self.charged += other.charged;
         self.settled += other.settled;
         self.failed += other.failed;
         self.superseded += other.superseded;
@@ -52,7 +61,7 @@ impl Judged {
 impl Judge {
     /// Reads the next row.
     pub fn row(&mut self, row: &Change) -> Result<(), String> {
-        let is_of_interest = |resource: GroupResource| [RB, MOVES, REB, CREB].contains(&resource);
+        let is_of_interest = |resource: GroupResource| [RB, MOVES, REB, CREB, QUOTAS].contains(&resource);
         if !is_of_interest(row.key.resource) {
             self.changed = None;
             return Ok(());
@@ -69,6 +78,10 @@ impl Judge {
             RB => {
                 let before = self.bindings.insert(row.key.clone(), object).unwrap_or_default();
                 self.changed = Some((row.key.clone(), before));
+                Ok(())
+            }
+            QUOTAS => {
+                self.quota = (!is_deletion).then(|| millis(&object["spec"]["overall"]["cpu"]));
                 Ok(())
             }
             MOVES if is_deletion => {
@@ -180,6 +193,17 @@ impl Judge {
         if spec["approval"] == "Required" && spec["approved"] != true {
             return Err(format!("it begins, and nobody has approved it: {spec}"));
         }
+        let most = &spec["limits"]["maxMovedReplicas"];
+        let name = text(&object["spec"]["binding"]["name"]);
+        let binding = self.bindings.iter().find(|(key, _)| *key.name == *name).map(|(_, binding)| binding);
+        if let Some(binding) = binding.filter(|binding| !most.is_null() && is_divided(binding)) {
+            self.judged.limited += 1;
+            let moved = number(&object["spec"]["replicas"]);
+            let replicas = number(&binding["spec"]["replicas"]);
+            if most_moved(most, replicas).is_some_and(|most| moved > most) {
+                return Err(format!("{moved} of {replicas} replicas move, where {most} may: {object}"));
+            }
+        }
         if phase_of(object) != "Moving" {
             // It has settled with its first step, and nothing is on its way.
             return Ok(());
@@ -239,11 +263,18 @@ impl Judge {
         let (was, is) = (shares(&before["spec"]["clusters"]), shares(&after["spec"]["clusters"]));
         let replicas = number(&after["spec"]["replicas"]);
         let told = || format!("{was:?} -> {is:?} by {rollout} of {}", before["status"]["aggregatedStatus"]);
-        let is_divided = after["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided";
-        if !is_divided || was == is {
+        let sum = |shares: &BTreeMap<String, i64>| shares.values().sum::<i64>();
+        if let Some(limit) = self.quota {
+            self.judged.charged += 1;
+            let used =
+                100 * self.bindings.values().map(|binding| sum(&shares(&binding["spec"]["clusters"]))).sum::<i64>();
+            if sum(&is) > sum(&was) && used > limit {
+                return Err(format!("{used} of {limit} thousandths of a CPU are used: {}", told()));
+            }
+        }
+        if !is_divided(after) || was == is {
             return Ok(());
         }
-        let sum = |shares: &BTreeMap<String, i64>| shares.values().sum::<i64>();
         let is_reported = before["status"]["aggregatedStatus"].as_array().is_some_and(|items| !items.is_empty());
         let surges = rollout["strategy"] == "SurgeFirst" && is_reported && replicas > 0;
         if !surges {
@@ -286,13 +317,16 @@ impl Judge {
                 return Err(format!("{key} is still under way: {mark} {binding}"));
             }
             let (there, replicas) = (shares(&binding["spec"]["clusters"]), number(&binding["spec"]["replicas"]));
-            let is_divided = binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided";
-            if is_divided && there.values().sum::<i64>() != replicas {
+            if is_divided(binding) && there.values().sum::<i64>() != replicas {
                 return Err(format!("{key}: {there:?} are not {replicas}: {binding}"));
             }
         }
         Ok(())
     }
+}
+
+fn is_divided(binding: &Value) -> bool {
+    binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided"
 }
 
 /// The ready replicas that a cluster reports. Where it says only that all is well, all are ready.
@@ -314,6 +348,21 @@ fn shares(list: &Value) -> BTreeMap<String, i64> {
 fn amount(value: &Value, of: i64) -> Option<i64> {
     let percent = |text: &str| Some((of * text.trim_end_matches('%').parse::<i64>().ok()? + 99) / 100);
     value.as_i64().or_else(|| value.as_str().and_then(percent))
+}
+
+/// How many replicas of a divided workload a limit lets move: rounded down, and one at least.
+fn most_moved(value: &Value, of: i64) -> Option<i64> {
+    let percent = |text: &str| Some((of * text.trim_end_matches('%').parse::<i64>().ok()? / 100).max(1));
+    value.as_i64().or_else(|| value.as_str().and_then(percent))
+}
+
+/// An amount of CPU in thousandths.
+fn millis(value: &Value) -> i64 {
+    let text = text(value);
+    match text.strip_suffix('m') {
+        Some(millis) => millis.parse().unwrap_or_default(),
+        None => text.parse::<i64>().unwrap_or_default() * 1_000,
+    }
 }
 
 fn phase_of(read: &Value) -> &str {

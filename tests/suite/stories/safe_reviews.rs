@@ -33,7 +33,7 @@ async fn asked(world: &World, spec: Value) -> Result<Value, Status> {
 }
 
 /// The status of a review.
-async fn reviewed(world: &World, spec: Value) -> Value {
+pub async fn reviewed(world: &World, spec: Value) -> Value {
     asked(world, spec).await.unwrap()["status"].clone()
 }
 

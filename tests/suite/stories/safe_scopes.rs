@@ -4,7 +4,7 @@
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
-use super::fleet::{aggregated, binding, by_room, cluster, cluster_binding};
+use super::fleet::{aggregated, binding, by_room, cluster, cluster_binding, rebalancer};
 use super::safe::{fled, mark, outcome, phase, rebalance, summary};
 use super::safe_faults::told;
 use super::world::{CREB, FLEET_BINDINGS, MEMBER, MOVES, World, condition};
@@ -44,8 +44,8 @@ async fn a_rebalance_of_a_namespace_moves_what_is_in_it_and_nothing_else() {
     assert_eq!(world.placed(&keys[0]), "member2:4");
 }
 
-#[tokio::test]
-async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two() {
+/// So many workloads of one replica, each on member2, which may be on member1 alone.
+async fn apart(count: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;
@@ -60,7 +60,13 @@ async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two()
     world
         .edit(&Key::cluster(super::world::CLUSTER, "member1"), |object| object["status"] = small["status"].clone())
         .await;
-    world.stored((0..MANY).map(apart)).await;
+    let keys = world.stored((0..count).map(apart)).await;
+    (world, keys)
+}
+
+#[tokio::test]
+async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two() {
+    let (mut world, _) = apart(MANY).await;
     let home = world.given(rebalance("home", json!({"approval": "Required"}))).await;
     world.fail_after(1);
     while world.turn_of("rebalance").await {}
@@ -123,6 +129,30 @@ async fn a_change_in_the_middle_of_a_step_is_decided_anew_and_the_others_move_on
         assert_eq!(world.placed(key), expected);
         assert_eq!(mark(&world, key), None);
     }
+}
+
+#[tokio::test]
+async fn a_step_that_loses_a_race_is_made_again_half_as_large() {
+    // More than half of a step, and less than a whole one.
+    const COUNT: usize = 560;
+    let (mut world, keys) = apart(COUNT).await;
+    let home = world.given(rebalance("home", json!({"approval": "Required"}))).await;
+    while world.turn_of("rebalance").await {}
+    world.edit(&home, |object| object["spec"]["approved"] = true.into()).await;
+    let other = world.given(cluster("member9")).await;
+    let start = world.client().view().revision;
+    world.race(&keys[1], |binding| binding["metadata"]["labels"]["changed"] = "yes".into(), &other, "rebalance").await;
+    while world.turn_of("rebalance").await {}
+    // The rebalance is written last of each transaction.
+    let (mut steps, mut moves) = (Vec::new(), 0);
+    for change in world.written_since(start).await {
+        moves += usize::from(change.key.resource == MOVES);
+        if change.key == home {
+            steps.push(std::mem::take(&mut moves));
+        }
+    }
+    assert_eq!(steps.into_iter().filter(|moves| *moves > 0).collect::<Vec<_>>(), [500, 60]);
+    assert_eq!(summary(&world, &home), format!("settled {COUNT}"));
 }
 
 #[tokio::test]
@@ -258,6 +288,68 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     assert!(wide["message"].as_str().unwrap().contains("the scheduler does not find all clusters"), "{wide}");
     assert_eq!(phase(&world, &home), "Completed");
     assert_eq!(summary(&world, &home), "settled 1, failed 1");
+}
+
+#[tokio::test]
+async fn s4_11_a_placement_says_why_its_clusters_change() {
+    let mut world = World::new().await;
+    for (name, tier) in [("a", "gold"), ("b", "tin")] {
+        member(&world, name, tier).await;
+    }
+    let policy = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
+    let shop = world.given(crp("shop", policy)).await;
+    world.settle().await;
+    agents(&mut world).await;
+    let causes = |world: &World| -> Vec<String> {
+        let all = told(world, "ClusterResourcePlacement").into_iter();
+        all.filter_map(|told| told.strip_prefix("ReplicasMoved ").map(str::to_owned)).collect()
+    };
+    world.pass_seconds(2).await;
+    assert_eq!(causes(&world), [""; 0], "a first placement moves nothing");
+    let gold = async |world: &mut World, gold: &str| {
+        for name in ["a", "b"] {
+            let tier = if name == gold { "gold" } else { "tin" };
+            let key = Key::cluster(MEMBER, name);
+            world.edit(&key, |member| member["metadata"]["labels"]["tier"] = tier.into()).await;
+        }
+        world.settle().await;
+    };
+    let mut expected = Vec::new();
+    let mut check = async |world: &mut World, cause: &str| {
+        agents(world).await;
+        world.pass_seconds(2).await;
+        expected.push(cause.to_owned());
+        let mut seen = causes(world);
+        expected.sort();
+        seen.sort();
+        assert_eq!(seen, expected);
+    };
+    gold(&mut world, "b").await;
+    world.given(rebalance("home", json!({"select": [{"kind": "ClusterResourcePlacement"}]}))).await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: joins b, leaves a, because of ClusterRebalance home.").await;
+    gold(&mut world, "a").await;
+    let workload = json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop",
+    });
+    world.given(rebalancer("demo", vec![workload])).await;
+    // Who asked is known also after a restart.
+    while world.turn_of("rebalancer").await {}
+    world.crash().await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: joins a, leaves b, because of WorkloadRebalancer demo.").await;
+    world.edit(&shop, |shop| shop["spec"]["policy"]["numberOfClusters"] = 2.into()).await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: joins b, because 2 clusters are wanted, not 1.").await;
+    let only_b = json!({"placementType": "PickFixed", "clusterNames": ["b"]});
+    world.edit(&shop, |shop| shop["spec"]["policy"] = only_b.clone()).await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: leaves a, because its policy changed.").await;
+    world.delete(&Key::cluster(MEMBER, "b")).await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: leaves b, because b went away.").await;
 }
 
 #[tokio::test]

@@ -1,23 +1,25 @@
 //! Seeded lives with rebalances: bounded, surging, paused, approved, aborted, deleted, undone,
-//! several over the same bindings, while agents report late, wrong or never, clusters fail, go and
-//! fill up in mid-move, users scale, trigger and edit, the store fails, the clock steps, and the
-//! process is killed between any two steps.
+//! several over the same bindings, within limits and quotas, while agents report late, wrong or
+//! never, clusters fail, go and fill up in mid-move, users scale, trigger and edit, the store
+//! fails, the clock steps, and the process is killed between any two steps.
 //!
 //! `safe_judge` reads every row that was written. At the end every rebalance is over, and no
 //! binding is under way. In lives that nobody disturbs, an undo restores every target. A failing
-//! seed is printed with what happened. `BALLAST_SEEDS=100..300` lives other lives.
+//! seed is printed with what happened. `cargo sim -- --only rebalance --seed 100 --seeds 200` lives
+//! other and longer lives.
 
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
-use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, small_cluster};
+use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, quota, small_cluster};
 use super::safe_judge::{Judge, Judged};
 use super::simulation::{Dice, Mishap};
-use super::world::{CLUSTER, World, condition};
+use super::world::{CLUSTER, QUOTAS, World, condition};
 
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "agent"];
+#[cfg(test)]
 const SEED_TOLD_TWICE: u64 = 1;
 /// More turns than the workers need to come to rest.
 const TURNS_MAX: usize = 500;
@@ -38,8 +40,8 @@ async fn whatever_happens_bounds_hold_the_floor_holds_counts_are_true_and_every_
     for seed in seeds(6, 24) {
         judged.add(live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}")));
     }
-    let Judged { summaries, begun, bounded, floors, surges, settled, failed, superseded } = judged;
-    let all = [summaries, begun, bounded, floors, surges, settled, failed, superseded];
+    let Judged { summaries, begun, limited, bounded, floors, surges, charged, settled, failed, superseded } = judged;
+    let all = [summaries, begun, limited, bounded, floors, surges, charged, settled, failed, superseded];
     assert!(all.iter().all(|count| *count > 0), "too little happened to judge: {judged:?}");
 }
 
@@ -56,15 +58,13 @@ async fn a_life_is_the_same_each_time() {
     assert_eq!(told(SEED_TOLD_TWICE).await, first, "seed {SEED_TOLD_TWICE}");
 }
 
-/// The first seeds, in `cargo test` or in CI, or those that the environment says.
+/// The first seeds, in `cargo test` or in CI.
+#[cfg(test)]
 fn seeds(usual: u64, long: u64) -> std::ops::Range<u64> {
-    let named = std::env::var("BALLAST_SEEDS").ok();
-    let Some((from, to)) = named.as_deref().and_then(|range| range.split_once("..")) else {
-        return 0..crate::support::size::sized(usual, long);
-    };
-    from.parse().expect("a first seed")..to.parse().expect("a last seed")
+    0..crate::support::size::sized(usual, long)
 }
 
+#[cfg(test)]
 /// Every row of a disturbed life.
 async fn told(seed: u64) -> Vec<(String, String)> {
     let mut life = Life::begin(seed).await;
@@ -182,6 +182,7 @@ impl Life {
             17 => Mishap::StoreFails.befall(&mut self.world, &mut self.dice).await,
             18 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
             19 | 20 => Mishap::Crash.befall(&mut self.world, &mut self.dice).await,
+            25 => self.change_the_quota().await,
             21..=24 => {
                 let said = self.dice.roll(10);
                 let done = self.edit(&key, |binding| say(binding, said)).await;
@@ -227,6 +228,20 @@ impl Life {
                     cluster["status"]["resourceSummary"] = status["resourceSummary"].clone();
                 };
                 format!("{member} has room for {pods}: {}", self.world.try_edit(&key, change).await.is_ok())
+            }
+        }
+    }
+
+    /// A quota comes, changes or goes. What is there already may use more than it.
+    async fn change_the_quota(&mut self) -> String {
+        let key = Key::namespaced(QUOTAS, "default", "q");
+        let cpu = self.dice.pick(&["1800m", "2200m", "2400m", "3"]);
+        match (self.world.get(&key).is_some(), self.dice.roll(3)) {
+            (false, _) => format!("a quota of {cpu}: {}", self.world.try_given(quota("q", cpu)).await.is_ok()),
+            (true, 0) => format!("no quota: {}", self.world.try_delete(&key).await.is_ok()),
+            (true, _) => {
+                let done = self.edit(&key, |quota| quota["spec"]["overall"]["cpu"] = cpu.into()).await;
+                format!("the quota becomes {cpu}: {done}")
             }
         }
     }
@@ -285,6 +300,14 @@ impl Life {
         }
         if self.dice.roll(8) == 0 {
             spec["approval"] = "Required".into();
+        }
+        if self.dice.roll(3) == 0 && spec["undo"].is_null() {
+            spec["limits"] = match self.dice.roll(4) {
+                0 => json!({"maxMovedReplicas": 1}),
+                1 => json!({"maxMovedReplicas": "50%"}),
+                2 => json!({"maxMovedReplicas": "25%", "minMovedReplicas": 1}),
+                _ => json!({"maxMovedReplicas": 2, "preserveAvailable": true}),
+            };
         }
         spec["rollout"] = rollout;
         spec
@@ -388,6 +411,10 @@ impl Life {
                 known["status"] = cluster(name)["status"].clone();
             };
             self.world.edit(&key, heal).await;
+        }
+        let quota = Key::namespaced(QUOTAS, "default", "q");
+        if self.world.get(&quota).is_some() {
+            self.world.delete(&quota).await;
         }
         for (at, key) in self.bindings.clone().into_iter().enumerate() {
             if self.world.get(&key).is_none() {

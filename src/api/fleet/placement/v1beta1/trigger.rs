@@ -13,6 +13,8 @@
 //! - A stamp stays until a later one comes, whatever a client writes.
 
 use super::any::{PlacementKinds, SCOPES};
+use crate::api::asker::{self, ASKED_BY};
+use crate::api::core::ObjectReference;
 use crate::api::meta::ObjectMeta;
 use crate::api::tree;
 use crate::k8s::{Edit, Key, Object, Time};
@@ -47,15 +49,25 @@ pub fn next(known: Option<Time>, cause: Time) -> Time {
     known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
 }
 
-/// The edit that stamps a placement.
-pub fn stamp(time: Time) -> Edit {
-    Edit::set(&["metadata", "annotations", TRIGGERED_AT], time.to_string())
+/// The edits that stamp a placement because of `asker`.
+pub fn accepted(stamp: Time, asker: &ObjectReference) -> [Edit; 2] {
+    let text = stamp.to_string();
+    let asked = asker::signed(&text, asker);
+    [Edit::set(&["metadata", "annotations", TRIGGERED_AT], text), asked]
 }
 
-/// Keeps the last trigger when a client replaces the placement. The client's manifest does not have
-/// the annotation, or has an older one.
+/// Who asked last, and when. `None` for who: the annotation does not say.
+pub fn asked(placement: &ObjectMeta) -> Option<(Time, Option<ObjectReference>)> {
+    let stamp = placement.annotations.get(TRIGGERED_AT)?;
+    let asker = placement.annotations.get(ASKED_BY).and_then(|text| asker::read(text, stamp));
+    Some((stamp.parse().ok()?, asker))
+}
+
+/// Keeps the last trigger, and who asked, when a client replaces the placement. The client's
+/// manifest does not have the annotation, or has an older one.
 pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
-    let annotation = |tree: &tree::Object| tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT).cloned();
+    let named = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
+    let annotation = |tree: &tree::Object| named(tree, TRIGGERED_AT);
     let read = |annotation: &serde_json::Value| annotation.as_str()?.parse::<Time>().ok();
     let Some(accepted) = given.old.and_then(annotation) else { return };
     let written = annotation(object).as_ref().and_then(read);
@@ -63,6 +75,9 @@ pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
         && let Some(annotations) = tree::object_or_new(object, &["metadata", "annotations"])
     {
         annotations.insert(TRIGGERED_AT.to_owned(), accepted);
+        if let Some(asker) = given.old.and_then(|old| named(old, ASKED_BY)) {
+            annotations.insert(ASKED_BY.to_owned(), asker);
+        }
     }
 }
 

@@ -14,7 +14,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{OWED, ObjectReference, Trigger};
-use crate::api::core::Toleration;
+use crate::api::asker::ASKED_BY;
+use crate::api::core::{self, Toleration};
 use crate::k8s::{Revision, Time};
 
 /// The scheduler of the bindings that name none.
@@ -104,6 +105,13 @@ impl<'a> BindingSketch<'a> {
         let text = self.metadata.annotations.filter(|text| text.get().contains(OWED))?;
         let annotations: BTreeMap<String, String> = parsed(Some(text))?;
         annotations.get(OWED).map(|debt| Trigger::read_debt(debt))
+    }
+
+    /// Who wrote the trigger that is owed a pass, where the binding says so, and the debt.
+    pub fn asked(&self) -> Option<(Revision, core::ObjectReference)> {
+        self.metadata.annotations.filter(|text| text.get().contains(ASKED_BY))?;
+        let trigger = self.trigger();
+        Some((trigger.owed?, trigger.asker(self.annotations().get(ASKED_BY))?))
     }
 
     /// What decides whether the binding is to be scheduled afresh.

@@ -24,6 +24,8 @@
 use serde_json::Value;
 
 use super::AnyBinding;
+use crate::api::asker::{self, ASKED_BY};
+use crate::api::core::ObjectReference;
 use crate::api::tree;
 use crate::k8s::{Edit, Revision, Time};
 use crate::resource::Given;
@@ -73,17 +75,24 @@ impl Trigger {
         self.triggered_at.map_or(cause, |known| known.max(cause))
     }
 
-    /// The edits that write a trigger with this stamp over the binding at revision `base`.
-    pub fn accepted(stamp: Time, base: Revision) -> [Edit; 2] {
+    /// The edits that write a trigger with this stamp over the binding at revision `base`, because
+    /// of `asker`.
+    pub fn accepted(stamp: Time, base: Revision, asker: &ObjectReference) -> [Edit; 3] {
         [
             Edit::set(&["spec", STAMP], stamp.to_string()),
             Edit::set(&["metadata", "annotations", OWED], base.to_string()),
+            asker::signed(&base.to_string(), asker),
         ]
     }
 
     /// The edit that takes the debt away after a pass that succeeded. `None`: there is none.
     pub fn answer(self) -> Option<Edit> {
         self.owed.map(|_| Edit::remove(&["metadata", "annotations", OWED]))
+    }
+
+    /// Who wrote the trigger, as the binding's annotation `ASKED_BY` says.
+    pub fn asker(self, annotation: Option<&String>) -> Option<ObjectReference> {
+        asker::read(annotation?, &self.owed?.to_string())
     }
 
     /// The value of `status.lastScheduledTime` after a pass that succeeded at `now`.
@@ -93,18 +102,22 @@ impl Trigger {
 }
 
 /// Keeps a trigger that is still owed when a binding is replaced: the manifest does not have it,
-/// but it was accepted. The debt is no business of clients. They neither write it nor take it away,
-/// except in a binding that they create: it may be a copy of one that is owed a pass.
+/// but it was accepted. The debt, and who it is owed to, are no business of clients. They neither
+/// write nor take them away, except in a binding that they create: it may be a copy of one that is
+/// owed a pass.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
         tree.get(part)?.get(name)?.as_str()?.parse().ok()
     }
-    let debt = |tree: &tree::Object| tree.get("metadata")?.get("annotations")?.get(OWED).cloned();
+    let annotation = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
     let Some(old) = given.old else { return };
-    let known = debt(old);
-    if given.is_by_client && debt(binding) != known {
-        restore(binding, known.clone());
+    for name in [OWED, ASKED_BY] {
+        let known = annotation(old, name);
+        if given.is_by_client && annotation(binding, name) != known {
+            restore(binding, name, known);
+        }
     }
+    let known = annotation(old, OWED);
     let Some(accepted) = time(old, "spec", STAMP) else { return };
     let is_owed = known.is_some() || Some(accepted) > time(old, "status", "lastScheduledTime");
     if is_owed
@@ -115,12 +128,12 @@ pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Makes the debt what it was.
-fn restore(binding: &mut tree::Object, known: Option<Value>) {
+/// Makes an annotation what it was.
+fn restore(binding: &mut tree::Object, name: &str, known: Option<Value>) {
     let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) else { return };
     match known {
-        Some(known) => drop(annotations.insert(OWED.to_owned(), known)),
-        None => drop(annotations.remove(OWED)),
+        Some(known) => drop(annotations.insert(name.to_owned(), known)),
+        None => drop(annotations.remove(name)),
     }
     if annotations.is_empty()
         && let Some(metadata) = tree::object(binding, &["metadata"])
@@ -131,6 +144,8 @@ fn restore(binding: &mut tree::Object, known: Option<Value>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn at(seconds: i64) -> Option<Time> {
@@ -162,6 +177,23 @@ mod tests {
         assert_eq!(trigger(at(5), at(5)).stamp(cause), cause);
         assert_eq!(trigger(None, at(9)).stamp(cause), cause, "a pass may have ended since");
         assert_eq!(trigger(at(9), at(5)).stamp(cause), Time::from_seconds(9));
+    }
+
+    #[test]
+    fn a_client_neither_signs_for_another_nor_takes_a_name_away() {
+        let binding = |annotations: Value| match json!({"metadata": {"annotations": annotations}}) {
+            Value::Object(tree) => tree,
+            _ => unreachable!(),
+        };
+        let written = |old: Value, new: Value| {
+            let (old, mut new) = (binding(old), binding(new));
+            keep(&mut new, &Given { old: Some(&old), now: Time::from_seconds(0), is_by_client: true });
+            new["metadata"].get("annotations").cloned()
+        };
+        let signed = || json!({OWED: "5", ASKED_BY: "5 a b  c d"});
+        assert_eq!(written(signed(), json!({OWED: "5", ASKED_BY: "5 x y  z 0"})), Some(signed()));
+        assert_eq!(written(signed(), json!({})), Some(signed()));
+        assert_eq!(written(json!({"a": "b"}), json!({ASKED_BY: "5 x y  z 0"})), None);
     }
 
     #[test]

@@ -182,6 +182,15 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
       };
       const path = `${origin}${BINDINGS}/namespaces/${namespace}/resourcebindings`;
       expect((await page.request.post(path, { data, headers: { origin } })).status()).toBe(201);
+      const rebalance = {
+        apiVersion: "ballast.dev/v1alpha1",
+        kind: "Rebalance",
+        metadata: { name: `home-of-${namespace}`, namespace },
+        spec: { select: [{}] },
+      };
+      const rebalances = `${origin}/apis/ballast.dev/v1alpha1/namespaces/${namespace}/rebalances`;
+      const made = await page.request.post(rebalances, { data: rebalance, headers: { origin } });
+      expect(made.status()).toBe(201);
     }
     const refused = await page.goto(`${server.match[1]}/apis/work.karmada.io`);
     expect(refused.status()).toBe(401);
@@ -198,6 +207,10 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
     await expect(page.locator(".table-row")).toHaveCount(1);
     await expect(page.locator(".table-row")).toContainText("web-of-shop");
     await expect(page.getByText("You may not read clusters.")).toBeVisible();
+    await page.getByRole("link", { name: "Rebalance", exact: true }).click();
+    await expect(page.locator(".runs li")).toHaveCount(1);
+    await page.getByRole("link", { name: "home-of-shop" }).click();
+    await expect(page.getByRole("heading", { name: "home-of-shop" })).toBeVisible();
     expect(
       await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie])),
     ).not.toContain(token);

@@ -329,7 +329,7 @@ async fn s4_11_a_placement_says_why_its_clusters_change() {
     gold(&mut world, "b").await;
     world.given(rebalance("home", json!({"select": [{"kind": "ClusterResourcePlacement"}]}))).await;
     world.settle().await;
-    check(&mut world, "Clusters changed: joins b, leaves a, because of ClusterRebalance home.").await;
+    check(&mut world, "Clusters changed: leaves a, joins b, because of ClusterRebalance home.").await;
     gold(&mut world, "a").await;
     let workload = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop",

@@ -221,11 +221,8 @@ async fn qu3_within_the_floor_old_replicas_go_as_new_ones_come_and_the_quota_hol
     report(&world, &web, &[("member1", 2), ("member2", 2)]).await;
     world.settle().await;
     assert_eq!((phase(&world, &home).as_str(), outcome(&world, "home", 0).as_str()), ("Completed", "Settled -"));
-    for change in world.written_since(Revision::ZERO).await {
-        let object: Value = serde_json::from_slice(&change.object).unwrap();
-        if change.key == quota {
-            assert_eq!(object["status"]["overallUsed"]["cpu"], "400m", "at revision {}", change.revision);
-        }
+    for state in world.history(&quota).await.into_iter().filter(|state| !state["status"].is_null()) {
+        assert_eq!(state["status"]["overallUsed"]["cpu"], "400m", "{state}");
     }
 }
 

@@ -88,6 +88,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_applied_is_missing_however_well_it_looks() {
+        let reports = [report("member1", false, Some(true), Some(2))];
+        for depth in [Depth::Applied, Depth::Healthy] {
+            let sight = look(depth, [("member1", 2)], &reports);
+            assert_eq!(sight, Sight::Missing("member1 does not say that it is applied".to_owned()));
+        }
+    }
+
+    #[test]
     fn each_depth_sees_more() {
         let targets = [("member1", 2), ("member2", 1)];
         let well = report("member1", true, Some(true), Some(2));

@@ -193,6 +193,12 @@ mod tests {
     }
 
     #[test]
+    fn of_the_old_replicas_those_that_are_not_ready_go_first() {
+        let places = [comes(2, 4, 2, 0), goes(2, 0, 2), goes(2, 0, 0)];
+        assert_eq!(step(&places, bounds(0, 4)), Step::To(vec![2, 2, 0]));
+    }
+
+    #[test]
     fn where_a_quota_is_full_old_replicas_go_as_new_ones_come_within_the_floor() {
         let full = |floor| Bounds { floor, surge: 4, most: 4 };
         assert_eq!(step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], full(3)), Step::To(vec![1, 3]));

@@ -118,6 +118,10 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<Told>) -> Vec<Change> 
         let is_first = before.is_none();
         let previous = before.replace(after);
         if from == to {
+            // Beside a Karmada the targets are written first, and their time comes with the status.
+            if let Some(last) = changes.last_mut().filter(|last: &&mut Change| last.time.is_none()) {
+                last.time = time(previous, after);
+            }
             continue;
         }
         // A pass tells the shift, and a rebalance the way from where to where.
@@ -217,6 +221,24 @@ mod tests {
         let placed = "because it was placed for the first time, or again";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
         assert_eq!(found[1].time, time);
+    }
+
+    #[test]
+    fn a_time_that_is_written_after_the_targets_is_theirs() {
+        let (away, home) = (json!([{"name": "m2", "replicas": 4}]), json!([{"name": "m1", "replicas": 4}]));
+        let scheduled = |mut version: AnyBinding, seconds| {
+            version.status.last_scheduled_time = Some(Time::from_seconds(seconds));
+            version
+        };
+        let versions = [
+            (false, scheduled(version("3", away.clone()), 60)),
+            (false, scheduled(version("4", home.clone()), 60)),
+            (false, scheduled(version("5", home.clone()), 90)),
+            (false, scheduled(version("6", home), 120)),
+        ];
+        let found = changes(&versions, Vec::new());
+        let told: Vec<(&str, Option<Time>)> = found.iter().map(|it| (&*it.revision, it.time)).collect();
+        assert_eq!(told, [("3", Some(Time::from_seconds(60))), ("4", Some(Time::from_seconds(90)))]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::kinds::Versions;
 use super::report::{Named, Report, Tally};
 use super::source::Api;
 use super::{Tree, metadata, shown_name};
+use crate::api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
 use crate::cli::UsageError;
 use crate::cli::operator::server::{Refused, escaped};
 use crate::k8s::GroupResource;
@@ -141,7 +142,7 @@ async fn export_kind(
 fn rehearse(row: &ResourceKind, object: &Tree, known: Option<&Tree>) -> Outcome {
     let Some(known) = known else { return Outcome::New };
     let wanted = status_there(object, known);
-    let mut differing = differing_members(&main_part(row, known), &main_part(row, object));
+    let mut differing = differing_members(&main_part(row, known), &main_part_there(row, object, known));
     if row.status_subresource {
         differing.extend(status_differs(known, wanted.as_ref()));
     }
@@ -152,18 +153,19 @@ fn rehearse(row: &ResourceKind, object: &Tree, known: Option<&Tree>) -> Outcome 
 }
 
 async fn write(api: &Api, row: &ResourceKind, object: Tree, known: Option<Tree>) -> anyhow::Result<Outcome> {
-    let wanted = main_part(row, &object);
     let mut outcome = Outcome::Same;
     let mut there;
     match known {
         None => {
             let path = collection(row, &object);
+            let wanted = main_part(row, &object);
             match refusal(patiently(|| api.server.create(&path, &wanted)).await)? {
                 Ok(made) => (outcome, there) = (Outcome::New, made),
                 Err(why) => return Ok(Outcome::Refused(why)),
             }
         }
         Some(known) => {
+            let wanted = main_part_there(row, &object, &known);
             let differing = differing_members(&main_part(row, &known), &wanted);
             there = known;
             if !differing.is_empty() {
@@ -218,6 +220,45 @@ fn main_part(row: &ResourceKind, object: &Tree) -> Tree {
     part.insert("apiVersion".to_owned(), row.api_version().into());
     part.insert("kind".to_owned(), row.kind.into());
     part
+}
+
+/// What a client writes over an object that the API server has. What the server does not keep as
+/// it is written is left as it is there, or the two would never be the same.
+fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
+    let mut part = main_part(row, object);
+    keep_permanent_ids(&mut part, there);
+    leave_out_empty_lists(&mut part, there);
+    part
+}
+
+/// Karmada's webhooks give a policy an id of their own when it is created, and refuse another one.
+fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
+    let labels_there = there.get("metadata").and_then(|metadata| metadata.get("labels"));
+    let labels = part.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels"));
+    let (Some(labels), Some(labels_there)) = (labels.and_then(Value::as_object_mut), labels_there) else { return };
+    for name in [PropagationPolicy::PERMANENT_ID, ClusterPropagationPolicy::PERMANENT_ID] {
+        if let (Some(id), Some(id_there)) = (labels.get_mut(name), labels_there.get(name)) {
+            *id = id_there.clone();
+        }
+    }
+}
+
+/// An aggregated API server leaves out empty lists when it answers (Go's `omitempty`).
+fn leave_out_empty_lists(part: &mut Tree, there: &Tree) {
+    part.retain(|name, value| there.contains_key(name) || !matches!(value, Value::Array(list) if list.is_empty()));
+    for (name, value) in part {
+        match (value, there.get(name)) {
+            (Value::Object(part), Some(Value::Object(there))) => leave_out_empty_lists(part, there),
+            (Value::Array(part), Some(Value::Array(there))) => {
+                for pair in part.iter_mut().zip(there) {
+                    if let (Value::Object(part), Value::Object(there)) = pair {
+                        leave_out_empty_lists(part, there);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The replacement of an object, on the condition that nobody has changed it.
@@ -332,6 +373,27 @@ mod tests {
         let same = tree(json!({"metadata": {"generation": 7}}));
         assert_eq!(status_there(&here, &same).as_ref(), here.get("status"));
         assert_eq!(status_there(&tree(json!({"status": {}})), &there), None);
+    }
+
+    #[test]
+    fn what_the_server_does_not_keep_as_written_is_no_difference() {
+        let kinds = crate::api::kinds();
+        let row = kinds.find("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
+        let cluster = |spec| tree(json!({"metadata": {"name": "m1"}, "spec": spec}));
+        let here = cluster(json!({"taints": [], "syncMode": "Push", "resourceModels": [{"grade": 1, "ranges": []}]}));
+        let there = cluster(json!({"syncMode": "Push", "resourceModels": [{"grade": 1}]}));
+        assert!(matches!(rehearse(row, &here, Some(&there)), Outcome::Same));
+        let tainted = cluster(json!({"syncMode": "Push", "taints": [{"key": "a", "effect": "NoSchedule"}]}));
+        assert!(matches!(rehearse(row, &here, Some(&tainted)), Outcome::Changed(_)), "a list that is emptied differs");
+
+        let row = kinds.find("policy.karmada.io", "v1alpha1", "propagationpolicies").unwrap();
+        let policy = |labels| tree(json!({"metadata": {"name": "p", "namespace": "d", "labels": labels}, "spec": {}}));
+        let here = policy(json!({"propagationpolicy.karmada.io/permanent-id": "ours", "a": "b"}));
+        let there = policy(json!({"propagationpolicy.karmada.io/permanent-id": "theirs", "a": "b"}));
+        assert!(matches!(rehearse(row, &here, Some(&there)), Outcome::Same));
+        let other = policy(json!({"propagationpolicy.karmada.io/permanent-id": "theirs", "a": "c"}));
+        assert!(matches!(rehearse(row, &here, Some(&other)), Outcome::Changed(_)));
+        assert_eq!(main_part_there(row, &here, &other)["metadata"]["labels"]["a"], "b");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Map, Result as JsonResult, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::json_syntax;
@@ -58,9 +58,11 @@ impl Body {
 
     pub fn from_json(text: &[u8]) -> Result<Body, Malformed> {
         let reading = Reading::new(Source::Json);
-        let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let value = reading.tree(&Chain::Root).deserialize(&mut deserializer);
-        let value = value.and_then(|value| deserializer.end().map(|()| value));
+        // As in `read_json`: the encoding is checked once.
+        let value = match std::str::from_utf8(text) {
+            Ok(text) => reading.whole(&mut serde_json::Deserializer::from_str(text)),
+            Err(_) => reading.whole(&mut serde_json::Deserializer::from_slice(text)),
+        };
         reading.body(value.map_err(|error| Malformed::Unreadable(json_words(&error, text)))?)
     }
 
@@ -196,6 +198,12 @@ impl Reading {
 
     fn tree<'a>(&'a self, at: &'a Chain<'a>) -> Tree<'a> {
         Tree { reading: self, at }
+    }
+
+    /// The one value of a text.
+    fn whole<'de, R: serde_json::de::Read<'de>>(&self, from: &mut serde_json::Deserializer<R>) -> JsonResult<Value> {
+        let value = self.tree(&Chain::Root).deserialize(&mut *from)?;
+        from.end().map(|()| value)
     }
 
     /// Null is read as an object without members, as upstream does.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::document::Head;
-use super::{Document, Key, Revision, Text};
+use super::{Document, Key, Revision, Text, read_json};
 
 /// One immutable version of an object. The cache, watchers and workers share it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Object {
     /// Reads the metadata of `json`, which must be a Kubernetes object. `created` is set to this
     /// revision; the caller corrects it where that is wrong.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
-        let read: Read<'_> = match serde_json::from_slice(&json) {
+        let read: Read<'_> = match read_json(&json) {
             Ok(read) => read,
             Err(source) => return Err(DecodeError { key, revision, source }),
         };
@@ -76,7 +76,7 @@ impl Object {
     /// The object as a tree, without its managers. It is parsed at each call, so only code that
     /// changes the object should call this.
     pub fn value(&self) -> Result<Map<String, Value>, DecodeError> {
-        serde_json::from_slice(&self.text.content()).map_err(|source| self.undecodable(source))
+        read_json(&self.text.content()).map_err(|source| self.undecodable(source))
     }
 
     /// The typed form, decoded at the first call and shared afterwards. A kind has one typed form.
@@ -87,8 +87,7 @@ impl Object {
         {
             return Ok(typed);
         }
-        let typed: Arc<T> =
-            Arc::new(serde_json::from_slice(&self.text.content()).map_err(|source| self.undecodable(source))?);
+        let typed: Arc<T> = Arc::new(read_json(&self.text.content()).map_err(|source| self.undecodable(source))?);
         let kept = self.typed.get_or_init(|| typed.clone());
         Ok(Arc::clone(kept).downcast::<T>().unwrap_or(typed))
     }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::read_json;
+
 /// A member of an object, and its new value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
@@ -71,7 +73,7 @@ enum Part<'a> {
 
 impl<'a> Parts<'a> {
     pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
-        serde_json::from_slice(json)
+        read_json(json)
     }
 
     /// The present values of these members, as a tree. In each object on the way, one nameless

@@ -79,6 +79,36 @@ impl Patch {
         faulty.iter().cloned()
     }
 
+    /// Whether the patch may read or change this member of an object, or one above or below it.
+    pub fn touches(&self, member: &[&str]) -> bool {
+        match self {
+            Patch::Merge(patch) => {
+                let Some((first, rest)) = member.split_first() else { return true };
+                let mut change = patch.value.get(*first);
+                for name in rest {
+                    change = match change {
+                        Some(Value::Object(below)) => below.get(*name),
+                        // Null or another value takes the place of everything below.
+                        other => return other.is_some(),
+                    };
+                }
+                change.is_some()
+            }
+            Patch::Json { operations, .. } => {
+                let member: String = member.iter().map(|name| format!("/{name}")).collect();
+                let is_above = |one: &str, other: &str| {
+                    other.strip_prefix(one).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                let meets = |path: &Pointer| is_above(path.as_str(), &member) || is_above(&member, path.as_str());
+                operations.0.iter().any(|operation| match operation {
+                    PatchOperation::Move(shift) => meets(&shift.from) || meets(&shift.path),
+                    PatchOperation::Copy(copy) => meets(&copy.from) || meets(&copy.path),
+                    other => meets(other.path()),
+                })
+            }
+        }
+    }
+
     /// Applies the patch to a whole object. On an error the object is lost.
     pub fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
         match self {
@@ -307,6 +337,37 @@ mod tests {
         let doubling = Patch::json(Value::from(doubling).to_string().as_bytes()).unwrap();
         let status = doubling.apply(object(json!({"l": ["x".repeat(1000)]}))).unwrap_err();
         assert_eq!(status.code, 413);
+    }
+
+    #[test]
+    fn a_patch_touches_what_is_above_and_below_its_paths() {
+        let touches = |patch: Result<Patch, Status>| patch.unwrap().touches(&["metadata", "managedFields"]);
+        for text in [
+            &br#"{"metadata":{"labels":{"managedFields":"x"}},"spec":{}}"#[..],
+            b"{}",
+            br#"{"metadata":{}}"#,
+            br#"{"managedFields":[]}"#,
+        ] {
+            assert!(!touches(Patch::merge(text)), "{}", String::from_utf8_lossy(text));
+        }
+        for text in [
+            &br#"{"metadata":{"managedFields":[{}]}}"#[..],
+            br#"{"metadata":{"managedFields":null}}"#,
+            br#"{"metadata":null}"#,
+        ] {
+            assert!(touches(Patch::merge(text)), "{}", String::from_utf8_lossy(text));
+        }
+        let json = |path: &str| Patch::json(format!(r#"[{{"op":"test","path":"{path}","value":1}}]"#).as_bytes());
+        for path in ["/metadata/labels/a", "/spec", "/metadata/managedFields2", "/meta"] {
+            assert!(!touches(json(path)), "{path}");
+        }
+        for path in ["", "/metadata", "/metadata/managedFields", "/metadata/managedFields/0/time"] {
+            assert!(touches(json(path)), "{path}");
+        }
+        for operation in ["copy", "move"] {
+            let text = format!(r#"[{{"op":"{operation}","from":"/metadata/managedFields","path":"/spec/x"}}]"#);
+            assert!(touches(Patch::json(text.as_bytes())), "{operation}");
+        }
     }
 
     #[test]

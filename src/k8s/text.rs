@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::content::Content;
 use super::packed::Dictionaries;
+use super::read_json;
 
 const HEAD: &[u8] = b"\"managedFields\":[";
 const TAIL: &[u8] = b"],";
@@ -107,14 +108,15 @@ impl Text {
 
     /// Appends the whole object to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let Some(Record { at, managers }) = &self.record else {
-            return out.extend_from_slice(&self.content());
-        };
-        let content = self.content();
-        let (before, after) = content.split_at(*at);
-        out.extend_from_slice(before);
-        managers.write(out);
-        out.extend_from_slice(after);
+        self.content.with(|content| match &self.record {
+            None => out.extend_from_slice(content),
+            Some(Record { at, managers }) => {
+                let (before, after) = content.split_at(*at);
+                out.extend_from_slice(before);
+                managers.write(out);
+                out.extend_from_slice(after);
+            }
+        });
     }
 
     /// The size of the whole object in bytes.
@@ -146,7 +148,7 @@ impl Managers {
         let parse = |entry: &Entry| {
             text.clear();
             entry.write(&mut text);
-            serde_json::from_slice(&text).expect("made of the text of a JSON value")
+            read_json(&text).expect("made of the text of a JSON value")
         };
         self.0.iter().map(parse).collect()
     }

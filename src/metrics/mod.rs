@@ -266,11 +266,24 @@ pub fn store_size(bytes: u64, free: Option<u64>) {
     }
 }
 
-/// A worker's queue: the keys that are due, and those that wait for a time or for a change.
-pub fn queue(worker: &'static str, due: usize, waiting: usize) {
-    let keys = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    FAMILIES.queue_depth.with_label_values(&[worker]).set(keys(due));
-    FAMILIES.queue_waiting.with_label_values(&[worker]).set(keys(waiting));
+/// The gauges of a worker's queue, looked up once because each of its turns sets them.
+pub struct QueueGauges {
+    due: prometheus::IntGauge,
+    waiting: prometheus::IntGauge,
+}
+
+impl QueueGauges {
+    pub fn of(worker: &'static str) -> QueueGauges {
+        let (due, waiting) = (&FAMILIES.queue_depth, &FAMILIES.queue_waiting);
+        QueueGauges { due: due.with_label_values(&[worker]), waiting: waiting.with_label_values(&[worker]) }
+    }
+
+    /// Sets the number of keys that are due, and of those that wait for a time or for a change.
+    pub fn set(&self, due: usize, waiting: usize) {
+        let keys = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.due.set(keys(due));
+        self.waiting.set(keys(waiting));
+    }
 }
 
 /// Counts a finished batch of a worker.

@@ -95,7 +95,7 @@ impl Registry {
             updating.mutate(&mut applied, Some(&stored.tree)).await?;
             let mut plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
             updating.validate_plan(&mut plan, &stored).await?;
-            match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+            match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),

@@ -364,7 +364,7 @@ fn find(view: &View, key: &Key) -> Result<Stored, Status> {
 }
 
 fn decided(stored: Stored, plan: Plan) -> Decided {
-    match plan::write(&stored, plan) {
+    match plan::write(&stored.object, plan) {
         Some(write) => Decided::Write(write),
         None => Decided::Nothing(stored.object),
     }

@@ -24,16 +24,21 @@ fn check_size(write: &Write) -> Result<(), Status> {
 
 /// Commits a plan. A dry run only returns what the object would be. The inner error is a write that
 /// another write overtook.
+///
+/// `stored` is taken, because a write waits for the disk. A tree that is freed before that, on the
+/// thread that made it, leaves memory to the next request that this processor still has at hand.
 pub(super) async fn carry_out(
     core: &Core,
-    stored: &Stored,
+    stored: Stored,
     plan: Plan,
     dry_run: bool,
 ) -> Result<Result<Arc<Object>, Rejected>, Status> {
-    let Object { key, revision, .. } = &*stored.object;
+    let Stored { object, tree, managed } = stored;
+    drop((tree, managed));
+    let Object { key, revision, .. } = &*object;
     let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
     match plan {
-        Plan::Nothing => Ok(Ok(Arc::clone(&stored.object))),
+        Plan::Nothing => Ok(Ok(object)),
         Plan::Put(tree) if dry_run => match rehearse(core, key, Expect::At(*revision), tree.clone()) {
             Ok(()) => Ok(Ok(shown(tree)?)),
             Err(rejected) => Ok(Err(rejected)),
@@ -42,19 +47,19 @@ pub(super) async fn carry_out(
         // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
         Plan::Remove(tree) => {
             let answer = shown(tree.clone())?;
-            store(core, stored, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
+            store(core, object, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
         }
-        put => store(core, stored, put).await,
+        put => store(core, object, put).await,
     }
 }
 
-async fn store(core: &Core, stored: &Stored, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
-    match plan::write(stored, plan) {
+async fn store(core: &Core, object: Arc<Object>, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    match plan::write(&object, plan) {
         Some(write) => {
             check_size(&write)?;
             commit_one(core, write).await
         }
-        None => Ok(Ok(Arc::clone(&stored.object))),
+        None => Ok(Ok(object)),
     }
 }
 

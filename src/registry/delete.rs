@@ -80,7 +80,7 @@ impl Registry {
             check_preconditions(target.row.kind, object, options)?;
             passage.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
-            writes.extend(plan::write(&stored, plan_delete(&stored, options.propagation, now)));
+            writes.extend(plan::write(&stored.object, plan_delete(&stored, options.propagation, now)));
         }
         if options.dry_run {
             return Ok(());
@@ -117,7 +117,7 @@ async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Re
                 return Ok(Deleted::Pending(shown));
             }
             Plan::Remove(_) if options.dry_run => Ok(stored.object),
-            plan => match plan::write(&stored, plan) {
+            plan => match plan::write(&stored.object, plan) {
                 Some(write) => commit::commit_one(core, write).await?,
                 None => Ok(stored.object),
             },

@@ -44,7 +44,7 @@ impl Registry {
             let origin = Origin::Update { manager: options.manager(), record };
             let mut plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
             passage.validate_plan(&mut plan, &stored).await?;
-            match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+            match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.
                 Err(Rejected::Changed(_)) => {}
@@ -64,12 +64,10 @@ struct Patched {
 }
 
 fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
-    let mut tree = stored.whole();
-    // A patch is applied to the object in the requested version.
-    tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
-    let value = patch.apply(tree)?;
-    // The refusal shows the whole object, so its text is made before the object is taken apart.
-    let shown = (admission.field_validation == FieldValidation::Strict).then(|| value.clone());
+    // The managed fields are as long as many an object, and few patches are about them.
+    let is_about_managers = patch.touches(&["metadata", "managedFields"]);
+    let tree = if is_about_managers { stored.whole() } else { stored.tree.clone() };
+    let value = apply(admission, tree, patch)?;
     let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() });
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
     match admission.field_validation {
@@ -78,12 +76,20 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
         FieldValidation::Ignore => {}
     }
     if !read.strict_faults.is_empty() {
+        // The refusal shows the whole object.
+        let shown = apply(admission, stored.whole(), patch)?;
         return Err(of_no_use(&shown, &strict_sentence(&read.strict_faults)));
     }
     let Read { mut object, record, warnings, .. } = read;
     plan::check_place(key, metadata::of_mut(&mut object))?;
     plan::check_version(stored, metadata::of(&object))?;
     Ok(Patched { object, record, warnings })
+}
+
+/// Applies a patch to an object in the requested version.
+fn apply(admission: &Admission<'_>, mut tree: Tree, patch: &Patch) -> Result<Tree, Status> {
+    tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
+    patch.apply(tree)
 }
 
 /// The refusal of a patch whose result is invalid. It shows the whole result.
@@ -96,9 +102,7 @@ fn of_no_use(shown: &impl serde::Serialize, why: &str) -> Status {
 /// The refusal in the words for patches (PA7): `refused` speaks of a body. The patch is applied
 /// once more, so that no successful patch has to keep its result.
 fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused: Status) -> Status {
-    let mut tree = stored.whole();
-    tree.insert("apiVersion".to_owned(), admission.row.api_version().into());
-    let Ok(mut value) = patch.apply(tree) else { return refused };
+    let Ok(mut value) = apply(admission, stored.whole(), patch) else { return refused };
     let kind = metadata::text(&value, "kind").to_owned();
     if kind.is_empty() {
         let shown = serde_json::to_string(&value).unwrap_or_default();

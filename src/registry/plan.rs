@@ -201,13 +201,13 @@ fn differs(object: &Tree, old: &Tree, has_status: bool) -> bool {
 }
 
 /// The write of a plan. `None` if there is nothing to write.
-pub(super) fn write(stored: &Stored, plan: Plan) -> Option<Write> {
+pub(super) fn write(object: &Object, plan: Plan) -> Option<Write> {
     let draft = match plan {
         Plan::Nothing => return None,
         Plan::Put(tree) => Draft::Put(Document::new(tree)),
         Plan::Remove(tree) => Draft::Delete(Document::new(tree)),
     };
-    Some(Write { key: stored.object.key.clone(), expect: Expect::At(stored.object.revision), draft })
+    Some(Write { key: object.key.clone(), expect: Expect::At(object.revision), draft })
 }
 
 #[cfg(test)]

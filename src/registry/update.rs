@@ -57,7 +57,7 @@ impl Registry {
         let origin = Origin::Update { manager, record };
         let mut plan = plan::plan(admission, part, &mut stored, object, origin, &mut warnings)?;
         passage.validate_plan(&mut plan, &stored).await?;
-        match commit::carry_out(&self.core, &stored, plan, options.dry_run).await? {
+        match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),
         }

@@ -219,11 +219,18 @@ impl Work for Scheduler {
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
             let content = object.text.content();
-            let spec = sketch(&content);
+            let binding = BindingSketch::of(&content);
+            // A pass would leave alone what another scheduler places. Who asked for one hears so.
+            let is_of_another = binding.as_ref().is_ok_and(|binding| {
+                binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.owed().is_none()
+            });
+            let spec = binding.map(|binding| binding.spec).unwrap_or_default();
             self.note(object, &spec);
             self.wake_companions(&object.key, queue);
             self.unprompted.remove(&object.key);
-            queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
+            if !is_of_another {
+                queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
+            }
         } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_restless(&object.key) {
             queue.mark_changed(object.key.clone(), sketch(&object.text.content()).priority(), event.revision);
         }

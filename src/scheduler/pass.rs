@@ -18,7 +18,7 @@ use crate::engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
 };
 use crate::events::{Answer, Asks};
-use crate::k8s::{Edit, Key, Object, Revision, Time};
+use crate::k8s::{Edit, Key, Object, Revision, Time, read_json};
 use crate::watch::View;
 use crate::worker::Next;
 
@@ -199,7 +199,7 @@ fn next(decision: &Decision) -> Next {
 }
 
 fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Error> {
-    let binding: AnyBinding = serde_json::from_slice(&object.text.content())?;
+    let binding: AnyBinding = read_json(&object.text.content())?;
     let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
     Ok((binding, request))
 }

@@ -10,8 +10,9 @@ use crate::k8s::{GroupResource, Revision};
 use crate::store::Store;
 
 use super::backlog::Backlog;
+use super::bell::Bell;
 use super::freshness::Freshness;
-use super::subscriber::{Interest, Subscriber};
+use super::subscriber::{Feed, Interest, Subscriber};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
 
@@ -55,8 +56,11 @@ struct Forgotten {
 struct Kind {
     window: Window,
     /// The revision of the newest event.
-    moved: watch::Sender<Revision>,
-    /// The same at the last beat, for followers.
+    newest: Revision,
+    /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
+    /// next one comes.
+    bells: Vec<Weak<Bell>>,
+    /// The revision of the newest event at the last beat, for followers.
     beaten: Arc<watch::Sender<Revision>>,
 }
 
@@ -120,16 +124,20 @@ impl Cache {
     }
 
     /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
-    /// commit with such an event wakes it.
-    pub fn subscribe(&self, interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
-        let feeds = match &interest {
-            Interest::All => vec![self.shared.tip.subscribe()],
+    /// commit with such an event wakes it, and no other does.
+    pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
+        let feed = match &mut interest {
+            Interest::All => Feed::Channel(self.shared.tip.subscribe()),
             Interest::Kinds(kinds) => {
+                kinds.sort_unstable();
+                kinds.dedup();
+                let bell = Arc::new(Bell::default());
                 let mut past = self.write();
-                kinds.iter().map(|&kind| past.kind(kind).moved.subscribe()).collect()
+                kinds.iter().for_each(|&kind| past.kind(kind).hang(&bell));
+                Feed::Bell(bell)
             }
         };
-        let subscriber = Subscriber::new(self.clone(), interest, after, feeds);
+        let subscriber = Subscriber::new(self.clone(), interest, after, feed);
         subscriber.check()?;
         Ok(subscriber)
     }
@@ -138,7 +146,8 @@ impl Cache {
     /// once for several commits that follow each other closely (`beat`).
     pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
         let feed = self.write().kind(resource).beaten.subscribe();
-        let subscriber = Subscriber::new(self.clone(), Interest::Kinds(vec![resource]), after, vec![feed]);
+        let interest = Interest::Kinds(vec![resource]);
+        let subscriber = Subscriber::new(self.clone(), interest, after, Feed::Channel(feed));
         subscriber.check()?;
         Ok(subscriber)
     }
@@ -158,12 +167,12 @@ impl Cache {
             (past.trim(now_ms, &self.shared.limits), self.shared.newest.swap(view))
         };
         // Announced last, so that a subscriber that wakes up finds everything in place.
-        let moved: BTreeMap<GroupResource, Revision> =
-            events.iter().map(|event| (event.object.key.resource, event.revision)).collect();
+        let mut moved: Vec<GroupResource> = events.iter().map(|event| event.object.key.resource).collect();
+        moved.dedup();
+        moved.sort_unstable();
+        moved.dedup();
         let past = self.read();
-        for (resource, revision) in moved {
-            past.kinds[&resource].moved.send_replace(revision);
-        }
+        moved.iter().for_each(|kind| past.kinds[kind].ring());
         drop(past);
         self.shared.tip.send_replace(revision);
         drop(gone);
@@ -173,7 +182,7 @@ impl Cache {
     pub(super) fn wake_followers(&self) -> usize {
         // Outside the lock, because the writer would have to wait for it.
         let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
-            self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), *kind.moved.borrow())).collect();
+            self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), kind.newest)).collect();
         let mut woken = 0;
         for (beaten, newest) in kinds {
             if *beaten.borrow() < newest {
@@ -207,9 +216,7 @@ impl Cache {
             let gone = past.forget_all(revision);
             (gone, self.shared.newest.swap(view))
         };
-        for kind in self.read().kinds.values() {
-            kind.moved.send_replace(revision);
-        }
+        self.read().kinds.values().for_each(Kind::ring);
         self.shared.tip.send_replace(revision);
         drop(gone);
     }
@@ -249,11 +256,11 @@ impl Past {
 
     /// The windows of the kinds of `interest`.
     pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
-        let wanted = move |kind: &GroupResource| match interest {
-            Interest::All => true,
-            Interest::Kinds(kinds) => kinds.contains(kind),
+        let (all, some) = match interest {
+            Interest::All => (Some(self.kinds.values()), None),
+            Interest::Kinds(kinds) => (None, Some(kinds.iter().filter_map(|kind| self.kinds.get(kind)))),
         };
-        self.kinds.iter().filter(move |(kind, _)| wanted(kind)).map(|(_, kind)| &kind.window)
+        all.into_iter().flatten().chain(some.into_iter().flatten()).map(|kind| &kind.window)
     }
 
     /// Some event of `interest` up to this revision may be forgotten.
@@ -276,14 +283,17 @@ impl Past {
         let (start, revision) = (self.start, self.revision);
         self.kinds.entry(resource).or_insert_with(|| Kind {
             window: Window::new(start),
-            moved: watch::Sender::new(revision),
+            newest: revision,
+            bells: Vec::new(),
             beaten: Arc::new(watch::Sender::new(revision)),
         })
     }
 
     fn remember(&mut self, events: &[Arc<Event>]) {
         for event in events {
-            self.kind(event.object.key.resource).window.push(event.clone());
+            let kind = self.kind(event.object.key.resource);
+            kind.newest = event.revision;
+            kind.window.push(event.clone());
         }
     }
 
@@ -304,6 +314,7 @@ impl Past {
         let mut forgotten = Forgotten::default();
         for kind in self.kinds.values_mut() {
             forgotten.events.extend(kind.window.restart(revision));
+            kind.newest = revision;
         }
         forgotten.views.extend(std::mem::take(&mut self.views).into_values());
         (self.start, self.revision) = (revision, revision);
@@ -320,8 +331,24 @@ impl Past {
     }
 }
 
+impl Kind {
+    fn hang(&mut self, bell: &Arc<Bell>) {
+        self.bells.retain(|bell| bell.strong_count() > 0);
+        self.bells.push(Arc::downgrade(bell));
+    }
+
+    fn ring(&self) {
+        self.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
     use serde_json::json;
 
     use super::super::window::EventKind;
@@ -330,12 +357,62 @@ mod tests {
     use crate::store::MemoryStore;
 
     const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+    const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+    /// Counts how often it wakes.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn event(number: i64) -> Arc<Event> {
         let key = Key::namespaced(BINDINGS, "default", format!("web-{number}"));
         let text = json!({"metadata": {"name": format!("web-{number}"), "namespace": "default"}}).to_string();
         let object = Arc::new(Object::decode(key, Revision(number), text.into()).unwrap());
         Arc::new(Event { revision: Revision(number), kind: EventKind::Created, object, previous: None, time_ms: 0 })
+    }
+
+    #[test]
+    fn a_commit_wakes_once_who_cares_about_its_kinds_and_nobody_else() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let start = View::empty_at(Revision::ZERO);
+        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), Freshness::alone(), Limits::default());
+        let subscribe = |kinds: &[GroupResource]| {
+            let interest = Interest::Kinds(kinds.to_vec());
+            cache.subscribe(interest, Revision::ZERO).unwrap()
+        };
+        let (mut of_both, mut of_clusters) = (subscribe(&[BINDINGS, CLUSTERS, BINDINGS]), subscribe(&[CLUSTERS]));
+        let wakes: [Arc<Wakes>; 2] = Default::default();
+        let await_both = |of_both: &mut Subscriber, of_clusters: &mut Subscriber| {
+            for (subscriber, wakes) in [of_both, of_clusters].into_iter().zip(&wakes) {
+                let waker = Arc::clone(wakes).into();
+                let next = pin!(subscriber.next());
+                assert!(next.poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+        };
+        let publish = |numbers: &[i64]| {
+            let view = View::empty_at(Revision(*numbers.last().unwrap()));
+            cache.publish(view, numbers.iter().map(|&number| event(number)).collect(), 0);
+        };
+        let woken = || wakes.each_ref().map(|wakes| wakes.0.load(Ordering::Relaxed));
+        await_both(&mut of_both, &mut of_clusters);
+        publish(&[1, 2]);
+        assert_eq!(woken(), [1, 0]);
+        publish(&[3]);
+        assert_eq!(woken(), [1, 0], "it is awake already");
+        assert_eq!(of_both.next_ready().unwrap().unwrap().len(), 3);
+        assert!(of_both.next_ready().is_none() && of_clusters.next_ready().is_none());
+        await_both(&mut of_both, &mut of_clusters);
+        publish(&[4]);
+        assert_eq!(woken(), [2, 0]);
+        assert_eq!(of_both.next_ready().unwrap().unwrap()[0].revision, Revision(4));
+        drop(of_both);
+        let _later = subscribe(&[BINDINGS]);
+        assert_eq!(cache.read().kinds[&BINDINGS].bells.len(), 1, "who is gone needs no bell");
     }
 
     #[test]

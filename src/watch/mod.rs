@@ -18,6 +18,7 @@
 
 mod backlog;
 mod beat;
+mod bell;
 mod book;
 mod cache;
 mod compaction;

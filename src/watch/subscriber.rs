@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use futures_util::future::select_all;
 use tokio::sync::watch;
 
 use crate::k8s::{GroupResource, Revision};
 
 use super::Cache;
+use super::bell::Bell;
 use super::cache::Past;
 use super::window::{Event, Expired};
 
@@ -26,20 +26,40 @@ pub struct Subscriber {
     interest: Interest,
     /// All events of interest up to this revision were given.
     cursor: Revision,
-    /// Whether the windows had no further event at the last look. The feeds announce later ones.
+    /// Whether the windows had no further event at the last look. The feed announces later ones.
     caught_up: bool,
-    /// Every event of interest moves one of these.
-    feeds: Vec<watch::Receiver<Revision>>,
+    feed: Feed,
+}
+
+/// What announces further events.
+pub(super) enum Feed {
+    /// Of this subscriber alone: rung for each commit with an event of interest.
+    Bell(Arc<Bell>),
+    /// Shared by many, who are woken together.
+    Channel(watch::Receiver<Revision>),
+}
+
+impl Feed {
+    async fn moved(&mut self) {
+        match self {
+            Feed::Bell(bell) => bell.rung().await,
+            // It cannot fail: the sender lives in the cache.
+            Feed::Channel(moves) => drop(moves.changed().await),
+        }
+    }
+
+    /// Whether it has moved, without waiting. Afterwards it has not.
+    fn has_moved(&mut self) -> bool {
+        match self {
+            Feed::Bell(bell) => bell.was_rung(),
+            Feed::Channel(moves) => moves.borrow_and_update().has_changed(),
+        }
+    }
 }
 
 impl Subscriber {
-    pub(super) fn new(
-        cache: Cache,
-        interest: Interest,
-        after: Revision,
-        feeds: Vec<watch::Receiver<Revision>>,
-    ) -> Subscriber {
-        Subscriber { cache, interest, cursor: after, caught_up: false, feeds }
+    pub(super) fn new(cache: Cache, interest: Interest, after: Revision, feed: Feed) -> Subscriber {
+        Subscriber { cache, interest, cursor: after, caught_up: false, feed }
     }
 
     /// Waits for the next events, and returns at least one, oldest first. Many events come in
@@ -48,15 +68,22 @@ impl Subscriber {
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
             if self.caught_up {
-                self.moved().await;
+                self.feed.moved().await;
             }
-            // Marked as seen before the look, so that an event in between wakes the next wait.
-            self.feeds.iter_mut().for_each(|feed| drop(feed.borrow_and_update()));
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);
             }
         }
+    }
+
+    /// As `next`, without waiting: `None` if no event of interest has come. It looks at the windows
+    /// only if something has moved.
+    pub fn next_ready(&mut self) -> Option<Result<Vec<Arc<Event>>, Expired>> {
+        if self.caught_up && !self.feed.has_moved() {
+            return None;
+        }
+        self.take().map(|events| (!events.is_empty()).then_some(events)).transpose()
     }
 
     /// All events of interest up to this revision were given, as of the last look.
@@ -102,14 +129,5 @@ impl Subscriber {
             _ => self.cursor.max(revision),
         };
         Ok(events)
-    }
-
-    async fn moved(&mut self) {
-        // It cannot fail: the senders live in the cache.
-        match self.feeds.as_mut_slice() {
-            [] => std::future::pending().await,
-            [feed] => drop(feed.changed().await),
-            feeds => drop(select_all(feeds.iter_mut().map(|feed| Box::pin(feed.changed()))).await),
-        }
     }
 }

@@ -49,12 +49,13 @@ impl Runner {
 
     /// Runs until `shutdown`, then until the batches in work have ended.
     pub async fn run(mut self, shutdown: CancellationToken) {
+        let gauges = metrics::QueueGauges::of(self.name());
         loop {
             // This includes what the last batch wrote: the next batch should know of it.
             self.notice_all();
             self.queue.tick(self.clock.now_ms());
             self.begin();
-            metrics::queue(self.name(), self.queue.depth(), self.queue.waiting());
+            gauges.set(self.queue.depth(), self.queue.waiting());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {
@@ -91,7 +92,7 @@ impl Runner {
     /// Notices all events that are there, without waiting. Returns whether there were any.
     fn notice_all(&mut self) -> bool {
         let mut any = false;
-        while let Some(events) = self.subscriber.next().now_or_never() {
+        while let Some(events) = self.subscriber.next_ready() {
             self.notice(events);
             any = true;
         }

@@ -108,6 +108,18 @@ impl ManagedFields {
         }
     }
 
+    /// Notes that a manager has set fields which are its own already. Returns false if it has to
+    /// be worked out: some of them are not, or it owns a field that was removed.
+    pub fn renew(&mut self, manager: &Manager, written: &FieldSet, removed: &FieldSet, time: Time) -> bool {
+        let known = self.entries.iter_mut().find(|entry| entry.manager == *manager);
+        let Some(Entry { fields: Fields::Wire(wire), time: last, .. }) = known else { return false };
+        let is_known = written.is_within(wire) && !removed.meets(wire);
+        if is_known {
+            *last = Some(time);
+        }
+        is_known
+    }
+
     /// Takes these fields from all other managers.
     pub fn take_from_others(&mut self, manager: &Manager, taken: &FieldSet) -> Result<(), Malformed> {
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *manager) {

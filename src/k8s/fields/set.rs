@@ -178,6 +178,17 @@ impl FieldSet {
         })
     }
 
+    /// Whether the set in `fields_v1` has all paths of this one. It is not decoded, because most
+    /// managers write the same fields again and again.
+    pub fn is_within(&self, fields_v1: &Map<String, Value>) -> bool {
+        self.nodes.iter().all(|(element, node)| match fields_v1.get(element.as_str()) {
+            Some(Value::Object(theirs)) => {
+                (!node.member || theirs.is_empty() || theirs.contains_key(SELF)) && node.below.is_within(theirs)
+            }
+            _ => false,
+        })
+    }
+
     /// The wire form.
     pub fn to_fields_v1(&self) -> Map<String, Value> {
         let mut wire = Map::new();

@@ -63,6 +63,8 @@ proptest! {
         let (a, b) = (set(&a), set(&b));
         prop_assert_eq!(FieldSet::from_fields_v1(&a.to_fields_v1()).unwrap(), a.clone());
         prop_assert_eq!(a.meets(&b.to_fields_v1()), !a.intersection(&b).is_empty());
+        prop_assert_eq!(a.is_within(&b.to_fields_v1()), a.difference(&b).is_empty());
+        prop_assert!(a.is_within(&a.union(&b).to_fields_v1()));
     }
 }
 
@@ -109,6 +111,27 @@ fn what_is_no_set_of_fields_is_refused() {
 
 fn manager(name: &str, operation: Operation) -> Manager {
     Manager { operation, name: name.to_owned(), subresource: String::new() }
+}
+
+#[test]
+fn what_a_manager_sets_again_is_its_own_without_being_worked_out() {
+    let (me, now) = (manager("me", Operation::Update), Time::from_seconds(7));
+    let wire = |fields: Value| {
+        json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields,
+        "manager": "me", "operation": "Update", "time": "1970-01-01T00:00:05Z"})
+    };
+    let stored = || ManagedFields::decode(vec![wire(json!({"f:a": {}, "f:b": {".": {}, "f:c": {}}}))], "v1").unwrap();
+    let none = FieldSet::default();
+    let mut managed = stored();
+    assert!(managed.renew(&me, &named(&["a", "b"]), &named(&["x"]), now));
+    assert_eq!(managed.find(&me).unwrap().time, Some(now));
+    assert!(managed.differs_only_in_times(&stored()));
+    for (written, removed) in [(named(&["a", "x"]), none.clone()), (named(&["a"]), named(&["b"]))] {
+        let mut managed = stored();
+        assert!(!managed.renew(&me, &written, &removed, now));
+        assert!(!managed.renew(&manager("you", Operation::Update), &named(&["a"]), &none, now));
+        assert_eq!(managed, stored());
+    }
 }
 
 fn named(names: &[&str]) -> FieldSet {

@@ -123,8 +123,11 @@ impl Writing<'_> {
         let me = self.by(Operation::Update, name);
         let Comparison { added: mut written, modified, removed } = comparison;
         written.add(modified);
-        if !managed.is_empty() {
+        if managed.iter().any(|entry| entry.manager != me) {
             managed.take_from_others(&me, &written.union(&removed))?;
+        }
+        if !written.is_empty() && managed.renew(&me, &written, &removed, self.now) {
+            return Ok(());
         }
         let (mut mine, time) = match managed.find(&me) {
             Some(entry) => (entry.fields()?, entry.time),

@@ -304,6 +304,13 @@ async fn another_scheduler_s_binding_is_left_alone() {
     let key = world.given(foreign).await;
     world.settle().await;
     assert_eq!(world.history(&key).await.len(), 1);
+    world.edit(&key, |binding| binding["metadata"]["labels"]["shade"] = "green".into()).await;
+    world.edit(&key, |binding| binding["spec"]["replicas"] = 3.into()).await;
+    world.settle().await;
+    assert_eq!(world.history(&key).await.len(), 3, "nothing but what its user wrote");
+    world.edit(&key, |binding| drop(binding["spec"].as_object_mut().unwrap().remove("schedulerName"))).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member1:3", "from now on it is ours");
 }
 
 #[tokio::test]

@@ -58,17 +58,25 @@ pub fn may_lack(object: &Object) -> bool {
 
 /// Whether two objects have these fields alike.
 pub fn has_same_own(one: &Object, other: &Object) -> bool {
-    strategy(one).map(own) == strategy(other).map(own)
+    let [one, other] = [strategy(one), strategy(other)];
+    let is_alike = |name: &&str| one.and_then(|one| one.get(*name)) == other.and_then(|other| other.get(*name));
+    one.is_some() == other.is_some() && OF_STRATEGY.iter().all(is_alike)
 }
 
 /// Whether two objects have the same placement, these fields apart. As upstream writes lists and
 /// objects, an absent one is an empty one.
 pub fn has_same_rest(one: &Object, other: &Object) -> bool {
-    rest(one).is_some_and(|one| rest(other) == Some(one))
+    // Nearly always they are spelled alike, and need not be read.
+    let is_spelled_alike = placement(one).is_some_and(|one| placement(other) == Some(one));
+    is_spelled_alike || rest(one).is_some_and(|one| rest(other) == Some(one))
+}
+
+fn placement(object: &Object) -> Option<&Value> {
+    object.get("spec")?.get("placement")
 }
 
 fn rest(object: &Object) -> Option<Placement> {
-    let mut placement: Placement = serde::Deserialize::deserialize(object.get("spec")?.get("placement")?).ok()?;
+    let mut placement: Placement = serde::Deserialize::deserialize(placement(object)?).ok()?;
     if let Some(strategy) = &mut placement.replica_scheduling {
         strategy.specify_preference = None;
         strategy.extend_replica_division_preference = None;
@@ -78,7 +86,7 @@ fn rest(object: &Object) -> Option<Placement> {
 }
 
 fn strategy(object: &Object) -> Option<&Object> {
-    object.get("spec")?.pointer("/placement/replicaScheduling")?.as_object()
+    placement(object)?.get("replicaScheduling")?.as_object()
 }
 
 fn has_own(strategy: &Object) -> bool {

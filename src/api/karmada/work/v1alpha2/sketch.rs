@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::{OWED, ObjectReference, Trigger};
 use crate::api::asker::ASKED_BY;
 use crate::api::core::{self, Toleration};
-use crate::k8s::{Revision, Time};
+use crate::k8s::{Revision, Time, read_json};
 
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -92,7 +92,7 @@ impl<'a> BindingSketch<'a> {
     /// Reads the content of an object's text. The error says that it is not a binding, or is
     /// damaged.
     pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
-        serde_json::from_slice(content)
+        read_json(content)
     }
 
     /// Empty where there are none, or where they cannot be read.

@@ -344,7 +344,6 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
     use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake};

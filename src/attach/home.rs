@@ -245,17 +245,35 @@ fn path(row: &ResourceKind, key: &Key, manager: Option<&str>) -> impl Fn(&str) -
 }
 
 /// What the home said. The code is that of HTTP where it sent no Status.
+///
+/// A 404 means that the object is gone only if it names one. A kube-apiserver that has just started
+/// answers 404 to every path whose definition it has not read yet; that passes.
 fn refusal(code: u16, answer: &[u8]) -> Status {
     let told = serde_json::from_slice::<Status>(answer).ok().filter(|status| status.code >= 400);
-    told.unwrap_or_else(|| {
+    let told = told.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(&answer[..answer.len().min(SHOWN_BYTES_MAX)]);
         Status::failure(code, "", format!("HTTP {code}: {}", text.trim()))
-    })
+    });
+    let names_one = told.details.as_ref().is_some_and(|details| !details.name.is_empty());
+    match told.code == 404 && !names_one {
+        true => Status::unavailable(format!("the kind is not served there now: {}", told.message)),
+        false => told,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_404_that_names_an_object_says_that_it_is_gone() {
+        let gone = Status::not_found(super::super::HOMED[4], "web");
+        assert_eq!(refusal(404, &serde_json::to_vec(&gone).unwrap()), gone);
+        let unserved = Status::failure(404, "NotFound", "the server could not find the requested resource");
+        for answer in [serde_json::to_vec(&unserved).unwrap(), b"404 page not found\n".to_vec()] {
+            assert_eq!(refusal(404, &answer).code, 503);
+        }
+    }
 
     #[test]
     fn a_refusal_keeps_its_reason_and_a_strange_one_its_code() {

@@ -60,7 +60,8 @@ pub fn edits(
     {
         edits.push(Edit::set(&["status", "schedulerObservingAffinityName"], term));
     }
-    let condition = decision.condition().or_else(|| settled(decision, &status.conditions));
+    let is_half_written = decision.outcome == Outcome::Skipped(Skip::Unchanged) && lacks_status(binding);
+    let condition = decision.condition().or_else(|| settled(decision, &status.conditions, is_half_written));
     let conditions = condition.and_then(|condition| with_condition(&status.conditions, "Scheduled", condition, now));
     if let Some(conditions) = told(binding, &edits, conditions, now) {
         edits.push(Edit::set(&["status", "conditions"], conditions));
@@ -80,7 +81,8 @@ pub fn edits(
     // A pass that an event asked for is told by its time even where it changes nothing (BK9).
     // Duplicated bindings are decided at every chance, so a restart would rewrite them all.
     let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_prompted;
-    if decision.is_success() && is_worth_it && status.last_scheduled_time != Some(served) {
+    let is_timed = is_half_written || (decision.is_success() && is_worth_it);
+    if is_timed && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }
     edits
@@ -114,10 +116,22 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
 
 /// Differs from Karmada (D19): a binding that could not be placed, and then was scaled to what is
 /// there, no longer says that it cannot be placed.
-fn settled(decision: &Decision, conditions: &[Condition]) -> Option<engine::ScheduledCondition<'static>> {
+fn settled(
+    decision: &Decision,
+    conditions: &[Condition],
+    is_half_written: bool,
+) -> Option<engine::ScheduledCondition<'static>> {
     let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
-    let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && complains;
+    let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && (complains || is_half_written);
     is_settled.then_some(engine::ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+}
+
+/// Whether a pass has written its result and not its status. Beside a Karmada these are two writes,
+/// and the second may be lost (BS4). The note of the applied placement comes with a result alone.
+fn lacks_status(binding: &AnyBinding) -> bool {
+    let AnyBinding { metadata, spec, status, .. } = binding;
+    let is_told = status.last_scheduled_time.is_some() || status.conditions.iter().any(|it| it.type_ == "Scheduled");
+    !is_told && !spec.clusters.is_empty() && metadata.annotations.contains_key(APPLIED_PLACEMENT)
 }
 
 fn cluster(target: &Target) -> TargetCluster {

@@ -1,6 +1,8 @@
 //! Beside a Karmada: an attached server and its home. The home is another Ballast without workers,
 //! and the line between them can be cut, and can have its requests answered by the test.
 
+mod trouble;
+
 use std::sync::{Arc, Mutex};
 
 use ballast::attach::{Access, Place};
@@ -16,7 +18,6 @@ use tempfile::TempDir;
 use crate::support::objects::{ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, binding, task};
 use crate::support::raw::Raw;
 use crate::support::server::TestServer;
-use crate::support::size::sized;
 use crate::support::{metric, wait_for};
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -499,6 +500,66 @@ async fn bs4_a_status_that_was_lost_between_the_two_writes_is_written_later() {
 }
 
 #[tokio::test]
+async fn bs4_a_status_that_others_overtook_is_written_also_where_the_replicas_fit_already() {
+    let pair = Pair::start().await.in_step().await;
+    let home = pair.karmada.admin();
+    give_clusters(&home, &["m1"]).await;
+    // Between the two patches, Karmada reports what it has begun to apply.
+    let (reported, other) = (Arc::new(Mutex::new(false)), Arc::new(pair.karmada.admin()));
+    let happened = Arc::clone(&reported);
+    pair.line.answer(move |method, path| {
+        let (happened, other) = (Arc::clone(&happened), Arc::clone(&other));
+        Box::pin(async move {
+            let is_first = method == Method::PATCH && path.starts_with(&format!("{WEB}/status?"));
+            if is_first && !std::mem::replace(&mut *happened.lock().unwrap(), true) {
+                let report = json!([{"clusterName": "m1", "applied": true}]);
+                patch(&other, &format!("{WEB}/status"), json!({"status": {"aggregatedStatus": report}})).await;
+            }
+            None
+        })
+    });
+    let mut web = placed("web", "m1");
+    web["spec"]["placement"]["replicaScheduling"] =
+        json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    post(&home, BINDINGS, web).await;
+    let object = wait_for("the whole status", async || {
+        let object = scheduled(&home, WEB, "m1").await;
+        object["status"]["lastScheduledTime"].is_string().then_some(object)
+    })
+    .await;
+    assert!(*reported.lock().unwrap());
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|known| known["type"] == "Scheduled" && known["status"] == "True"), "{object}");
+    assert_eq!(object["status"]["aggregatedStatus"][0]["clusterName"], "m1", "nobody's report is lost");
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn bs4_a_home_that_does_not_serve_its_kinds_yet_has_lost_no_binding() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    give_clusters(&home, &["m1", "m2"]).await;
+    post(&home, BINDINGS, placed("web", "m1")).await;
+    scheduled(&home, WEB, "m1").await;
+    same(&here, &home, WEB).await;
+    // As a kube-apiserver that has just started and has not read its definitions.
+    pair.line.answer(|_, path| {
+        let is_meant = path.starts_with(WEB);
+        let answer = || Response::builder().status(404).body(Body::from(b"404 page not found\n".to_vec())).unwrap();
+        Box::pin(async move { is_meant.then(|| Ok(answer())) })
+    });
+    let placement = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
+    patch(&home, WEB, json!({"spec": {"placement": placement}})).await;
+    let before = pair.line.asked(&format!("PATCH {WEB}"));
+    let asked = || pair.line.asked(&format!("PATCH {WEB}"));
+    wait_for("another try", async || (asked() >= before + 2).then_some(())).await;
+    assert_eq!(get(&here, WEB).await["kind"], "ResourceBinding", "it is not gone");
+    pair.line.mend();
+    scheduled(&home, WEB, "m2").await;
+    pair.stop().await;
+}
+
+#[tokio::test]
 async fn bs4_a_server_that_ended_between_the_two_writes_is_continued_by_the_next_one() {
     let pair = Pair::start().await.in_step().await;
     let home = pair.karmada.admin();
@@ -586,96 +647,4 @@ async fn bs1_a_restart_on_a_kept_database_writes_nothing_that_is_the_same() {
     let pair = Pair { karmada, line, here, folder }.in_step().await;
     assert_eq!(versions(&pair.admin()).await, before[..2]);
     pair.stop().await;
-}
-
-/// Numbers that look like chance and are the same each time.
-#[derive(Clone)]
-struct Dice(Arc<Mutex<u64>>);
-
-impl Dice {
-    fn of(seed: u64) -> Dice {
-        Dice(Arc::new(Mutex::new(seed)))
-    }
-
-    fn roll(&self, sides: u64) -> u64 {
-        let mut state = self.0.lock().unwrap();
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) % sides
-    }
-}
-
-/// Half of all patches meet something: the line is cut before or after, the home fails, or somebody
-/// else writes first.
-fn trouble(line: &Line, dice: &Dice, other: Raw) {
-    let other = Arc::new(other);
-    let (before, after) = (dice.clone(), dice.clone());
-    line.answer(move |method, path| {
-        let (other, fate) = (Arc::clone(&other), before.roll(8));
-        Box::pin(async move {
-            if method != Method::PATCH {
-                return None;
-            }
-            match fate {
-                0 => Some(Err(std::io::Error::other("the line is cut"))),
-                1 => Some(Ok(response(&status(500, "InternalError")))),
-                2 => {
-                    let object = path.split('?').next().unwrap().trim_end_matches("/status");
-                    let label = json!({"metadata": {"labels": {"touched": "yes"}}});
-                    patch(&other, object, label).await;
-                    None
-                }
-                _ => None,
-            }
-        })
-    });
-    *line.loses.lock().unwrap() = Some(Arc::new(move |asked| asked.starts_with("PATCH") && after.roll(8) == 0));
-}
-
-#[tokio::test]
-async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
-    const BINDINGS_OF_ONE_LIFE: usize = 12;
-    let stamp = "2100-01-01T00:00:00Z";
-    for seed in sized(1..3, 1..30) {
-        let dice = Dice::of(seed);
-        let mut pair = Pair::start().await.in_step().await;
-        let home = pair.karmada.admin();
-        give_clusters(&home, &["m1", "m2"]).await;
-        trouble(&pair.line, &dice, pair.karmada.admin());
-        let named = |number: usize| format!("b{number}");
-        for number in 0..BINDINGS_OF_ONE_LIFE {
-            post(&home, BINDINGS, placed(&named(number), "m1")).await;
-        }
-        // Triggers come while first placements are under way, and another rule with each third.
-        for number in 0..BINDINGS_OF_ONE_LIFE {
-            let mut change = json!({"spec": {"rescheduleTriggeredAt": stamp}});
-            if number % 3 == 0 {
-                change["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
-            }
-            patch(&home, &format!("{BINDINGS}/{}", named(number)), change).await;
-            if dice.roll(6) == 0 {
-                let Pair { karmada, line, here, folder } = pair;
-                here.stop().await.unwrap();
-                let here = attach(&karmada, &line, &folder, "memory:", Access::ReadWrite).await;
-                pair = Pair { karmada, line, here, folder };
-            }
-        }
-        let answered = |object: &Value, number: usize| {
-            let wanted = if number.is_multiple_of(3) { "m2" } else { "m1" };
-            let is_observed = object["status"]["schedulerObservedGeneration"] == object["metadata"]["generation"];
-            targets(object) == [wanted] && is_observed && object["status"]["lastScheduledTime"] == stamp
-        };
-        for number in 0..BINDINGS_OF_ONE_LIFE {
-            let path = format!("{BINDINGS}/{}", named(number));
-            wait_for(&format!("{path}, seed {seed}"), async || {
-                answered(&get(&home, &path).await, number).then_some(())
-            })
-            .await;
-        }
-        pair.line.mend();
-        let here = pair.admin();
-        for number in 0..BINDINGS_OF_ONE_LIFE {
-            same(&here, &home, &format!("{BINDINGS}/{}", named(number))).await;
-        }
-        pair.stop().await;
-    }
 }

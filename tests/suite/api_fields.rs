@@ -30,8 +30,8 @@ const ADDED_VALUES: &[(&str, &str)] = &[("spec.placement.replicaScheduling.repli
 pub struct Row {
     pub kind: &'static str,
     pub path: &'static str,
-    field_type: &'static str,
-    required: bool,
+    pub field_type: &'static str,
+    pub required: bool,
     pub rules: BTreeMap<&'static str, Value>,
 }
 

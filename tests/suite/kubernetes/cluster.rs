@@ -12,6 +12,7 @@ use rcgen::KeyPair;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::line::Line;
 use crate::process::ServerProcess;
 use crate::support::pki::Ca;
 use crate::support::raw::{Protocol, Raw};
@@ -31,16 +32,51 @@ pub struct Cluster {
     assets: PathBuf,
     ca: Ca,
     files: Files,
-    _processes: Vec<Process>,
+    /// In front of kube-apiserver, if it is to restart.
+    line: Option<Line>,
+    /// The command line of kube-apiserver, but for its port.
+    flags: Vec<String>,
+    etcd: Process,
+    server: Process,
+}
+
+/// Flags of kube-apiserver that are the same each time.
+const FLAGS: [&str; 9] = [
+    "--bind-address=127.0.0.1",
+    "--advertise-address=127.0.0.1",
+    "--authorization-mode=RBAC",
+    "--requestheader-username-headers=X-Remote-User",
+    "--requestheader-group-headers=X-Remote-Group",
+    "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    "--service-account-issuer=https://localhost",
+    "--disable-admission-plugins=ServiceAccount",
+];
+
+/// The user that Ballast is where it is attached to this kube-apiserver.
+pub const ATTACHED: &str = "system:serviceaccount:karmada-system:ballast";
+/// A user that may only look.
+pub const READER: &str = "jane";
+
+/// Only what these two ask for is written down, watches as soon as they begin.
+fn audit_policy() -> Value {
+    json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": [ATTACHED, READER]}, {"level": "None"}]})
 }
 
 struct Process(Child);
 
+impl Process {
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Their data is not kept.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.end();
     }
 }
 
@@ -83,7 +119,8 @@ impl Cluster {
         etcd.arg("--data-dir").arg(at("etcd"));
         etcd.args(["--listen-client-urls", &etcd_url, "--advertise-client-urls", &etcd_url]);
         etcd.args(["--listen-peer-urls", &format!("http://127.0.0.1:{peers}"), "--unsafe-no-fsync"]);
-        let mut server = Command::new(assets.join("kube-apiserver"));
+        std::fs::write(at("audit-policy.json"), audit_policy().to_string()).unwrap();
+        let mut flags = Vec::new();
         for (flag, path) in [
             ("tls-cert-file", &serving.0),
             ("tls-private-key-file", &serving.1),
@@ -93,22 +130,30 @@ impl Cluster {
             ("proxy-client-key-file", &proxy.1),
             ("service-account-key-file", &at("accounts.pub")),
             ("service-account-signing-key-file", &at("accounts.key")),
+            ("audit-policy-file", &at("audit-policy.json")),
+            ("audit-log-path", &at("kube-audit.log")),
         ] {
-            server.arg(format!("--{flag}={}", path.display()));
+            flags.push(format!("--{flag}={}", path.display()));
         }
-        server.args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--authorization-mode=RBAC"]);
-        server.arg(format!("--secure-port={secure}")).arg(format!("--etcd-servers={etcd_url}"));
-        server.arg(format!("--requestheader-allowed-names={}", aggregated::PROXY));
-        server.args(["--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group"]);
-        server.args(["--requestheader-extra-headers-prefix=X-Remote-Extra-", "--service-cluster-ip-range=10.0.0.0/24"]);
-        server.args(["--service-account-issuer=https://localhost", "--disable-admission-plugins=ServiceAccount"]);
+        flags.push(format!("--etcd-servers={etcd_url}"));
+        flags.push(format!("--requestheader-allowed-names={}", aggregated::PROXY));
+        flags.extend(FLAGS.map(str::to_owned));
 
-        let mut processes = vec![spawn(etcd, &at("etcd.log")), spawn(server, &at("kube-apiserver.log"))];
+        let etcd = spawn(etcd, &at("etcd.log"));
+        let server = start_server(assets, &flags, secure, &at("kube-apiserver.log"));
         let address = SocketAddr::from(([127, 0, 0, 1], secure));
-        let mut has_ended = || processes.iter_mut().any(|process| process.0.try_wait().unwrap().is_some());
-        let probe = Raw::admin(address, &files);
+        let assets = assets.to_owned();
+        let mut cluster = Cluster { address, assets, ca, files, line: None, flags, etcd, server, folder };
+        cluster.is_up(address).await.then_some(cluster)
+    }
+
+    /// Waits until kube-apiserver is ready. False if one of the processes has ended.
+    async fn is_up(&mut self, address: SocketAddr) -> bool {
+        let (server, etcd) = (&mut self.server, &mut self.etcd);
+        let mut has_ended = || [&mut *server, &mut *etcd].iter_mut().any(|it| it.0.try_wait().unwrap().is_some());
+        let probe = Raw::admin(address, &self.files);
         // Its own namespaces appear a moment after it is ready.
-        let is_ready = wait_within(PATIENCE, "kube-apiserver", async || {
+        wait_within(PATIENCE, "kube-apiserver", async || {
             if has_ended() {
                 return Some(false);
             }
@@ -116,11 +161,43 @@ impl Cluster {
             let reply = probe.send(Method::GET, "/readyz", &[], "").await;
             let system = probe.send(Method::GET, "/api/v1/namespaces/kube-system", &[], "").await;
             (reply.code == 200 && system.code == 200).then_some(true)
-        });
-        if !is_ready.await {
-            return None;
+        })
+        .await
+    }
+
+    /// Puts a line in front of kube-apiserver, so that it can restart without losing its address.
+    /// Call it first: kubeconfigs name the address.
+    pub async fn behind_a_line(mut self) -> Cluster {
+        let line = Line::to(self.address).await;
+        self.address = line.address;
+        self.line = Some(line);
+        self
+    }
+
+    /// kill -9 for kube-apiserver. What it has stored stays.
+    pub fn kill_server(&mut self) {
+        self.server.end();
+    }
+
+    /// Starts kube-apiserver again, with what it has stored. It needs a line.
+    pub async fn start_server(&mut self) {
+        for _ in 0..STARTS_MAX {
+            let [secure, ..] = free_ports();
+            self.server = start_server(&self.assets, &self.flags, secure, &self.folder.path().join("restarted.log"));
+            let address = SocketAddr::from(([127, 0, 0, 1], secure));
+            if self.is_up(address).await {
+                return self.line.as_ref().expect("a line").lead_to(address);
+            }
         }
-        Some(Cluster { address, assets: assets.to_owned(), ca, files, _processes: processes, folder })
+        panic!("kube-apiserver does not start again; its log is in the folder");
+    }
+
+    /// What this user asked for, as kube-apiserver's audit log has it.
+    pub fn audited(&self, user: &str) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.folder.path().join("kube-audit.log")).unwrap_or_default();
+        // The last line may be under way.
+        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["user"]["username"] == user).collect()
     }
 
     pub fn admin(&self) -> Raw {
@@ -132,6 +209,15 @@ impl Cluster {
         let (cert, key) = self.ca.client(self.folder.path(), name, groups, |_| {});
         let user = json!({"client-certificate": cert, "client-key": key});
         self.write_kubeconfig(name, &user)
+    }
+
+    /// The path of a kubeconfig with a token of this ServiceAccount.
+    pub async fn account_kubeconfig(&self, namespace: &str, name: &str) -> PathBuf {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).to_string();
+        let headers = [("Content-Type", "application/json")];
+        let token = self.admin().send(Method::POST, &path, &headers, request).await.json()["status"]["token"].clone();
+        self.write_kubeconfig(name, &json!({"token": token}))
     }
 
     fn write_kubeconfig(&self, name: &str, user: &Value) -> PathBuf {
@@ -157,11 +243,7 @@ impl Cluster {
         let runs_here = |it: &&Value| !matches!(it["kind"].as_str().unwrap(), "APIService" | "Service");
         self.apply(manifests.iter().filter(runs_here)).await;
 
-        let account = "/api/v1/namespaces/ballast-system/serviceaccounts/ballast/token";
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).to_string();
-        let headers = [("Content-Type", "application/json")];
-        let token = self.admin().send(Method::POST, account, &headers, request).await.json()["status"]["token"].clone();
-        let kubeconfig = self.write_kubeconfig("ballast", &json!({"token": token}));
+        let kubeconfig = self.account_kubeconfig("ballast-system", "ballast").await;
         let serving = |name: &str| folder.join("serving").join(name).display().to_string();
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -275,6 +357,12 @@ impl Cluster {
     pub fn ca_pem(&self) -> &str {
         &self.ca.pem
     }
+}
+
+fn start_server(assets: &Path, flags: &[String], port: u16, log: &Path) -> Process {
+    let mut command = Command::new(assets.join("kube-apiserver"));
+    command.args(flags).arg(format!("--secure-port={port}"));
+    spawn(command, log)
 }
 
 fn spawn(mut command: Command, log: &Path) -> Process {

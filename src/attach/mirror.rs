@@ -37,7 +37,7 @@ impl Attached {
     /// Mirrors all kinds for as long as it is polled. It ends only by a fault of ours.
     pub async fn follow(self: Arc<Self>) {
         let mut kinds = JoinSet::new();
-        for row in self.rows.values() {
+        for row in self.rows.values().filter(|row| !self.reach.without.contains(&row.resource)) {
             kinds.spawn(Arc::clone(&self).follow_kind(Arc::clone(row)));
         }
         if let Some(Err(error)) = kinds.join_next().await {
@@ -57,7 +57,11 @@ impl Attached {
 
     /// Follows one kind from a complete list on. Ends where it has to be listed anew.
     async fn follow_lists(&self, row: &Arc<ResourceKind>) -> Result<(), WriteError> {
-        let api: Api<Arrival> = Api::all_with(self.place.client.clone(), &api_resource(row));
+        let (client, kind) = (self.place.client.clone(), api_resource(row));
+        let api: Api<Arrival> = match self.reach.namespace.as_deref().filter(|_| row.is_namespaced()) {
+            Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+            None => Api::all_with(client, &kind),
+        };
         let config = watcher::Config::default().page_size(PAGE_OBJECTS).timeout(WATCH_SECONDS);
         let events = watcher(api, config).backoff(Pauses::default());
         let mut chunks = pin!(events.ready_chunks(OBJECTS_PER_COMMIT_MAX));

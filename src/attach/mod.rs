@@ -24,7 +24,7 @@ mod mirror;
 mod patch;
 mod progress;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,10 +71,20 @@ pub enum Access {
     ReadOnly,
 }
 
+/// How much of the home is mirrored. By default all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Of the kinds that have namespaces, only what is in this one. `None`: what is in any.
+    pub namespace: Option<String>,
+    /// Kinds that are left out. Here they look as if there were none.
+    pub without: BTreeSet<GroupResource>,
+}
+
 /// The API server that Ballast is attached to: the mirror of what it keeps, and the way back.
 pub struct Attached {
     place: Place,
     access: Access,
+    reach: Reach,
     rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
     ledger: Ledger,
     outbox: Outbox,
@@ -84,17 +94,19 @@ pub struct Attached {
 impl Attached {
     /// Does nothing until `follow` is called. `cache` and `writer` are those of the log here, which
     /// no other process may write to.
-    pub fn new(place: Place, access: Access, kinds: &Kinds, cache: Cache, writer: Writer) -> Attached {
+    pub fn new(place: Place, access: Access, reach: Reach, kinds: &Kinds, cache: Cache, writer: Writer) -> Attached {
         let homed = kinds.rows().iter().filter(|row| row.is_stored_version() && HOMED.contains(&row.resource));
-        let rows = homed.map(|row| (row.resource, Arc::clone(row))).collect();
+        let rows: BTreeMap<_, _> = homed.map(|row| (row.resource, Arc::clone(row))).collect();
+        let mirrored = rows.keys().filter(|kind| !reach.without.contains(*kind)).copied().collect();
         metrics::home_in_step(false);
         Attached {
             place,
             access,
+            reach,
             rows,
             ledger: Ledger::new(cache, writer),
             outbox: Outbox::default(),
-            reports: Reports::default(),
+            reports: Reports::of(mirrored),
         }
     }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::watch;
 
-use super::HOMED;
 use crate::k8s::GroupResource;
 use crate::metrics;
 
 #[derive(Debug, Default)]
 struct State {
+    /// The kinds that are mirrored.
+    expected: BTreeSet<GroupResource>,
     listed: BTreeSet<GroupResource>,
     /// The fault of each kind since its last news.
     faults: BTreeMap<GroupResource, String>,
@@ -17,15 +18,20 @@ struct State {
 
 impl State {
     fn is_in_step(&self) -> bool {
-        self.listed.len() == HOMED.len()
+        self.listed.len() == self.expected.len()
     }
 }
 
 /// The end that the mirror reports to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reports(watch::Sender<State>);
 
 impl Reports {
+    /// About these kinds.
+    pub fn of(expected: BTreeSet<GroupResource>) -> Reports {
+        Reports(watch::Sender::new(State { expected, ..State::default() }))
+    }
+
     pub fn progress(&self) -> Progress {
         Progress(self.0.subscribe())
     }
@@ -79,6 +85,6 @@ impl Progress {
     /// The kinds that were not listed yet.
     pub fn missing(&self) -> Vec<GroupResource> {
         let state = self.0.borrow();
-        HOMED.into_iter().filter(|kind| !state.listed.contains(kind)).collect()
+        state.expected.difference(&state.listed).copied().collect()
     }
 }

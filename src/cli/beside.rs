@@ -12,7 +12,7 @@ use super::config::{ControllersArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
 use crate::api;
 use crate::api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
-use crate::attach::{Access, Attached, HOMED, Place, Progress};
+use crate::attach::{Access, Attached, HOMED, Place, Progress, Reach};
 use crate::engine::karmada::Profile;
 use crate::k8s::Status;
 use crate::registry::{Asked, Counsel, Registry};
@@ -44,6 +44,7 @@ const ONLY_READING: [&str; 2] = ["census", "events"];
 pub struct Beside {
     pub place: Place,
     pub access: Access,
+    pub reach: Reach,
 }
 
 impl Beside {
@@ -53,7 +54,7 @@ impl Beside {
         let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
         let connected = named.connect().await?;
         let place = Place { client: connected.client, url: connected.url };
-        Ok(Some(Beside { place, access: Access::ReadWrite }))
+        Ok(Some(Beside { place, access: Access::ReadWrite, reach: Reach::default() }))
     }
 
     /// Refuses what does not go together.
@@ -77,8 +78,9 @@ impl Beside {
 
     /// The mirror, which begins at once, and its task.
     pub fn begin(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> Mirroring {
-        tracing::info!(home = self.place.url, access = ?self.access, "attached");
-        let attached = Arc::new(Attached::new(self.place, self.access, kinds, cache.clone(), writer.clone()));
+        let Beside { place, access, reach } = self;
+        tracing::info!(home = place.url, ?access, "attached");
+        let attached = Arc::new(Attached::new(place, access, reach, kinds, cache.clone(), writer.clone()));
         let task = tokio::spawn(Arc::clone(&attached).follow());
         Mirroring { progress: attached.progress(), attached, task }
     }

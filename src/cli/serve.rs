@@ -137,7 +137,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 /// Starts a server that is attached to this API server, whatever `args` says about that.
 pub async fn beside(mut args: ServeArgs, place: attach::Place, access: attach::Access) -> anyhow::Result<Running> {
     Beside::settle(access, &mut args.controllers)?;
-    launch(args, None, Some(Beside { place, access })).await
+    launch(args, None, Some(Beside { place, access, reach: attach::Reach::default() })).await
 }
 
 /// Starts one of several servers over a store that they share.

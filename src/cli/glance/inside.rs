@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use super::MANUAL;
-use crate::attach::{Access, Place, Progress};
+use crate::attach::{Access, Place, Progress, Reach};
 use crate::auth::{Authenticator, Authorizer, OPEN_PATHS, Policy, Trust};
 use crate::cli::assembly;
 use crate::cli::beside::{self, Beside, Mirroring};
@@ -82,18 +82,18 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Starts an empty server, and the mirror that fills it.
-    pub async fn start(home: &Connected, kinds: Arc<Kinds>) -> anyhow::Result<Inside> {
+    /// Starts an empty server that decides by this profile, and the mirror that fills it.
+    pub async fn start(home: &Connected, kinds: Arc<Kinds>, profile: Profile, reach: Reach) -> anyhow::Result<Inside> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(MemoryStore::new());
         let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
         let policy = Policy::parse(POLICY)?;
         let authorizer = Arc::new(Authorizer::new(policy.into(), OPEN_PATHS.map(str::to_owned).to_vec()));
-        let profile = beside::profile(Profile::ours());
+        let profile = beside::profile(profile);
         let documents = Documents::of(&kinds);
         let recorder = Recorder::new(Arc::clone(&clock));
         let place = Place { client: home.client.clone(), url: home.url.clone() };
-        let mirroring = Beside { place, access: Access::ReadOnly }.begin(&kinds, &cache, &writer);
+        let mirroring = Beside { place, access: Access::ReadOnly, reach }.begin(&kinds, &cache, &writer);
         let Mirroring { attached, progress, task } = mirroring;
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, &profile);
         let registry = registry.with_home(attached);

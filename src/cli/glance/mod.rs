@@ -25,8 +25,10 @@ use self::inside::Inside;
 use self::progress::Line;
 use super::UsageError;
 use super::beside;
+use super::config::SchedulingProfile;
 use super::kubeconfig::Connected;
 use crate::api;
+use crate::attach::Reach;
 
 /// Where the documents say how to begin.
 const MANUAL: &str = "docs/karmada.md";
@@ -71,6 +73,33 @@ async fn lacks(server: &Connected, path: &str) -> anyhow::Result<bool> {
     Ok(head.status == StatusCode::NOT_FOUND)
 }
 
+/// How to decide about a Karmada without Ballast.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct RulesArgs {
+    /// Beside a Karmada without Ballast: decide as its own scheduler does (`karmada`, the default)
+    /// or as Ballast would (`default`)
+    #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Server", hide_short_help = true)]
+    scheduling_profile: Option<SchedulingProfile>,
+}
+
+impl RulesArgs {
+    fn profile(self) -> SchedulingProfile {
+        // What moves there is moved by Karmada's scheduler, so its decisions are the true ones.
+        self.scheduling_profile.unwrap_or(SchedulingProfile::Karmada)
+    }
+
+    /// # Errors A profile is named, and this server is a Ballast, which decides by its own.
+    pub fn refuse_at(self, url: &str) -> Result<(), UsageError> {
+        match self.scheduling_profile {
+            None => Ok(()),
+            Some(_) => Err(UsageError(format!(
+                "--scheduling-profile is for a Karmada without Ballast, and {url} is a Ballast, which decides by the \
+                 profile that it was started with: leave the flag out"
+            ))),
+        }
+    }
+}
+
 /// The refusal of a command that needs rebalances which are carried out.
 pub fn no_rebalances(url: &str, command: &str) -> UsageError {
     UsageError(format!(
@@ -96,15 +125,20 @@ pub struct Glance {
 
 impl Glance {
     /// Starts the server and returns once it has read Karmada. What is being done is told on
-    /// standard error.
+    /// standard error. `namespace` is the only one that is asked about, if there is one: it is
+    /// enough to have the rights there.
     ///
     /// # Errors A right is missing, Karmada does not serve a kind, or nothing was heard from it for
     /// as long as an answer may take.
-    pub async fn start(home: Connected) -> anyhow::Result<Glance> {
+    pub async fn start(home: Connected, rules: RulesArgs, namespace: Option<&str>) -> anyhow::Result<Glance> {
         let mut line = Line::begin(&home.url);
         let kinds = Arc::new(beside::kinds(&api::standalone_kinds()));
-        rights::check(&home, &kinds).await?;
-        let mut glance = Glance { inside: Inside::start(&home, kinds).await?, home };
+        let reach = rights::check(&home, &kinds, namespace).await?;
+        if reach != Reach::default() {
+            progress::tell_bounds(&reach);
+        }
+        let inside = Inside::start(&home, kinds, rules.profile().rules(), reach).await?;
+        let mut glance = Glance { inside, home };
         glance.read(&mut line).await?;
         line.end(&glance.inside.view());
         Ok(glance)

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+use super::rights::ROLE;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::attach::Reach;
 use crate::rebalance::review::suppose::CLUSTERS;
 use crate::watch::View;
 
@@ -37,6 +39,20 @@ impl Line {
             self.shown.clear();
         }
     }
+}
+
+/// Says how much was read where that is not everything.
+pub fn tell_bounds(reach: &Reach) {
+    let namespace = reach.namespace.as_deref().unwrap_or_default();
+    let without: Vec<&str> = reach.without.iter().map(|kind| kind.as_str()).collect();
+    let without = match without.is_empty() {
+        true => String::new(),
+        false => format!(", and without {}", without.join(" and ")),
+    };
+    tell(&format!(
+        "your rights end at namespace {namespace}: the answer is about what is there alone{without}; {ROLE} has the \
+         rights for all\n"
+    ));
 }
 
 impl Drop for Line {

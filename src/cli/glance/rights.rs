@@ -1,5 +1,8 @@
 //! Asks Karmada for one object of each kind that is read, before everything is read. So a missing
 //! right is told at once and by name, and all of them together.
+//!
+//! Whoever asks about one namespace needs only the clusters and what is in that namespace. Of the
+//! rest, the kinds that may not be read are left out.
 
 use futures_util::future::join_all;
 use http::{Request, StatusCode};
@@ -7,13 +10,14 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::attach::HOMED;
+use crate::attach::{HOMED, Reach};
 use crate::cli::UsageError;
 use crate::cli::kubeconfig::Connected;
+use crate::k8s::GroupResource;
 use crate::resource::{Kinds, ResourceKind};
 
 /// The manifest with the role that has these rights and no others.
-const ROLE: &str = "deploy/beside-karmada/reader.yaml";
+pub const ROLE: &str = "deploy/beside-karmada/reader.yaml";
 /// One object has at most a few megabytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -31,17 +35,33 @@ enum Says {
     Failed(String),
 }
 
+/// Returns how much may be read: everything, or less where only `namespace` is asked about.
+///
 /// # Errors A right is missing, the credentials are not accepted, or a kind is not served.
-pub async fn check(home: &Connected, kinds: &Kinds) -> anyhow::Result<()> {
+pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<Reach> {
+    let said = ask_all(home, kinds, None).await?;
+    let is_refused = said.iter().any(|(_, says)| matches!(says, Says::No(_)));
+    let Some(namespace) = namespace.filter(|_| is_refused) else {
+        return judged(&home.url, &said, None).map(|()| Reach::default());
+    };
+    let (left_out, said): (Vec<_>, Vec<_>) =
+        ask_all(home, kinds, Some(namespace)).await?.into_iter().partition(|(kind, says)| kind.may_lack(says));
+    judged(&home.url, &said, Some(namespace))?;
+    let without = left_out.into_iter().map(|(kind, _)| kind.resource).collect();
+    Ok(Reach { namespace: Some(namespace.to_owned()), without })
+}
+
+/// What Karmada says about each kind, in this namespace or in all.
+async fn ask_all(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<Vec<(Kind, Says)>> {
     let read = kinds.rows().iter().filter(|row| row.is_stored_version() && HOMED.contains(&row.resource));
-    let asked = read.map(async |row| anyhow::Ok((Kind::of(row), ask(home, &Kind::of(row)).await?)));
-    let said = join_all(asked).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    judged(&home.url, &said)
+    let asked = read.map(async |row| anyhow::Ok((Kind::of(row), ask(home, &Kind::of(row), namespace).await?)));
+    join_all(asked).await.into_iter().collect()
 }
 
 /// What the messages say of a kind.
 #[derive(Clone, Debug)]
 struct Kind {
+    resource: GroupResource,
     group: &'static str,
     version: &'static str,
     plural: &'static str,
@@ -50,13 +70,27 @@ struct Kind {
 
 impl Kind {
     fn of(row: &ResourceKind) -> Kind {
-        let ResourceKind { group, version, plural, .. } = row;
-        Kind { group, version, plural, is_namespaced: row.is_namespaced() }
+        let ResourceKind { resource, group, version, plural, .. } = row;
+        Kind { resource: *resource, group, version, plural, is_namespaced: row.is_namespaced() }
+    }
+
+    /// Whether questions about one namespace can be answered without it. Decisions need clusters.
+    fn may_lack(&self, says: &Says) -> bool {
+        !self.is_namespaced && self.group != "cluster.karmada.io" && matches!(says, Says::No(_))
+    }
+
+    fn path(&self, namespace: Option<&str>) -> String {
+        let Kind { group, version, plural, .. } = self;
+        match namespace.filter(|_| self.is_namespaced) {
+            Some(namespace) => format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}"),
+            None => format!("/apis/{group}/{version}/{plural}"),
+        }
     }
 }
 
-async fn ask(home: &Connected, Kind { group, version, plural, .. }: &Kind) -> anyhow::Result<Says> {
-    let path = format!("/apis/{group}/{version}/{plural}");
+async fn ask(home: &Connected, kind: &Kind, namespace: Option<&str>) -> anyhow::Result<Says> {
+    let Kind { group, plural, .. } = kind;
+    let path = kind.path(namespace);
     let (code, text) = get(home, &format!("{path}?limit=1")).await?;
     match code {
         StatusCode::UNAUTHORIZED => return Ok(Says::Stranger),
@@ -87,11 +121,12 @@ fn request(path: &str) -> anyhow::Result<Request<Body>> {
     Ok(Request::get(path).header("accept", "application/json").header("user-agent", agent).body(Body::empty())?)
 }
 
-fn judged(url: &str, said: &[(Kind, Says)]) -> anyhow::Result<()> {
+/// `namespace`: the only one that was asked about.
+fn judged(url: &str, said: &[(Kind, Says)], namespace: Option<&str>) -> anyhow::Result<()> {
     if said.iter().any(|(_, said)| *said == Says::Stranger) {
         anyhow::bail!("{url} does not accept the credentials of the kubeconfig (401 Unauthorized)");
     }
-    let missing: Vec<String> = said.iter().filter_map(|(kind, said)| lacking(kind, said)).collect();
+    let missing: Vec<String> = said.iter().filter_map(|(kind, said)| lacking(kind, said, namespace)).collect();
     if !missing.is_empty() {
         anyhow::bail!(
             "{url} does not let you {}; the ClusterRole in {ROLE} has these rights and no others",
@@ -112,9 +147,13 @@ fn judged(url: &str, said: &[(Kind, Says)]) -> anyhow::Result<()> {
 }
 
 /// `list and watch resourcebindings.work.karmada.io in all namespaces`
-fn lacking(Kind { group, plural, is_namespaced, .. }: &Kind, said: &Says) -> Option<String> {
+fn lacking(Kind { group, plural, is_namespaced, .. }: &Kind, said: &Says, namespace: Option<&str>) -> Option<String> {
     let Says::No(verbs) = said else { return None };
-    let place = if *is_namespaced { " in all namespaces" } else { "" };
+    let place = match namespace.filter(|_| *is_namespaced) {
+        Some(namespace) => format!(" in namespace {namespace}"),
+        None if *is_namespaced => " in all namespaces".to_owned(),
+        None => String::new(),
+    };
     Some(format!("{} {plural}.{group}{place}", verbs.join(" and ")))
 }
 
@@ -125,19 +164,24 @@ mod tests {
     #[test]
     fn missing_rights_are_named_with_verb_resource_and_reach() {
         let no = |verbs: &[&'static str]| Says::No(verbs.to_vec());
-        let kind = |group, plural, is_namespaced| Kind { group, version: "v1", plural, is_namespaced };
+        let resource = HOMED[0];
+        let kind = |group, plural, is_namespaced| Kind { resource, group, version: "v1", plural, is_namespaced };
         let bindings = kind("work.karmada.io", "resourcebindings", true);
         let clusters = kind("cluster.karmada.io", "clusters", false);
         assert_eq!(
-            lacking(&bindings, &no(&["list", "watch"])).unwrap(),
+            lacking(&bindings, &no(&["list", "watch"]), None).unwrap(),
             "list and watch resourcebindings.work.karmada.io in all namespaces"
         );
-        assert_eq!(lacking(&clusters, &no(&["watch"])).unwrap(), "watch clusters.cluster.karmada.io");
-        assert_eq!(lacking(&clusters, &Says::Yes), None);
+        let here = lacking(&bindings, &no(&["watch"]), Some("shop")).unwrap();
+        assert_eq!(here, "watch resourcebindings.work.karmada.io in namespace shop");
+        assert_eq!(bindings.path(Some("shop")), "/apis/work.karmada.io/v1/namespaces/shop/resourcebindings");
+        assert_eq!(clusters.path(Some("shop")), "/apis/cluster.karmada.io/v1/clusters");
+        assert_eq!(lacking(&clusters, &no(&["watch"]), Some("shop")).unwrap(), "watch clusters.cluster.karmada.io");
+        assert_eq!(lacking(&clusters, &Says::Yes, None), None);
         let faults = [(clusters.clone(), no(&["watch"])), (bindings.clone(), no(&["list"]))];
-        let told = judged("https://k", &faults).unwrap_err().to_string();
+        let told = judged("https://k", &faults, None).unwrap_err().to_string();
         assert!(told.contains("watch clusters.cluster.karmada.io, nor list resourcebindings.work"), "{told}");
-        let told = judged("https://k", &[(clusters, Says::Yes), (bindings, Says::Unknown)]).unwrap_err();
+        let told = judged("https://k", &[(clusters, Says::Yes), (bindings, Says::Unknown)], None).unwrap_err();
         assert!(told.is::<UsageError>() && told.to_string().contains("does not serve resourcebindings"), "{told}");
     }
 }

@@ -14,6 +14,7 @@ use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
 use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
@@ -29,6 +30,9 @@ pub struct DisplacedArgs {
 
     #[command(flatten)]
     select: SelectArgs,
+
+    #[command(flatten)]
+    rules: RulesArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -50,7 +54,7 @@ struct Displaced {
 }
 
 pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common).await?;
+    let server = Server::open(&args.common, args.rules).await?;
     let mut select = args.select.entries(&server).await?;
     if select.is_empty() {
         select.push(Default::default());

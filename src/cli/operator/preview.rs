@@ -18,7 +18,7 @@ use super::suppose::SupposeArgs;
 use super::table::{Side, Table, cell};
 use super::why::{At, as_of};
 use crate::api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
-use crate::cli::glance::no_past;
+use crate::cli::glance::RulesArgs;
 use crate::cli::{AnswerIsNo, UsageError};
 
 /// Moves that a summary lists.
@@ -54,6 +54,9 @@ pub struct PreviewArgs {
     at: Option<At>,
 
     #[command(flatten)]
+    rules: RulesArgs,
+
+    #[command(flatten)]
     common: CommonArgs,
 }
 
@@ -70,8 +73,8 @@ enum PreviewFormat {
 
 pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
     let server = match args.at {
-        None => Server::open(&args.common).await?,
-        Some(_) => Server::open_keeping(&args.common, "--at", no_past).await?,
+        None => Server::open(&args.common, args.rules).await?,
+        Some(_) => Server::open_past(&args.common, args.rules).await?,
     };
     let (namespace, spec) = match &args.filename {
         None => (server.namespace.clone(), args.question(&server).await?),

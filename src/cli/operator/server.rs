@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::CommonArgs;
 use super::screen::Screen;
 use crate::cli::UsageError;
-use crate::cli::glance::{self, Glance, Serves};
+use crate::cli::glance::{self, Glance, RulesArgs, Serves};
 use crate::cli::kubeconfig::Connected;
 use crate::k8s::Status;
 
@@ -52,12 +52,18 @@ impl Refused {
 
 impl Server {
     /// For a command that looks. Where the kubeconfig names a Karmada without Ballast, a server
-    /// inside this command reads it and answers.
-    pub async fn open(args: &CommonArgs) -> anyhow::Result<Server> {
+    /// inside this command reads it and answers by these rules.
+    pub async fn open(args: &CommonArgs, rules: RulesArgs) -> anyhow::Result<Server> {
         let named = args.server.connect().await?;
         let glance = match glance::serves(&named).await? {
-            Serves::Ballast => None,
-            Serves::Karmada => Some(Glance::start(named.clone()).await?),
+            Serves::Ballast => {
+                rules.refuse_at(&named.url)?;
+                None
+            }
+            Serves::Karmada => {
+                let only = args.namespace.as_deref().or(Some(&*named.namespace)).filter(|_| !args.all_namespaces);
+                Some(Glance::start(named.clone(), rules, only).await?)
+            }
         };
         let connected = glance.as_ref().map_or(named, Glance::connected);
         Ok(Server::of(args, connected, glance))
@@ -75,6 +81,13 @@ impl Server {
             Serves::Ballast => Ok(server),
             Serves::Karmada => Err(refusal(&server.connected.url, what).into()),
         }
+    }
+
+    /// For a question about the past, which only a Ballast can answer.
+    pub async fn open_past(args: &CommonArgs, rules: RulesArgs) -> anyhow::Result<Server> {
+        let server = Server::open_keeping(args, "--at", glance::no_past).await?;
+        rules.refuse_at(&server.connected.url)?;
+        Ok(server)
     }
 
     /// The server that the kubeconfig names, and which of the two it is.

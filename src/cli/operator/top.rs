@@ -16,6 +16,7 @@ use crate::api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
 use crate::api::core;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
+use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::human_duration::human_duration;
 use crate::k8s::{Quantity, Time};
@@ -53,7 +54,7 @@ struct Row {
 }
 
 pub async fn run(args: TopArgs) -> anyhow::Result<()> {
-    let mut server = Server::open(&args.common).await?;
+    let mut server = Server::open(&args.common, RulesArgs::default()).await?;
     let selector = args.selector.as_deref().unwrap_or_default();
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
     let (items, _) = server.list(path, &[("labelSelector", selector)]).await?;

@@ -17,7 +17,7 @@ use super::{CommonArgs, Format};
 use crate::api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
 use crate::cli::AnswerIsNo;
 use crate::cli::config::GoDuration;
-use crate::cli::glance::no_past;
+use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
@@ -35,6 +35,9 @@ pub struct WhyArgs {
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    rules: RulesArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -129,8 +132,8 @@ pub struct Score {
 
 pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
     let server = match args.at {
-        None => Server::open(&args.common).await?,
-        Some(_) => Server::open_keeping(&args.common, "--at", no_past).await?,
+        None => Server::open(&args.common, args.rules).await?,
+        Some(_) => Server::open_past(&args.common, args.rules).await?,
     };
     let found = find_one(&server, &args.workload).await?;
     let moment = args.at.as_ref().map(as_of);

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use self::guard::Guard;
 use self::upstream::Upstream;
 use super::UsageError;
-use super::glance::{self, Glance, Serves};
+use super::glance::{self, Glance, RulesArgs, Serves};
 use super::kubeconfig::{Connected, KubeconfigArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::telemetry;
@@ -35,6 +35,9 @@ use crate::telemetry;
 pub struct Args {
     #[command(flatten)]
     pub server: KubeconfigArgs,
+
+    #[command(flatten)]
+    pub rules: RulesArgs,
 
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0)]
@@ -51,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let named = args.server.connect().await?;
         let server = named.url.clone();
-        let mut glance = glance_at(&named).await?;
+        let mut glance = glance_at(&named, args.rules).await?;
         let client = glance.as_ref().map_or(named.client, |glance| glance.connected().client);
         let upstream = Upstream { url: server.clone(), client };
         let page = Page::start(upstream, args.port).await?;
@@ -68,10 +71,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// The server inside this process, where the kubeconfig names a Karmada without Ballast.
-async fn glance_at(named: &Connected) -> anyhow::Result<Option<Glance>> {
+async fn glance_at(named: &Connected, rules: RulesArgs) -> anyhow::Result<Option<Glance>> {
     match glance::serves(named).await {
-        Ok(Serves::Karmada) => Ok(Some(Glance::start(named.clone()).await?)),
-        Ok(Serves::Ballast) => Ok(None),
+        Ok(Serves::Karmada) => Ok(Some(Glance::start(named.clone(), rules, None).await?)),
+        Ok(Serves::Ballast) => {
+            rules.refuse_at(&named.url)?;
+            Ok(None)
+        }
         Err(error) if error.is::<UsageError>() => Err(error),
         // The page waits for a server that cannot be reached yet, and says so.
         Err(_) => Ok(None),

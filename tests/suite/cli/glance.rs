@@ -30,6 +30,8 @@ async fn after_an_outage() -> Karmada {
     }
     let mut binding = example("bindings.yaml").remove(0);
     binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+    // Karmada's scheduler looks at nothing that no policy manages.
+    binding["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "1"});
     karmada.keep(BINDINGS, &binding).await;
     karmada
 }
@@ -140,11 +142,69 @@ async fn bs5_the_history_is_told_from_the_events_at_home() {
 }
 
 #[tokio::test]
+async fn bs5_decisions_are_those_of_karmada_s_scheduler_or_with_a_flag_those_of_ballast() {
+    let karmada = after_an_outage().await;
+    // Nothing says which policy manages it (D5).
+    let mut unmanaged = example("bindings.yaml").remove(0);
+    unmanaged["metadata"]["name"] = json!("unmanaged");
+    unmanaged["spec"]["resource"]["name"] = json!("unmanaged");
+    unmanaged["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+    karmada.keep(BINDINGS, &unmanaged).await;
+    for (flag, expected) in [
+        ("", "1 of 2 workloads would move"),
+        (" --scheduling-profile karmada", "1 of 2 workloads would move"),
+        (" --scheduling-profile default", "2 of 2 workloads would move"),
+    ] {
+        let (out, _) = told(&karmada, &format!("preview{flag}"), 0).await;
+        assert!(out.contains(expected), "{flag}: {out}");
+    }
+    let (_, err) = told(&karmada, "displaced --scheduling-profile other", 2).await;
+    assert!(err.contains("[possible values: default, karmada]"), "{err}");
+    // A Ballast has a profile of its own.
+    let own = karmada.home.files.admin_kubeconfig.display().to_string();
+    let (_, err) = told(&karmada, &format!("displaced --kubeconfig {own} --scheduling-profile karmada"), 2).await;
+    assert!(err.contains("is a Ballast, which decides by the profile that it was started with"), "{err}");
+}
+
+#[tokio::test]
+async fn bs5_who_may_read_one_namespace_gets_answers_about_it() {
+    let karmada = after_an_outage().await;
+    for part in [
+        "GET /apis/work.karmada.io/v1alpha2/resourcebindings",
+        "GET /apis/work.karmada.io/v1alpha2/clusterresourcebindings",
+        "GET /apis/policy.karmada.io/v1alpha1/propagationpolicies",
+        "GET /apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
+    ] {
+        karmada.refuse(part, StatusCode::FORBIDDEN);
+    }
+    for (line, expected) in [
+        ("displaced", "deployment/demo-deploy-1"),
+        ("preview -n default", "1 of 1 workload would move, with 2 replicas"),
+        ("why deployment/demo-deploy-1", "is on member2:4 (4 replicas wanted)"),
+        ("top", "2 of 2 clusters ready, 4 replicas"),
+    ] {
+        let (out, err) = told(&karmada, line, 0).await;
+        assert!(out.contains(expected), "{line}: {out}");
+        let bounds = "your rights end at namespace default: the answer is about what is there alone, and without \
+                      clusterpropagationpolicies.policy.karmada.io and clusterresourcebindings.work.karmada.io;";
+        assert!(err.contains(bounds), "{line}: {err}");
+        assert_only_read(&karmada, line);
+    }
+    // Whoever asks about all of them needs the rights for all of them.
+    let (_, err) = told(&karmada, "displaced -A", 1).await;
+    assert!(err.contains("list and watch resourcebindings.work.karmada.io in all namespaces"), "{err}");
+    // Nothing can be decided without clusters.
+    karmada.refuse("GET /apis/cluster.karmada.io/v1alpha1/clusters", StatusCode::FORBIDDEN);
+    let (_, err) = told(&karmada, "displaced", 1).await;
+    assert!(err.contains("does not let you list and watch clusters.cluster.karmada.io;"), "{err}");
+}
+
+#[tokio::test]
 async fn bs5_missing_rights_are_named_all_at_once() {
     let karmada = after_an_outage().await;
     karmada.refuse("GET /apis/work.karmada.io/v1alpha2/resourcebindings", StatusCode::FORBIDDEN);
     karmada.refuse("/clusters?watch=true", StatusCode::FORBIDDEN);
-    let (out, err) = told(&karmada, "displaced", 1).await;
+    let (out, err) = told(&karmada, "displaced -A", 1).await;
     let expected = "does not let you watch clusters.cluster.karmada.io, nor list and watch \
                     resourcebindings.work.karmada.io in all namespaces; the ClusterRole in \
                     deploy/beside-karmada/reader.yaml has these rights and no others";

@@ -45,9 +45,7 @@ pub fn registry(
         writer.keep_books(Arc::new(Quotas));
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
-    let client = registry.client(User::component("reschedule-task"));
-    let tasks = RescheduleTasks::new(client, Arc::clone(clock), recorder, Marking::default());
-    let mut registry = registry.with_action(RescheduleTask::resource(), Arc::new(tasks));
+    let mut registry = with_marking(registry, clock, recorder, Marking::default());
     let client = registry.client(User::component("placement-review"));
     let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
     for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
@@ -69,6 +67,13 @@ pub fn registry(
         registry = registry.with_counsel(kind, counsel);
     }
     registry
+}
+
+/// Lets RescheduleTasks mark in this way.
+pub fn with_marking(registry: Registry, clock: &Arc<dyn Clock>, recorder: &Recorder, marking: Marking) -> Registry {
+    let client = registry.client(User::component("reschedule-task"));
+    let tasks = RescheduleTasks::new(client, Arc::clone(clock), recorder, marking);
+    registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
 }
 
 /// Refuses policies that set NoExecute taints.

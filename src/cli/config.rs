@@ -121,6 +121,11 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
     pub scheduling_profile: SchedulingProfile,
 
+    /// How long the request of a RescheduleTask marks bindings, at most 50s. What is left is marked
+    /// after the answer, which says so
+    #[arg(long, env = "BALLAST_RESCHEDULE_TASK_MARKING_DURATION", default_value = "30s")]
+    pub reschedule_task_marking_duration: GoDuration,
+
     /// Name of this scheduler. Bindings that name another one are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
@@ -233,6 +238,9 @@ impl Serialize for GoDuration {
 }
 
 impl ServeArgs {
+    /// It leaves ten seconds of a request's minute (LI1) for the last transaction and the answer.
+    const MARKING_MAX: Duration = Duration::from_secs(50);
+
     pub fn listen_address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
@@ -245,6 +253,11 @@ impl ServeArgs {
         }
         self.controllers.settle(&mut self.failover)?;
         self.gates.settle(self.scheduling_profile);
+        let marking = self.reschedule_task_marking_duration;
+        if marking.0 > ServeArgs::MARKING_MAX {
+            let max = GoDuration(ServeArgs::MARKING_MAX);
+            return Err(UsageError(format!("--reschedule-task-marking-duration {marking}: give at most {max}")));
+        }
         Ok(self)
     }
 }

@@ -1,5 +1,6 @@
 //! Decides when the workers of this process run: at once where nobody else has the log, while it
-//! holds the lease of the host cluster, or while it leads the replicas of a shared log.
+//! holds the lease of the host cluster, or while it leads the replicas of a shared log. Where the
+//! log is shared, the lease of the host cluster decides within the election.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Leadership {
     /// Gives back what is held. Call it when the workers have ended.
     pub async fn end(mut self) {
         self.hand_over().await;
-        if let Leadership::Leased(lease, true) = self {
+        if let Leadership::Leased(mut lease, true) = self {
             lease.release().await;
         }
     }

@@ -196,11 +196,15 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         true => registry,
         false => assembly::without_no_execute_taints(registry),
     };
+    let in_request_max = args.reschedule_task_marking_duration.0;
+    let marking = Marking { in_request_max, ..Marking::default() };
+    let registry = assembly::with_marking(registry, &clock, &recorder, marking);
     let lease = identity.lease(&args.host, clock.as_ref())?;
-    if election.is_some() && lease.is_some() {
-        let why = "--leader-elect: the database already says which replica leads; leave the flag out";
-        return Err(UsageError(why.to_owned()).into());
-    }
+    // Of a shared log there is one opinion: then the lease decides in the election, by its term.
+    let (election, lease) = match (election, lease) {
+        (Some(election), Some(lease)) => (Some(election.decided_by(lease)), None),
+        one => one,
+    };
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     if election.is_none() {
         fill_defaults(&registry).await;
@@ -213,7 +217,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         profile,
         failover: args.failover.options(),
         controllers: args.controllers.chosen()?,
-        marking: Marking::default(),
+        marking,
         host_events: identity.events(&args.host),
     };
     let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };

@@ -7,6 +7,8 @@
 //!   later.
 //! - Clocks of two machines are never compared. A replica measures the age of another's renewal
 //!   from the moment at which it saw the change.
+//! - `leaseTransitions` goes up whenever another replica takes the lease. So it can be the term of
+//!   a shared log, if it begins above all terms that the log has seen (`take_above`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,16 +74,62 @@ pub struct Lease {
     fence: Fence,
     /// The last state of the lease, and when this replica saw it change.
     seen: Option<(LeaseSpec, Instant)>,
+    /// What `leaseTransitions` must exceed when this replica takes the lease.
+    above: Option<i64>,
+    /// `leaseTransitions` as this replica wrote it last.
+    transitions: i64,
 }
 
 impl Lease {
     pub fn new(host: &Host, terms: Terms) -> Lease {
         let api = Api::namespaced(host.client.clone(), &terms.namespace);
-        Lease { api, terms, fence: Fence::default(), seen: None }
+        Lease { api, terms, fence: Fence::default(), seen: None, above: None, transitions: 0 }
     }
 
     pub fn fence(&self) -> Fence {
         self.fence.clone()
+    }
+
+    /// How long others wait without a renewal before they take the lease.
+    pub fn duration(&self) -> Duration {
+        self.terms.duration
+    }
+
+    /// The pause between two tries.
+    pub fn retry_period(&self) -> Duration {
+        self.terms.retry_period
+    }
+
+    /// Until when the lease is held; `None` if it is not.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.fence.held_until()
+    }
+
+    /// The number of this replica's turn: it is greater than that of all who held the lease before.
+    pub fn term(&self) -> i64 {
+        self.transitions
+    }
+
+    /// Tries once to take the lease, with a term greater than this one. It may be held already with
+    /// a smaller one. Returns whether it is held.
+    pub async fn take_above(&mut self, term: i64) -> bool {
+        self.above = Some(term);
+        self.try_once().await == Tried::Held
+    }
+
+    /// Tries once to renew the lease. Returns false when it is lost.
+    pub async fn renew(&mut self) -> bool {
+        self.above = None;
+        match self.try_once().await {
+            Tried::Held => true,
+            Tried::Unknown => self.fence.is_held(),
+            Tried::Anothers => false,
+        }
+    }
+
+    /// Stops believing in the lease. From then on this replica can take it again.
+    pub fn forget(&mut self) {
+        self.fence.set(None);
     }
 
     /// Tries until this replica holds the lease.
@@ -121,7 +169,7 @@ impl Lease {
     }
 
     /// Releases the lease, so that another replica need not wait for its end.
-    pub async fn release(mut self) {
+    pub async fn release(&mut self) {
         if !self.fence.is_held() {
             return;
         }
@@ -171,9 +219,12 @@ impl Lease {
                 namespace: Some(self.terms.namespace.clone()),
                 ..ObjectMeta::default()
             };
-            let spec = LeaseSpec { lease_transitions: Some(0), ..self.renewed(LeaseSpec::default(), &now) };
+            let begins = self.above.map_or(0, next);
+            let spec = LeaseSpec { lease_transitions: Some(begins), ..self.renewed(LeaseSpec::default(), &now) };
             let record = Record { metadata, spec: Some(spec) };
-            return won(self.api.create(&PostParams::default(), &record).await);
+            let tried = won(self.api.create(&PostParams::default(), &record).await)?;
+            self.transitions = i64::from(begins);
+            return Ok(tried);
         };
         let spec = record.spec.take().unwrap_or_default();
         if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
@@ -189,14 +240,18 @@ impl Lease {
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
             return Ok(Tried::Anothers);
         }
-        let transitions = spec.lease_transitions.unwrap_or_default();
+        let mut transitions = spec.lease_transitions.unwrap_or_default();
         let mut renewed = self.renewed(spec, &now);
-        if !is_ours {
-            renewed.lease_transitions = Some(transitions.saturating_add(1));
+        // A term that the log has seen is over, also if it was ours.
+        if !is_ours || self.above.is_some_and(|above| i64::from(transitions) <= above) {
+            transitions = next(i64::from(transitions).max(self.above.unwrap_or(i64::MIN)));
+            renewed.lease_transitions = Some(transitions);
             renewed.acquire_time = Some(now);
         }
         record.spec = Some(renewed);
-        won(self.api.replace(&self.terms.name, &PostParams::default(), &record).await)
+        let tried = won(self.api.replace(&self.terms.name, &PostParams::default(), &record).await)?;
+        self.transitions = i64::from(transitions);
+        Ok(tried)
     }
 
     fn renewed(&self, spec: LeaseSpec, now: &MicroTime) -> LeaseSpec {
@@ -208,6 +263,11 @@ impl Lease {
             ..spec
         }
     }
+}
+
+/// The next number; the greatest that a Lease can hold where there is none.
+fn next(transitions: i64) -> i32 {
+    i32::try_from(transitions.saturating_add(1)).unwrap_or(i32::MAX)
 }
 
 /// A conflict means that another replica wrote first.

@@ -34,11 +34,25 @@ impl Lease {
             (self.holder, self.address) = (candidate.name.clone(), candidate.address.clone());
             self.until = Some(now + lease);
         }
+        self.told(now)
+    }
+
+    /// `Store::lead_in`.
+    pub fn lead_in(&mut self, candidate: &Candidate, term: Term, lease: Duration) -> Leadership {
+        let now = Instant::now();
+        if term > self.term || (term == self.term && self.holder == candidate.name) {
+            let (holder, address) = (candidate.name.clone(), candidate.address.clone());
+            *self = Lease { term, holder, address, until: Some(now + lease) };
+        }
+        self.told(now)
+    }
+
+    fn told(&self, now: Instant) -> Leadership {
         Leadership {
             term: self.term,
             holder: self.holder.clone(),
             address: self.address.clone(),
-            remaining: self.until.map_or(Duration::ZERO, |until| until - now),
+            remaining: self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now)),
         }
     }
 

@@ -127,6 +127,10 @@ impl Store for MemoryStore {
         Ok(self.log().lease.lead(candidate, lease))
     }
 
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.log().lease.lead_in(candidate, term, lease))
+    }
+
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.log().lease.resign(term);
         self.newest.send_modify(|newest| newest.resigned += 1);

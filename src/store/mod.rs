@@ -246,6 +246,11 @@ pub trait Store: Send + Sync + 'static {
     /// commit of an earlier one is stored.
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error>;
 
+    /// Takes the lead for `lease` in a term that was given out elsewhere, if no term as late was
+    /// ever here. Renews it if the candidate has it in this term, and says who leads. So with the
+    /// term zero it takes nothing. A lease that has ended gives the lead to nobody.
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error>;
+
     /// Ends a term at once, so that another candidate need not wait for the lease to end. Does
     /// nothing if the term has ended.
     async fn resign(&self, term: Term) -> Result<(), Error>;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ballast::cli::certs::Files;
 use ballast::cli::config::ServeArgs;
 use ballast::cli::serve::{self, Running};
+use ballast::store::Store;
 use rcgen::CertificateParams;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -43,18 +44,29 @@ impl Aggregated {
     pub async fn on(host: Host, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
         let cas = (Arc::new(Ca::new("front-proxy-ca")), Arc::new(Ca::new("kubernetes")));
         host.put(CONFIG_MAP, config_map(&cas.1.pem, &cas.0.pem));
-        Aggregated::start_on(host, cas, shape).await
+        Aggregated::start_on(host, cas, None, shape).await
+    }
+
+    /// Starts two servers that share a store, one after the other.
+    pub async fn pair(store: Arc<dyn Store>, shape: impl Fn(&mut ServeArgs, &Path)) -> [Aggregated; 2] {
+        let cas = (Arc::new(Ca::new("front-proxy-ca")), Arc::new(Ca::new("kubernetes")));
+        let host = Host::start().await;
+        host.put(CONFIG_MAP, config_map(&cas.1.pem, &cas.0.pem));
+        let twin = host.twin();
+        let first = Aggregated::start_on(host, cas.clone(), Some(Arc::clone(&store)), &shape).await;
+        [first, Aggregated::start_on(twin, cas, Some(store), &shape).await]
     }
 
     /// Starts a second server behind the same host cluster.
     pub async fn beside(&self, shape: impl FnOnce(&mut ServeArgs, &Path)) -> Aggregated {
         let cas = (Arc::clone(&self.proxy_ca), Arc::clone(&self.client_ca));
-        Aggregated::start_on(self.host.twin(), cas, shape).await
+        Aggregated::start_on(self.host.twin(), cas, None, shape).await
     }
 
     async fn start_on(
         host: Host,
         (proxy_ca, client_ca): (Arc<Ca>, Arc<Ca>),
+        shared: Option<Arc<dyn Store>>,
         shape: impl FnOnce(&mut ServeArgs, &Path),
     ) -> Aggregated {
         let folder = tempfile::tempdir().unwrap();
@@ -69,7 +81,10 @@ impl Aggregated {
         args.host.kubeconfig = Some(kubeconfig);
         shape(&mut args, folder.path());
         let files = Files::in_dir(&args.cert_dir);
-        let running = serve::start(args).await.unwrap();
+        let running = match shared {
+            None => serve::start(args).await.unwrap(),
+            Some(store) => serve::join(args, store).await.unwrap(),
+        };
         Aggregated { host, proxy_ca, client_ca, address: running.address, files, folder, running }
     }
 

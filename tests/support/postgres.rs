@@ -18,6 +18,8 @@ pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
     settings: Vec<String>,
+    /// Where the write-ahead log is, if it is apart from the tables.
+    wal: Option<tempfile::TempDir>,
     pub port: u16,
     schemas: AtomicUsize,
     server: Mutex<Option<Child>>,
@@ -46,7 +48,18 @@ impl Cluster {
     /// The same with these settings (`name=value`).
     pub fn start_with(settings: &[&str]) -> Option<Cluster> {
         let cluster = Cluster::new(tempfile::tempdir().unwrap(), settings)?;
-        cluster.make();
+        cluster.make(&[]);
+        cluster.resume();
+        Some(cluster)
+    }
+
+    /// A server whose tables are in a folder of this place, and whose write-ahead log is elsewhere.
+    pub fn start_on_disk(place: &Path) -> Option<Cluster> {
+        let mut cluster = Cluster::new(tempfile::tempdir_in(place).unwrap(), &["fsync=off", "max_wal_size=64MB"])?;
+        let wal = tempfile::tempdir().unwrap();
+        let waldir = format!("--waldir={}", wal.path().display());
+        cluster.wal = Some(wal);
+        cluster.make(&[&waldir]);
         cluster.resume();
         Some(cluster)
     }
@@ -100,6 +113,7 @@ impl Cluster {
             folder,
             programs,
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            wal: None,
             port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port(),
             schemas: AtomicUsize::new(0),
             server: Mutex::new(None),
@@ -131,10 +145,11 @@ impl Cluster {
         Some(cluster)
     }
 
-    fn make(&self) {
+    fn make(&self, more: &[&str]) {
         let made = self
             .command("initdb")
             .args(["--username=ballast", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"])
+            .args(more)
             .arg("--pgdata")
             .arg(self.data())
             .output()

@@ -7,13 +7,23 @@ use std::process::Command;
 /// Runs one test of this binary again, on a disk of this size. `variable` tells it the place of the
 /// disk. Where no such disk can be made, it says that the test was skipped.
 pub fn run_on_small_disk(test: &str, variable: &str, megabytes: u32) {
+    run(test, variable, megabytes, "");
+}
+
+/// The same as a user that is not root, which PostgreSQL insists on.
+pub fn run_on_small_disk_as_user(test: &str, variable: &str, megabytes: u32) {
+    run(test, variable, megabytes, "unshare --user --map-user=1000 --map-group=1000");
+}
+
+fn run(test: &str, variable: &str, megabytes: u32, wrapper: &str) {
     let home = tempfile::tempdir().unwrap();
     let mount = format!("mount -t tmpfs -o size={megabytes}m tmpfs \"$0\"");
-    if !unshare(&mount, home.path()).output().is_ok_and(|output| output.status.success()) {
+    let tried = unshare(&format!("{mount} && {wrapper} true"), home.path()).output();
+    if !tried.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: this machine does not allow mounting a small disk");
         return;
     }
-    let output = unshare(&format!("{mount} && exec \"$1\" --exact {test} --nocapture"), home.path())
+    let output = unshare(&format!("{mount} && exec {wrapper} \"$1\" --exact {test} --nocapture"), home.path())
         .arg(std::env::current_exe().unwrap())
         .env(variable, home.path())
         .output()

@@ -119,7 +119,7 @@ pub struct HostArgs {
     pub host_events: bool,
 
     /// Run the workers only while holding a lease of the host cluster. A replica without the lease
-    /// serves requests and stands by
+    /// serves requests and stands by. Replicas that share a database write in its term
     #[arg(long, env = "BALLAST_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 

@@ -18,6 +18,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -76,6 +77,8 @@ pub struct PostgresStore {
     /// Whether the server has LISTEN and NOTIFY.
     notifies: bool,
     knows_sizes: bool,
+    /// Whether a commit found the disk full, and nothing says that there is space again.
+    is_full: AtomicBool,
 }
 
 /// Runs a statement that may be repeated on a connection of the pool, within a bound.
@@ -119,6 +122,7 @@ impl PostgresStore {
             notifies: opened.notifies,
             // Both are missing in CockroachDB.
             knows_sizes: opened.notifies,
+            is_full: AtomicBool::new(false),
             connector,
         })
     }
@@ -176,7 +180,12 @@ impl Store for PostgresStore {
                 Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
                     return Err(Error::Conflict { key: first.key.clone() });
                 }
-                Outcome::NotStored(error) => return Err(classify("failed to commit", error)),
+                Outcome::NotStored(error) => {
+                    if errors::code(&error) == Some(errors::DISK_FULL) {
+                        self.is_full.store(true, Ordering::Relaxed);
+                    }
+                    return Err(classify("failed to commit", error));
+                }
                 Outcome::Unknown(error) => match self.settle(term, changes).await {
                     Ok(true) => return Ok(()),
                     Ok(false) => error,
@@ -255,11 +264,21 @@ impl Store for PostgresStore {
         on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease))
     }
 
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
+        on_pool!(self, bound, "failed to ask who leads", lead_in(candidate, term, lease))
+    }
+
     async fn resign(&self, term: Term) -> Result<(), Error> {
         on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
     }
 
     async fn probe(&self) -> Result<(), Error> {
+        if self.is_full.load(Ordering::Relaxed) {
+            // The row of the probe has its place on the disk, so it would find room.
+            on_pool!(self, self.connector.answer_max, "failed to write", try_room())?;
+            self.is_full.store(false, Ordering::Relaxed);
+        }
         on_pool!(self, self.connector.answer_max, "failed to write", probe())
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::{Connection, FromRow, Row};
 
 use crate::k8s::{GroupResource, Key, Revision};
 use crate::store::{Bounds, Candidate, Change, Leadership, Operation, Replacement, Size, Span, Term};
@@ -214,36 +214,68 @@ pub(super) async fn term(connection: &mut PgConnection) -> Result<Term, sqlx::Er
     sqlx::query_scalar("SELECT term FROM head").fetch_one(connection).await.map(Term)
 }
 
-const LEAD: &str = "
-    WITH taken AS (
-        UPDATE head SET
-            term = CASE WHEN holder = $1 THEN term ELSE term + 1 END,
-            session = CASE WHEN holder = $1 THEN session ELSE 0 END,
-            holder = $1,
-            address = $2,
-            expires = clock_timestamp() + $3::bigint * interval '1 millisecond'
-        WHERE holder = $1 OR expires <= clock_timestamp()
-        RETURNING term, holder, address, expires
-    ), found AS (
-        SELECT term, holder, address, expires FROM taken
-        UNION ALL
-        SELECT term, holder, address, expires FROM head WHERE NOT EXISTS (SELECT 1 FROM taken)
-    )
-    SELECT term, holder, address, (extract(epoch FROM expires - clock_timestamp()) * 1000)::bigint FROM found";
+/// Takes the lead in a term under a condition, and says who leads.
+macro_rules! lead {
+    ($term:literal, $is_mine:literal, $is_free:literal) => {
+        concat!(
+            "WITH taken AS (
+                 UPDATE head SET
+                     term = CASE WHEN ",
+            $is_mine,
+            " THEN term ELSE ",
+            $term,
+            " END,
+                     session = CASE WHEN ",
+            $is_mine,
+            " THEN session ELSE 0 END,
+                     holder = $1,
+                     address = $2,
+                     expires = clock_timestamp() + $3::bigint * interval '1 millisecond'
+                 WHERE ",
+            $is_mine,
+            " OR ",
+            $is_free,
+            "
+                 RETURNING term, holder, address, expires
+             ), found AS (
+                 SELECT term, holder, address, expires FROM taken
+                 UNION ALL
+                 SELECT term, holder, address, expires FROM head WHERE NOT EXISTS (SELECT 1 FROM taken)
+             )
+             SELECT term, holder, address, (extract(epoch FROM expires - clock_timestamp()) * 1000)::bigint FROM found"
+        )
+    };
+}
+
+const LEAD: &str = lead!("term + 1", "holder = $1", "expires <= clock_timestamp()");
+const LEAD_IN: &str = lead!("$4::bigint", "(holder = $1 AND term = $4::bigint)", "term < $4::bigint");
 
 pub(super) async fn lead(
     connection: &mut PgConnection,
     candidate: &Candidate,
     lease: Duration,
 ) -> Result<Leadership, sqlx::Error> {
-    let (term, holder, address, remaining_ms): (i64, String, String, i64) = sqlx::query_as(LEAD)
-        .bind(&candidate.name)
-        .bind(&candidate.address)
-        .bind(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
-        .fetch_one(connection)
-        .await?;
+    let asked = sqlx::query_as(LEAD).bind(&candidate.name).bind(&candidate.address).bind(milliseconds(lease));
+    asked.fetch_one(connection).await.map(leadership)
+}
+
+pub(super) async fn lead_in(
+    connection: &mut PgConnection,
+    candidate: &Candidate,
+    term: Term,
+    lease: Duration,
+) -> Result<Leadership, sqlx::Error> {
+    let asked = sqlx::query_as(LEAD_IN).bind(&candidate.name).bind(&candidate.address).bind(milliseconds(lease));
+    asked.bind(term.0).fetch_one(connection).await.map(leadership)
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn leadership((term, holder, address, remaining_ms): (i64, String, String, i64)) -> Leadership {
     let remaining = Duration::from_millis(u64::try_from(remaining_ms).unwrap_or(0));
-    Ok(Leadership { term: Term(term), holder, address, remaining })
+    Leadership { term: Term(term), holder, address, remaining }
 }
 
 pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: bool) -> Result<(), sqlx::Error> {
@@ -422,6 +454,24 @@ pub(super) async fn revision_before(connection: &mut PgConnection, time_ms: i64)
 pub(super) async fn size(connection: &mut PgConnection) -> Result<Size, sqlx::Error> {
     let bytes: i64 = sqlx::query_scalar("SELECT pg_total_relation_size('changes')").fetch_one(connection).await?;
     Ok(Size { bytes: bytes.unsigned_abs(), free: None })
+}
+
+/// Stores rows as large as those of a usual commit, and takes them back. They use none of the space
+/// that a row had before, unless the server has vacuumed it.
+pub(super) async fn try_room(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    // One is large enough to be kept apart from the others, which the server does in another file.
+    // No revision is below one, so no reader ever meets these.
+    sqlx::query(
+        "INSERT INTO changes (revision, kind, namespace, name, operation, created, previous, time_ms, object)
+         SELECT -number, 'probe', '', number::text, 'create', 0, 0, 0, (
+             SELECT string_agg(md5(random()::text), '')
+             FROM generate_series(1, CASE number WHEN 1 THEN 1000 ELSE 50 END))
+         FROM generate_series(1, 40) AS rows (number)",
+    )
+    .execute(&mut *transaction)
+    .await?;
+    transaction.rollback().await
 }
 
 /// Makes something durable that is no change.

@@ -248,6 +248,10 @@ impl Store for SqliteStore {
         Ok(self.lease().lead(candidate, lease))
     }
 
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.lease().lead_in(candidate, term, lease))
+    }
+
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.lease().resign(term);
         self.newest.send_modify(|newest| newest.resigned += 1);

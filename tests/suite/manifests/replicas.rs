@@ -29,7 +29,7 @@ fn replicas_share_a_database_and_nodes_can_drain() {
     for shown in [
         URL,
         "database-password-file: /etc/ballast/database/password",
-        // The database says who leads, and a server refuses to start with two opinions.
+        // The database says who leads.
         "leader-elect: false",
         "leader-lease-seconds: 5",
         // Each pod by its own address.

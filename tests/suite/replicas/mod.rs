@@ -6,5 +6,7 @@ mod clients;
 mod failover;
 mod fence;
 mod fleet;
+mod host_lease;
+mod intents;
 mod kills;
 mod pauses;

@@ -48,6 +48,7 @@ over_every_back_end! {
     a_state_that_is_no_longer_the_newest_cannot_be_replaced
     pages_show_one_moment_whatever_is_written_meanwhile
     one_leads_and_the_others_hear_who
+    a_term_from_elsewhere_leads_if_it_is_later_than_all_before
     a_lease_ends_by_itself
     nothing_is_stored_for_a_leader_of_the_past
     what_became_of_a_commit_is_known
@@ -255,6 +256,36 @@ async fn a_lease_ends_by_itself(store: Arc<dyn Store>) {
     let taken = taken.await;
     assert!(taken.term > first.term, "{taken:?}");
     assert_eq!(store.lead(&anna(), long).await.unwrap().holder, "bert");
+}
+
+async fn a_term_from_elsewhere_leads_if_it_is_later_than_all_before(store: Arc<dyn Store>) {
+    let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+    let nobody = store.lead_in(&anna(), Term(0), long).await.unwrap();
+    assert!(nobody.holder.is_empty() && nobody.term == Term(0), "{nobody:?}");
+    let led = store.lead_in(&anna(), Term(7), long).await.unwrap();
+    assert!(led.is_held_by(&anna()) && led.term == Term(7) && led.remaining > long / 2, "{led:?}");
+    assert_eq!(store.lead_in(&anna(), Term(7), short).await.unwrap().term, Term(7), "renewed");
+    for term in [Term(0), Term(6), Term(7)] {
+        let heard = store.lead_in(&bert(), term, long).await.unwrap();
+        assert_eq!((&*heard.holder, heard.term, &*heard.address), ("anna", Term(7), "anna:7443"), "{term}");
+    }
+    // The end of the lease gives the lead to nobody.
+    wait_for("the lease to end", async || {
+        let heard = store.lead_in(&bert(), Term(7), long).await.unwrap();
+        assert!(!heard.is_held_by(&bert()), "{heard:?}");
+        (!heard.is_held_by(&anna())).then_some(())
+    })
+    .await;
+    let rows = Rows::default().create(&binding("web"));
+    store.commit(Term(7), &rows.rows).await.unwrap();
+    assert!(store.lead_in(&bert(), Term(9), long).await.unwrap().is_held_by(&bert()), "before the other ends");
+    let late = Rows::after(1).create(&binding("api"));
+    let refused = store.commit(Term(7), &late.rows).await.unwrap_err();
+    assert!(matches!(refused, Error::Deposed { current: Term(9), .. }), "{refused:?}");
+    assert!(!store.lead_in(&anna(), Term(7), long).await.unwrap().is_held_by(&anna()), "its term is over");
+    store.commit(Term(9), &late.rows).await.unwrap();
+    store.resign(Term(9)).await.unwrap();
+    assert!(!store.lead_in(&bert(), Term(9), long).await.unwrap().is_held_by(&bert()), "it was given back");
 }
 
 async fn nothing_is_stored_for_a_leader_of_the_past(store: Arc<dyn Store>) {

@@ -76,6 +76,11 @@ impl Store for FaultyStore {
         self.inner.lead(candidate, lease).await
     }
 
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        failure(&self.is_silent)?;
+        self.inner.lead_in(candidate, term, lease).await
+    }
+
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.inner.resign(term).await
     }

@@ -9,6 +9,7 @@ mod full_disk;
 mod kill;
 mod past;
 mod postgres;
+mod postgres_full_disk;
 mod replicas;
 mod replicas_simulation;
 mod sqlite_file;

@@ -287,6 +287,11 @@ impl Store for Link {
         self.inner.lead(candidate, lease).await
     }
 
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        self.pass().await;
+        self.inner.lead_in(candidate, term, lease).await
+    }
+
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.pass().await;
         self.inner.resign(term).await

@@ -462,6 +462,15 @@ impl Store for FaultyStore {
         self.inner.lead(candidate, lease).await
     }
 
+    async fn lead_in(
+        &self,
+        candidate: &store::Candidate,
+        term: store::Term,
+        lease: std::time::Duration,
+    ) -> Result<store::Leadership, store::Error> {
+        self.inner.lead_in(candidate, term, lease).await
+    }
+
     async fn resign(&self, term: store::Term) -> Result<(), store::Error> {
         self.inner.resign(term).await
     }

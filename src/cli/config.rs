@@ -9,6 +9,7 @@ mod controllers;
 mod failover;
 mod feature_gates;
 pub mod file;
+mod history;
 mod identity;
 mod members;
 mod replicas;
@@ -37,6 +38,7 @@ pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
 pub use database::DatabaseArgs;
 pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
+pub use history::HistoryArgs;
 pub use identity::{HostArgs, IdentityArgs};
 pub use members::MembersArgs;
 pub use replicas::ReplicaArgs;
@@ -61,6 +63,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub history: HistoryArgs,
 
     /// Folder of the development CA, serving and admin certificates, created at the first start
     #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]

@@ -13,6 +13,7 @@ mod arguments;
 mod backup;
 pub mod beside;
 pub mod certs;
+mod check;
 pub mod client;
 pub mod config;
 mod copy;
@@ -70,6 +71,9 @@ enum Command {
     Health(health::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),
+    /// Read every page of a database file, and say whether it is whole: exit status 0 if so, 3 if
+    /// not
+    Check(check::Args),
     /// Move a log between SQLite and PostgreSQL, either way, while no server runs
     Copy(copy::Args),
     /// Bring the objects of an API server, as they are, into the log of a stopped server
@@ -129,6 +133,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Health(args) => health::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Certs(args) => certs::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Import(args) => transfer::import::run(*args),
         Command::Export(args) => transfer::export::run(*args),

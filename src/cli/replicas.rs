@@ -22,8 +22,8 @@ pub struct Log {
 }
 
 impl Log {
-    pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Result<Log, Error> {
-        let (cache, writer, writing) = watch::open(store, Arc::clone(clock), Limits::default()).await?;
+    pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>, limits: Limits) -> Result<Log, Error> {
+        let (cache, writer, writing) = watch::open(store, Arc::clone(clock), limits).await?;
         Ok(Log { cache, writer, writing, election: None })
     }
 
@@ -32,8 +32,9 @@ impl Log {
         clock: &Arc<dyn Clock>,
         candidate: Candidate,
         lease: Duration,
+        limits: Limits,
     ) -> Result<Log, Error> {
-        let joined = watch::join(Arc::clone(&store), Arc::clone(clock), Limits::default()).await?;
+        let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
         let watch::Joined { cache, writer, office, task } = joined;
         Ok(Log { cache, writer, writing: task, election: Some(Election::new(store, candidate, lease, office)) })
     }

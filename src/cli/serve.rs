@@ -171,14 +171,15 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         Some(store) => store,
         None => open(&args, &kinds).await?,
     };
+    let own_store = Arc::clone(&store);
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
     let log = match is_shared {
         true => {
             let candidate = replicas::candidate(&args, address, &*clock);
-            Log::join(store, &clock, candidate, args.replicas.lease()).await?
+            Log::join(store, &clock, candidate, args.replicas.lease(), args.history.limits()).await?
         }
-        false => Log::alone(store, &clock).await?,
+        false => Log::alone(store, &clock, args.history.limits()).await?,
     };
     let follows = log.check();
     let Log { cache, writer, writing, election } = log;
@@ -207,7 +208,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     };
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     if election.is_none() {
-        fill_defaults(&registry).await;
+        fill_defaults(&registry, &*own_store).await;
     }
 
     let stop_workers = CancellationToken::new();
@@ -282,6 +283,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
     let tasks = Tasks {
         serving,
+        store: own_store,
         crew,
         workers,
         stop_workers,
@@ -323,11 +325,23 @@ fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lea
     registry
 }
 
-/// Gives objects that an older Ballast stored the defaults that were added since.
-async fn fill_defaults(registry: &Registry) {
+/// Gives objects that an older Ballast stored the defaults that were added since. A database that
+/// bears the mark of these defaults has been through it.
+async fn fill_defaults(registry: &Registry, store: &dyn Store) {
+    let mark = registry.defaults_mark();
+    if store.mark().await.is_ok_and(|there| there == Some(mark)) {
+        return;
+    }
     match registry.fill_defaults().await {
-        Ok(0) => {}
-        Ok(objects) => tracing::info!(objects, "gave objects of an older Ballast the defaults of this one"),
+        Ok(objects) => {
+            if objects > 0 {
+                tracing::info!(objects, "gave objects of an older Ballast the defaults of this one");
+            }
+            if let Err(error) = store.set_mark(mark).await {
+                let error = telemetry::with_causes(&error);
+                tracing::warn!(error, "the next start looks for missing defaults again");
+            }
+        }
         // A store that accepts no writes can still be read.
         Err(status) => {
             tracing::warn!(why = status.message, "objects of an older Ballast may lack defaults of this one")
@@ -391,6 +405,7 @@ impl StorageProbe {
 /// The tasks of a running server.
 struct Tasks {
     serving: JoinHandle<()>,
+    store: Arc<dyn Store>,
     crew: Crew,
     workers: Workers,
     stop_workers: CancellationToken,
@@ -411,7 +426,7 @@ impl Tasks {
     async fn start_workers(&mut self) {
         if matches!(self.leadership, Leadership::Elected(_)) {
             // Only who leads may write. Where nobody else has the log, it was done at the start.
-            fill_defaults(&self.crew.registry).await;
+            fill_defaults(&self.crew.registry, &*self.store).await;
         }
         self.due = self.mirrored.clone();
         if self.due.is_none() {

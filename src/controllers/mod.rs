@@ -11,6 +11,7 @@ mod cluster_taints;
 mod eviction_task;
 mod failover;
 mod graceful_eviction;
+mod hosted;
 mod member_cluster;
 mod noted;
 mod own_fields;

@@ -1,8 +1,10 @@
 //! Fills in defaults at start-up. An object that was stored before one of its fields had a default
 //! gets it by a write, so that every reader and watcher sees it (AD4).
 //!
-//! The generation stays, because nobody asked for a change.
+//! The generation stays, because nobody asked for a change. A database bears a mark of the defaults
+//! that its objects were given, so that a start need not look through them again (`defaults_mark`).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::commit::failure;
@@ -15,6 +17,17 @@ use crate::watch::{Atomicity, Draft, Expect, Write};
 const WRITES_PER_COMMIT_MAX: usize = 1_000;
 
 impl Registry {
+    /// A number for the defaults of all kinds that are kept here. A program with other defaults, or
+    /// with other kinds, has another one. It is neither 0 nor 1.
+    pub fn defaults_mark(&self) -> i32 {
+        let mut hasher = DefaultHasher::new();
+        for row in self.core.rows.values().filter(|row| self.core.home_of(row.resource).is_none()) {
+            row.resource.as_str().hash(&mut hasher);
+            row.schema.digest_defaults(&mut hasher);
+        }
+        i32::from_ne_bytes((hasher.finish() as u32 | 2).to_ne_bytes())
+    }
+
     /// Returns the number of objects that lacked a default.
     pub async fn fill_defaults(&self) -> Result<usize, Status> {
         let core = Arc::clone(&self.core);

@@ -1,8 +1,9 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
-//! A watch is a cursor. It costs nothing while nothing happens. One that falls too far behind gets
-//! an error event and ends. One that begins before the events that are remembered first catches up
-//! from the log. Dropping the future of `next` loses no event.
+//! A watch is a cursor. It costs nothing while nothing happens. One that begins before the events
+//! that are remembered, or that falls behind them, first catches up from the log. Where the log
+//! does not reach back so far either, it gets an error event and ends. Dropping the future of
+//! `next` loses no event.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use super::list::{await_state, check_selectors, selected};
 use super::locator::Locator;
 use crate::k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
 use crate::telemetry;
-use crate::watch::{Backlog, Event, EventKind, Expired, Lost, Stale, Subscriber};
+use crate::watch::{Backlog, Cache, Event, EventKind, Expired, Lost, Stale, Subscriber};
 
 /// The time between two bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -69,6 +70,7 @@ impl WatchEvent {
 
 /// A running watch.
 pub struct Watch {
+    cache: Cache,
     filter: Filter,
     /// The objects at the start, for watches that begin with them.
     initial: std::vec::IntoIter<Arc<Object>>,
@@ -81,6 +83,13 @@ pub struct Watch {
     deadline: Instant,
     /// Fires at the next bookmark or at the deadline.
     timer: Pin<Box<Sleep>>,
+}
+
+/// Why a source has no more events.
+enum Halt {
+    /// The events after this revision came faster than they were read. The log has them.
+    Behind(Revision),
+    Over(Status),
 }
 
 /// The source of the events.
@@ -138,6 +147,7 @@ impl Registry {
             fields: options.fields.clone(),
         };
         let mut watch = Watch {
+            cache: self.core.cache.clone(),
             filter,
             initial: initial.into_iter(),
             ready,
@@ -164,7 +174,7 @@ impl Watch {
                 biased;
                 () = &mut self.timer => self.tick(),
                 events = source.next() => self.take(events),
-                () = turned_true(&mut self.outdated) => self.take(Err(commit::try_again(Stale::Unreachable))),
+                () = turned_true(&mut self.outdated) => self.take(Err(Halt::Over(commit::try_again(Stale::Unreachable)))),
             }
         }
     }
@@ -185,10 +195,14 @@ impl Watch {
         self.initial.next().map(WatchEvent::Added).or_else(|| self.ready.pop_front())
     }
 
-    fn take(&mut self, events: Result<Vec<Arc<Event>>, Status>) {
+    fn take(&mut self, events: Result<Vec<Arc<Event>>, Halt>) {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
-            Err(status) => {
+            Err(Halt::Behind(after)) => {
+                self.source = Some(Source::Past(self.cache.backlog(self.filter.resource, after)));
+                return;
+            }
+            Err(Halt::Over(status)) => {
                 self.ready.push_back(WatchEvent::Error(status));
                 self.source = None;
             }
@@ -235,14 +249,14 @@ async fn turned_true(flag: &mut watch::Receiver<bool>) {
 }
 
 impl Source {
-    async fn next(&mut self) -> Result<Vec<Arc<Event>>, Status> {
+    async fn next(&mut self) -> Result<Vec<Arc<Event>>, Halt> {
         match self {
-            Source::Live(subscriber) => subscriber.next().await.map_err(too_old),
+            Source::Live(subscriber) => subscriber.next().await.map_err(|_| Halt::Behind(subscriber.given())),
             Source::Past(backlog) => backlog.next().await.map_err(|lost| match lost {
-                Lost::Expired(expired) => too_old(expired),
+                Lost::Expired(expired) => Halt::Over(too_old(expired)),
                 Lost::Unreadable(error) => {
                     tracing::error!(error = telemetry::with_causes(&error), "a watch cannot catch up");
-                    Status::unavailable("the past cannot be read now".to_owned())
+                    Halt::Over(Status::unavailable("the past cannot be read now".to_owned()))
                 }
             }),
         }

@@ -14,13 +14,13 @@ use crate::api::karmada::policy::v1alpha1::Placement;
 use crate::api::karmada::work::v1alpha2::SpecSketch;
 use crate::engine::karmada::{Cluster, Reach, Shared};
 use crate::k8s::Key;
+use crate::worker::Roster;
 
 #[derive(Default)]
 pub struct Index {
-    numbers: HashMap<Key, u32>,
+    numbers: Roster,
     /// By number, like the fields below. Sets of numbers are small and cheap to change.
     bindings: Vec<Option<Binding>>,
-    vacant: Vec<u32>,
     placements: HashMap<Arc<str>, u32>,
     shelves: Vec<Option<Shelf>>,
     vacant_shelves: Vec<u32>,
@@ -29,7 +29,6 @@ pub struct Index {
 }
 
 struct Binding {
-    key: Key,
     priority: i32,
     shelf: Option<u32>,
     targets: Box<[Arc<str>]>,
@@ -53,7 +52,7 @@ impl Index {
     /// Files a binding, or files it again after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
         self.remove(key);
-        let number = self.vacant.pop().unwrap_or(self.bindings.len() as u32);
+        let number = self.numbers.enter(key);
         let shelf = spec.placement().map(|text| self.shelf(text));
         if let Some(shelf) = shelf {
             let shelf = self.shelves[shelf as usize].as_mut().expect("just made or found");
@@ -63,18 +62,16 @@ impl Index {
             }
         }
         let targets = spec.clusters().iter().map(|target| self.file_under_cluster(&target.name, number)).collect();
-        let binding = Binding { key: key.clone(), priority: spec.priority(), shelf, targets };
+        let binding = Binding { priority: spec.priority(), shelf, targets };
         if number as usize == self.bindings.len() {
             self.bindings.push(None);
         }
         self.bindings[number as usize] = Some(binding);
-        self.numbers.insert(key.clone(), number);
     }
 
     pub fn remove(&mut self, key: &Key) {
         let Some(number) = self.numbers.remove(key) else { return };
         let binding = self.bindings[number as usize].take().expect("numbers in use have a binding");
-        self.vacant.push(number);
         for cluster in &binding.targets {
             let Some(there) = self.on.get_mut(cluster) else { continue };
             there.remove(&number);
@@ -98,22 +95,25 @@ impl Index {
         let shelves = reached.shelves.iter().filter_map(|shelf| self.shelves[*shelf as usize].as_ref());
         let elsewhere = shelves.flat_map(|shelf| &shelf.restless).filter(|number| !reached.on_it.contains(number));
         let numbers = reached.on_it.iter().chain(elsewhere);
-        numbers.filter_map(|number| self.bindings[*number as usize].as_ref()).map(|found| (&found.key, found.priority))
+        numbers.filter_map(|number| {
+            let binding = self.bindings[*number as usize].as_ref()?;
+            Some((self.numbers.key(*number)?, binding.priority))
+        })
     }
 
     /// Whether a pass would decide the binding, as far as its replicas tell.
     pub fn is_restless(&self, key: &Key) -> bool {
-        let Some(number) = self.numbers.get(key) else { return false };
-        let shelf = self.bindings[*number as usize].as_ref().and_then(|binding| binding.shelf);
+        let Some(number) = self.numbers.number(key) else { return false };
+        let shelf = self.bindings[number as usize].as_ref().and_then(|binding| binding.shelf);
         let shelf = shelf.and_then(|shelf| self.shelves[shelf as usize].as_ref());
-        shelf.is_some_and(|shelf| shelf.restless.contains(number))
+        shelf.is_some_and(|shelf| shelf.restless.contains(&number))
     }
 
     /// Whether the change can affect the binding, if that is parked or in work.
     pub fn concerns(&self, reached: &Reached, key: &Key) -> bool {
-        let Some(number) = self.numbers.get(key) else { return false };
-        let shelf = self.bindings[*number as usize].as_ref().and_then(|binding| binding.shelf);
-        reached.on_it.contains(number) || shelf.is_some_and(|shelf| reached.shelves.contains(&shelf))
+        let Some(number) = self.numbers.number(key) else { return false };
+        let shelf = self.bindings[number as usize].as_ref().and_then(|binding| binding.shelf);
+        reached.on_it.contains(&number) || shelf.is_some_and(|shelf| reached.shelves.contains(&shelf))
     }
 
     /// The number of the placement's shelf. The first binding with the placement makes the shelf.
@@ -243,7 +243,8 @@ mod tests {
             index.remove(&key(name));
         }
         assert!(index.numbers.is_empty() && index.placements.is_empty() && index.on.is_empty());
-        assert_eq!((index.vacant.len(), index.vacant_shelves.len()), (4, 1));
+        assert_eq!((index.bindings.len(), index.vacant_shelves.len()), (4, 1));
+        assert!(index.bindings.iter().all(Option::is_none));
     }
 
     proptest! {

@@ -239,6 +239,11 @@ impl Work for Scheduler {
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let view = self.client.view();
         self.members.sync(&view);
+        let unprompted = keys.iter().filter_map(|key| self.unprompted.take(key)).collect();
+        if self.unprompted.is_empty() {
+            // At the start it had all bindings.
+            self.unprompted = HashSet::new();
+        }
         let pass = Pass {
             view,
             fleet: self.members.fleet.clone(),
@@ -248,7 +253,7 @@ impl Work for Scheduler {
             now: self.clock.now(),
             tells: self.recorder.has_room(),
             asks: self.recorder.asks().clone(),
-            unprompted: keys.iter().filter_map(|key| self.unprompted.take(key)).collect(),
+            unprompted,
         };
         work(self.client.clone(), self.recorder.clone(), pass, keys).boxed()
     }

@@ -20,6 +20,8 @@ impl Held {
         let store = super::open_with(url, tables, settings).await?;
         let candidate = Candidate { name, address: String::new() };
         let term = copy::lead(&*store, url, &candidate).await?;
+        // Whoever left a mark knows nothing of what is written now.
+        store.set_mark(0).await?;
         Ok(Held { store, candidate, term })
     }
 

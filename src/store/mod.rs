@@ -25,7 +25,7 @@ pub use copy::{Copied, copy};
 pub use held::Held;
 pub use memory::MemoryStore;
 pub use postgres::{PostgresStore, Scratch, Settings};
-pub use sqlite::{SqliteStore, backup};
+pub use sqlite::{Faults, SqliteStore, backup, check};
 pub use table::Table;
 
 /// What a change did to its key.
@@ -257,6 +257,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finds out whether changes could be stored now. It makes something durable that is no change.
     async fn probe(&self) -> Result<(), Error>;
+
+    /// A number that somebody has left in the database, and that says nothing of the log. `None`
+    /// where none can be left; zero where nobody has.
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        Ok(None)
+    }
+
+    /// Leaves a mark, or does nothing where none can be left.
+    async fn set_mark(&self, _mark: i32) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// `None` where there is no disk, or nobody knows.
     async fn size(&self) -> Result<Option<Size>, Error> {

@@ -43,8 +43,11 @@ pub struct Limits {
     pub pack_every: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
-    /// The newest revisions whose rows compaction keeps.
+    /// The newest revisions whose rows compaction keeps: so many, or `log_rows_per_object` for each
+    /// object, whichever is more (`log_rows`).
     pub log_rows_max: usize,
+    /// A rebalance of all bindings writes about two rows for each, and watches should survive it.
+    pub log_rows_per_object: usize,
     /// The time between two compactions of the log.
     pub compaction_every: Duration,
     /// Rows that compaction looks at before waiting writes get their turn.
@@ -73,8 +76,16 @@ impl Default for Limits {
             pack_every: Duration::from_secs(10),
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
+            log_rows_per_object: 4,
             compaction_every: Duration::from_secs(60),
             compaction_rows_max: 1000,
         }
+    }
+}
+
+impl Limits {
+    /// The newest revisions whose rows compaction keeps, where there are so many objects.
+    pub fn log_rows(&self, objects: usize) -> usize {
+        self.log_rows_max.max(self.log_rows_per_object.saturating_mul(objects))
     }
 }

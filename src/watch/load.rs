@@ -9,14 +9,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+
 use crate::k8s::{Key, Object, Revision};
 use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
 
+use super::rest::Packer;
 use super::window::{Event, EventKind};
 use super::{Limits, View};
 
-/// Rows that are read at once, about two megabytes.
+/// Rows that are read at once, about four megabytes.
 const PAGE_ROWS: usize = 1000;
+/// Pages that are decoded at the same time.
+const DECODERS_MAX: usize = 2;
 
 pub(super) struct Loaded {
     pub view: View,
@@ -42,22 +47,73 @@ pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, E
 
 async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<Loaded, Error> {
     let (mut view, mut time_ms) = (View::empty_at(bounds.last), 0);
-    let mut after = Revision::ZERO;
-    loop {
+    let mut decoders = Decoders::default();
+    let (mut after, mut is_last) = (Revision::ZERO, false);
+    while !is_last {
+        // Pages are decoded while the next one is read.
         let page = store.page(bounds.last, after, PAGE_ROWS).await?;
-        let is_last = page.len() < PAGE_ROWS;
-        for change in page {
-            after = change.revision;
-            time_ms = change.time_ms.max(time_ms);
-            view.insert(Arc::new(object(change)?));
+        is_last = page.len() < PAGE_ROWS;
+        after = page.last().map_or(after, |last| last.revision);
+        time_ms = page.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
+        for object in decoders.take(page).await? {
+            view.insert(object);
         }
-        if is_last {
-            break;
-        }
+    }
+    while let Some(objects) = decoders.next().await {
+        objects?.into_iter().for_each(|object| view.insert(object));
     }
     let (start, events) = recent(store, &view, bounds, limits).await?;
     let newest_ms = events.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
     Ok(Loaded { view, events, start, time_ms: newest_ms })
+}
+
+type Decoded = Result<Vec<Arc<Object>>, Error>;
+
+/// Decodes pages beside the threads that serve. The texts are packed at once: what is read at a
+/// start has rested, and a million of them would take twice the memory for a while.
+#[derive(Default)]
+struct Decoders {
+    /// In the order of the pages.
+    busy: VecDeque<JoinHandle<(Decoded, Packer)>>,
+    idle: Vec<Packer>,
+}
+
+impl Decoders {
+    /// Begins a page, and returns the objects of an earlier one.
+    async fn take(&mut self, page: Vec<Change>) -> Decoded {
+        let done = if self.busy.len() < DECODERS_MAX { None } else { self.next().await };
+        let mut packer = self.idle.pop().unwrap_or_default();
+        self.busy.push_back(spawn_blocking(move || {
+            let mut namespace: Arc<str> = Arc::default();
+            let decoded = page.into_iter().map(|mut change| {
+                // Objects of a namespace come together, and need its name once.
+                match change.key.namespace == namespace {
+                    true => change.key.namespace = Arc::clone(&namespace),
+                    false => namespace = Arc::clone(&change.key.namespace),
+                }
+                let object = object(change)?;
+                packer.pack(&object);
+                Ok(Arc::new(object))
+            });
+            (decoded.collect(), packer)
+        }));
+        done.unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    /// The objects of the oldest page that is not returned yet.
+    async fn next(&mut self) -> Option<Decoded> {
+        let done = match self.busy.pop_front()?.await.map_err(JoinError::try_into_panic) {
+            Ok((decoded, packer)) => {
+                self.idle.push(packer);
+                decoded
+            }
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            Err(Err(stopped)) => {
+                Err(Error::Unavailable { action: "failed to read the objects", source: Arc::new(stopped) })
+            }
+        };
+        Some(done)
+    }
 }
 
 /// The events at the end of the log, and the revision that they begin after.

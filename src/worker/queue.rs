@@ -12,6 +12,7 @@
 //! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
 
 use crate::k8s::{Key, Revision};
 
@@ -20,6 +21,11 @@ pub const BACKOFF_FIRST_MS: i64 = 1_000;
 pub const BACKOFF_MAX_MS: i64 = 10_000;
 /// A parked key is tried again after this long, even if no change has woken it.
 pub const PARKED_MAX_MS: i64 = 5 * 60 * 1_000;
+
+/// Maps with room for fewer entries keep it.
+const SPARE_MIN: usize = 10_000;
+/// A map of which less than this part is in use gives room back.
+const SPARE_SHARE: usize = 8;
 
 /// What happens to a key after the work on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +226,7 @@ impl Queue {
         let state = match next {
             Next::Done | Next::Again => {
                 self.entries.remove(key);
+                give_back(&mut self.entries);
                 return;
             }
             Next::After(wait_ms) => State::Waiting { due: self.now.saturating_add(wait_ms.max(0)) },
@@ -250,6 +257,10 @@ impl Queue {
                 self.seen.remove(key);
             }
             self.seen_order.pop_front();
+        }
+        give_back(&mut self.seen);
+        if self.seen_order.capacity() > SPARE_MIN && self.seen_order.len() < self.seen_order.capacity() / SPARE_SHARE {
+            self.seen_order.shrink_to(2 * self.seen_order.len());
         }
     }
 
@@ -311,232 +322,18 @@ impl Queue {
     }
 }
 
+/// Gives the room back that a map needed once. The work on a million objects marks all of them, and
+/// hardly any later.
+fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.capacity() > SPARE_MIN && map.len() < map.capacity() / SPARE_SHARE {
+        map.shrink_to(2 * map.len());
+    }
+}
+
 fn backoff_ms(failures: u32) -> i64 {
     let doublings = failures.saturating_sub(1).min(16);
     (BACKOFF_FIRST_MS << doublings).min(BACKOFF_MAX_MS)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::k8s::GroupResource;
-
-    fn key(name: &str) -> Key {
-        Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", name)
-    }
-
-    fn names(keys: &[Key]) -> Vec<&str> {
-        keys.iter().map(|key| &*key.name).collect()
-    }
-
-    fn queue() -> Queue {
-        let mut queue = Queue::new();
-        queue.tick(1_000_000);
-        queue
-    }
-
-    #[test]
-    fn a_key_marked_twice_is_handed_out_once() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.mark(key("a"), 0);
-        assert_eq!(names(&queue.take(10)), ["a"]);
-        queue.finish(&key("a"), Next::Done, None);
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn what_waits_is_no_part_of_the_depth() {
-        let mut queue = queue();
-        for name in ["timer", "parked", "failed", "working", "ready"] {
-            queue.mark(key(name), 0);
-        }
-        assert_eq!((queue.depth(), queue.waiting()), (5, 0));
-        queue.take(4);
-        queue.finish(&key("timer"), Next::After(3_600_000), None);
-        queue.finish(&key("parked"), Next::Park, None);
-        queue.finish(&key("failed"), Next::Retry, None);
-        assert_eq!((queue.depth(), queue.waiting()), (2, 3));
-        queue.tick(1_000_000 + 3_600_000);
-        assert_eq!((queue.depth(), queue.waiting()), (5, 0));
-    }
-
-    #[test]
-    fn priority_goes_first_then_whoever_came_first() {
-        let mut queue = queue();
-        queue.mark(key("early"), 0);
-        queue.mark(key("late"), 0);
-        queue.mark(key("urgent"), 5);
-        queue.mark(key("late"), 0);
-        assert_eq!(names(&queue.take(2)), ["urgent", "early"]);
-        assert_eq!(names(&queue.take(2)), ["late"]);
-    }
-
-    #[test]
-    fn a_key_marked_while_in_work_is_worked_on_again() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.mark(key("a"), 0);
-        assert_eq!(queue.take(1), []);
-        queue.finish(&key("a"), Next::Done, None);
-        assert_eq!(names(&queue.take(1)), ["a"]);
-    }
-
-    #[test]
-    fn the_echo_of_its_own_write_does_not_wake_a_key() {
-        let mut queue = queue();
-        queue.mark_changed(key("a"), 0, Revision(7));
-        queue.take(1);
-        queue.mark_changed(key("a"), 0, Revision(9));
-        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
-        queue.mark_changed(key("a"), 0, Revision(9));
-        assert!(!queue.is_ready());
-        queue.mark_changed(key("a"), 0, Revision(10));
-        assert!(queue.is_ready());
-    }
-
-    #[test]
-    fn a_change_that_the_work_had_not_seen_wakes_the_key() {
-        let mut queue = queue();
-        queue.mark_changed(key("a"), 0, Revision(7));
-        queue.take(1);
-        queue.mark_changed(key("a"), 0, Revision(9));
-        queue.finish(&key("a"), Next::Done, Some(Revision(8)));
-        assert!(queue.is_ready());
-    }
-
-    #[test]
-    fn a_mark_for_another_reason_is_not_an_echo() {
-        let mut queue = queue();
-        queue.mark_changed(key("a"), 0, Revision(7));
-        queue.take(1);
-        queue.mark(key("a"), 0);
-        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
-        assert!(queue.is_ready());
-    }
-
-    #[test]
-    fn what_was_seen_is_forgotten_once_its_events_were_noticed() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
-        queue.noticed(Revision(8));
-        assert_eq!(queue.seen.len(), 1);
-        queue.noticed(Revision(9));
-        assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
-    }
-
-    #[test]
-    fn failures_wait_one_second_doubling_to_ten() {
-        let mut queue = queue();
-        let mut wall = 1_000_000;
-        queue.mark(key("a"), 0);
-        let mut waits = Vec::new();
-        for _ in 0..6 {
-            assert_eq!(queue.take(1).len(), 1);
-            queue.finish(&key("a"), Next::Retry, None);
-            let wait = queue.next_due_ms().unwrap();
-            waits.push(wait);
-            wall += wait;
-            queue.tick(wall);
-        }
-        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
-    }
-
-    #[test]
-    fn a_mark_ends_every_wait() {
-        for next in [Next::After(60_000), Next::Retry, Next::Park] {
-            let mut queue = queue();
-            queue.mark(key("a"), 0);
-            queue.take(1);
-            queue.finish(&key("a"), next, None);
-            assert!(!queue.is_ready(), "{next:?}");
-            queue.mark(key("a"), 0);
-            assert!(queue.is_ready(), "{next:?}");
-            assert_eq!(queue.next_due_ms(), None, "{next:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_parked_returns_when_woken_or_after_five_minutes() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.finish(&key("a"), Next::Park, None);
-        queue.tick(1_000_000 + PARKED_MAX_MS - 1);
-        assert!(!queue.is_ready());
-        queue.wake_parked(|_| true);
-        assert!(queue.is_ready());
-
-        queue.take(1);
-        queue.finish(&key("a"), Next::Park, None);
-        queue.tick(1_000_000 + 2 * PARKED_MAX_MS - 1);
-        assert!(queue.is_ready());
-    }
-
-    #[test]
-    fn waking_respects_the_backoff() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.finish(&key("a"), Next::Park, None);
-        queue.wake_parked(|_| true);
-        assert!(!queue.is_ready());
-        assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
-    }
-
-    #[test]
-    fn a_wake_that_comes_while_the_key_is_in_work_is_not_lost() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.wake_parked(|_| true);
-        queue.finish(&key("a"), Next::Park, None);
-        assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
-    }
-
-    #[test]
-    fn only_whom_it_concerns_is_woken() {
-        let mut queue = queue();
-        for name in ["a", "b", "c", "d"] {
-            queue.mark(key(name), 0);
-        }
-        queue.take(4);
-        for name in ["a", "b"] {
-            queue.finish(&key(name), Next::Park, None);
-        }
-        let concerned = |key: &Key| ["a", "c"].contains(&&*key.name);
-        queue.wake_parked(concerned);
-        for name in ["c", "d"] {
-            queue.finish(&key(name), Next::Park, None);
-        }
-        queue.tick(1_000_000 + BACKOFF_FIRST_MS);
-        assert_eq!(names(&queue.take(4)), ["a", "c"]);
-    }
-
-    #[test]
-    fn work_on_what_is_no_longer_so_is_repeated() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.mark(key("b"), 0);
-        queue.take(2);
-        queue.mark_working(|key| &*key.name == "a");
-        queue.finish(&key("a"), Next::Done, Some(Revision(9)));
-        queue.finish(&key("b"), Next::Done, Some(Revision(9)));
-        assert_eq!(names(&queue.take(2)), ["a"]);
-    }
-
-    #[test]
-    fn a_clock_that_steps_back_does_not_lengthen_a_wait() {
-        let mut queue = queue();
-        queue.mark(key("a"), 0);
-        queue.take(1);
-        queue.finish(&key("a"), Next::After(5_000), None);
-        queue.tick(1_000_000 - 3_600_000);
-        assert_eq!(queue.next_due_ms(), Some(5_000));
-        queue.tick(1_000_000 - 3_600_000 + 5_000);
-        assert!(queue.is_ready());
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ use super::{Work, Worked};
 use crate::clock::Clock;
 use crate::k8s::Key;
 use crate::metrics;
-use crate::watch::{Cache, Event, Expired, Interest, Subscriber};
+use crate::watch::{Cache, Event, Expired, Interest, Subscriber, View};
 
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
@@ -36,11 +36,8 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn new(mut work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Runner {
-        let mut queue = Queue::new();
-        queue.tick(clock.now_ms());
-        let subscriber = list(work.as_mut(), &mut queue, &cache);
-        Runner { work, queue, cache, clock, subscriber, batches: FuturesUnordered::new() }
+    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Runner {
+        Beginning::new(work, cache, clock).list()
     }
 
     pub fn name(&self) -> &'static str {
@@ -150,13 +147,43 @@ impl Runner {
     }
 }
 
+/// A loop that has not yet listed. Whatever happens from now on, it will notice.
+pub struct Beginning {
+    work: Box<dyn Work>,
+    cache: Cache,
+    clock: Arc<dyn Clock>,
+    view: Arc<View>,
+    subscriber: Subscriber,
+}
+
+impl Beginning {
+    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Beginning {
+        let (view, subscriber) = subscribe(work.as_ref(), &cache);
+        Beginning { work, cache, clock, view, subscriber }
+    }
+
+    /// Lists. It takes long where there are many objects.
+    pub fn list(self) -> Runner {
+        let Beginning { mut work, cache, clock, view, subscriber } = self;
+        let mut queue = Queue::new();
+        queue.tick(clock.now_ms());
+        work.list(&view, &mut queue);
+        Runner { work, queue, cache, clock, subscriber, batches: FuturesUnordered::new() }
+    }
+}
+
 fn list(work: &mut dyn Work, queue: &mut Queue, cache: &Cache) -> Subscriber {
+    let (view, subscriber) = subscribe(work, cache);
+    work.list(&view, queue);
+    subscriber
+}
+
+/// A view, and what happens after it.
+fn subscribe(work: &dyn Work, cache: &Cache) -> (Arc<View>, Subscriber) {
     loop {
         let view = cache.view();
-        // Subscribing comes first, so that a change in between is listed or noticed.
         if let Ok(subscriber) = cache.subscribe(Interest::Kinds(work.interest()), view.revision) {
-            work.list(&view, queue);
-            return subscriber;
+            return (view, subscriber);
         }
     }
 }

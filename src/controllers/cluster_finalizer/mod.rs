@@ -143,7 +143,8 @@ async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Ke
     }
 }
 
-/// A binding that is placed on the cluster; `known` if that still is.
+/// A binding that is placed on the cluster; `known` if that still is. Otherwise the next one after
+/// it: as they leave one by one, each is looked at about once and not once for each that leaves.
 async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Option<Key> {
     let name = cluster.name.to_string();
     let is_on = move |object: &&Arc<Object>| {
@@ -152,11 +153,15 @@ async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Opti
     if let Some(known) = known.and_then(|known| view.get(known)).filter(&is_on) {
         return Some(known.key.clone());
     }
-    let view = Arc::clone(view);
+    let (view, known) = (Arc::clone(view), known.cloned());
     // This may read every binding, which is too long between two awaits.
     let found = tokio::task::spawn_blocking(move || {
-        let mut bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-        bindings.find(is_on).map(|object| object.key.clone())
+        let after = |known: Key| {
+            let place = (&*known.namespace, &*known.name);
+            view.list_after(known.resource, None, place).find(&is_on).map(|object| object.key.clone())
+        };
+        let all = || BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
+        known.and_then(after).or_else(|| all().find(&is_on).map(|object| object.key.clone()))
     });
     // Where the search was cut off by a shutdown, the cluster waits for itself: nothing is lost.
     found.await.unwrap_or_else(|_| Some(cluster.clone()))

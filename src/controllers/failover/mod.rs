@@ -1,12 +1,12 @@
 //! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
 //! notices the missing replicas and finds another place for them.
 //!
-//! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there. For a
-//! binding, it leaves what must be left, and looks again when the next toleration runs out.
-//! Everything is decided from the newest view. So it does not matter which change was noticed, or
-//! whether the server restarted in between. The date of a taint is stored on the cluster for that
-//! reason, and a cluster that is being deleted stays until its bindings have left
-//! (`cluster_finalizer`).
+//! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there,
+//! without a look at the others (`hosted`). For a binding, it leaves what must be left, and looks
+//! again when the next toleration runs out. Everything is decided from the newest view. So it does
+//! not matter which change was noticed, or whether the server restarted in between. The date of a
+//! taint is stored on the cluster for that reason, and a cluster that is being deleted stays until
+//! its bindings have left (`cluster_finalizer`).
 //!
 //! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
 //! evictions are paced (see `pace`). A binding leaves a deleted cluster at once and without a task,
@@ -19,7 +19,7 @@
 mod pace;
 mod plan;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
@@ -28,6 +28,7 @@ pub use self::pace::EvictionRate;
 use self::pace::Pace;
 use self::plan::{Host, Plan, Why};
 use super::eviction_task::{evict, preserve};
+use super::hosted::Hosted;
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use crate::api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
@@ -62,11 +63,20 @@ pub struct Failover {
     scheduler_name: Arc<str>,
     taints: TaintEviction,
     pace: Arc<Mutex<Pace>>,
+    /// The bindings as they were last judged. What has changed since is in the queue.
+    hosted: Arc<Mutex<Hosted>>,
 }
 
 impl Failover {
     pub fn new(client: Client, clock: Arc<dyn Clock>, scheduler_name: &str, taints: TaintEviction) -> Failover {
-        Failover { client, clock, scheduler_name: scheduler_name.into(), taints, pace: Arc::default() }
+        Failover {
+            client,
+            clock,
+            scheduler_name: scheduler_name.into(),
+            taints,
+            pace: Arc::default(),
+            hosted: Arc::default(),
+        }
     }
 }
 
@@ -80,6 +90,13 @@ impl Work for Failover {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
+        let mut hosted = Hosted::default();
+        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+            if let Ok(binding) = BindingSketch::of(&object.text.content()) {
+                file(&mut hosted, &object.key, &binding.spec);
+            }
+        }
+        *lock(&self.hosted) = hosted;
         // The work on a cluster finds the bindings on it.
         for object in view.list(CLUSTERS, None).filter(|object| may_be_left(object)) {
             queue.mark(object.key.clone(), CLUSTER_PRIORITY);
@@ -89,6 +106,9 @@ impl Work for Failover {
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         let key = event.object.key.clone();
         if key.resource != CLUSTERS {
+            if event.kind == EventKind::Deleted {
+                lock(&self.hosted).forget(&key);
+            }
             let before = event.previous.as_ref().map(|object| object.generation);
             if event.kind != EventKind::Deleted && before != Some(event.object.generation) {
                 queue.mark_changed(key, 0, event.revision);
@@ -105,17 +125,22 @@ impl Work for Failover {
         let (client, now_ms) = (self.client.clone(), self.clock.now_ms());
         let now = self.clock.now();
         let (taints, pace, scheduler_name) = (self.taints, Arc::clone(&self.pace), Arc::clone(&self.scheduler_name));
+        let hosted = Arc::clone(&self.hosted);
         async move {
             let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
             let mut worked = Worked::default();
             let view = client.view();
-            for key in clusters {
-                find_bindings(&view, key, &mut worked).await;
-            }
             let writes = {
-                let mut pace = pace.lock().expect("no holder of this lock can panic");
+                let (mut pace, mut hosted) = (lock(&pace), lock(&hosted));
+                for key in clusters {
+                    if view.get(&key).is_some_and(|object| may_be_left(object)) {
+                        worked.found.extend(hosted.on(&key.name).map(|key| (key.clone(), 0)));
+                    }
+                    worked.outcomes.push(Handled::new(key, Next::Done));
+                }
+                let (pace, hosted) = (&mut *pace, &mut *hosted);
                 let mut eviction =
-                    Eviction { view: &view, scheduler_name: &scheduler_name, taints, pace: &mut pace, now, now_ms };
+                    Eviction { view: &view, scheduler_name: &scheduler_name, taints, pace, hosted, now, now_ms };
                 eviction.judge_all(bindings, &mut worked)
             };
             commit_each(&client, writes, &mut worked).await;
@@ -129,24 +154,13 @@ impl Work for Failover {
     }
 }
 
-/// Finds the bindings on a cluster that they may have to leave.
-async fn find_bindings(view: &Arc<View>, key: Key, worked: &mut Worked) {
-    if view.get(&key).is_some_and(|object| may_be_left(object)) {
-        let (view, name) = (Arc::clone(view), key.name.to_string());
-        // This reads every binding. It takes milliseconds for thousands of them, which is too long
-        // between two awaits.
-        let found = tokio::task::spawn_blocking(move || bindings_on(&view, &name)).await;
-        worked.found.extend(found.unwrap_or_default().into_iter().map(|key| (key, 0)));
-    }
-    worked.outcomes.push(Handled::new(key, Next::Done));
-}
-
 /// What a batch of bindings is decided from.
 struct Eviction<'a> {
     view: &'a View,
     scheduler_name: &'a str,
     taints: TaintEviction,
     pace: &'a mut Pace,
+    hosted: &'a mut Hosted,
     now: Time,
     now_ms: i64,
 }
@@ -159,14 +173,17 @@ impl Eviction<'_> {
         for key in keys {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
                 self.pace.forget(&key);
+                self.hosted.forget(&key);
                 worked.outcomes.push(Handled::new(key, Next::Done));
                 continue;
             };
             let content = object.text.content();
             let Ok(binding) = BindingSketch::of(&content) else {
+                self.hosted.forget(&key);
                 worked.outcomes.push(Handled::new(key, Next::Park));
                 continue;
             };
+            file(self.hosted, &key, &binding.spec);
             let mut plan = self.plan(&binding.spec);
             let mut next = match plan.look_again {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
@@ -258,12 +275,12 @@ impl Eviction<'_> {
     }
 }
 
-fn bindings_on(view: &View, cluster: &str) -> Vec<Key> {
-    let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-    let is_on = |object: &&Arc<Object>| {
-        BindingSketch::of(&object.text.content()).is_ok_and(|binding| binding.spec.is_on(cluster))
-    };
-    bindings.filter(is_on).map(|object| object.key.clone()).collect()
+fn file(hosted: &mut Hosted, key: &Key, spec: &SpecSketch<'_>) {
+    hosted.file(key, spec.clusters().iter().map(|target| &*target.name));
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("no holder of this lock can panic")
 }
 
 /// Whether bindings may have to leave the cluster.

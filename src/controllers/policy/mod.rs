@@ -13,7 +13,7 @@
 //! a policy that was never here may be served elsewhere.
 //!
 //! All policies that have changed share one look at the bindings, so that the cost does not
-//! multiply.
+//! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone.
 
 mod plan;
 
@@ -23,8 +23,10 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::plan::{Policy, Template};
-use crate::api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds};
-use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use crate::api::karmada::policy::v1alpha1::{
+    CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
+};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, RESOURCE_BINDINGS};
 use crate::k8s::{GroupResource, Key, Object};
 use crate::registry::{Atomicity, Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
@@ -139,10 +141,7 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
             of_kind.entry(kind).or_default().push(policy);
         }
     }
-    let bindings: Vec<&Arc<Object>> = match changed.iter().all(|key| BINDINGS.contains(&key.resource)) {
-        true => changed.iter().filter_map(|key| view.get(key)).collect(),
-        false => BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect(),
-    };
+    let bindings = concerned(view, changed);
     let renewed = |binding: &Arc<Object>| {
         let content = binding.text.content();
         let sketch = BindingSketch::of(&content).ok()?;
@@ -175,6 +174,21 @@ fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
         Some((binding.key.resource, Change::Update { part: Part::Main, object }))
     };
     bindings.into_iter().filter(|binding| !binding.deleting).filter_map(renewed).collect()
+}
+
+/// The bindings that these changes can affect: those of a changed policy's namespace, and all for a
+/// policy of all namespaces. A policy of a namespace selects nothing elsewhere, and a binding is in
+/// the namespace of its template.
+fn concerned<'a>(view: &'a View, changed: &BTreeSet<Key>) -> Vec<&'a Arc<Object>> {
+    if changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES) {
+        return BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect();
+    }
+    let policies = changed.iter().filter(|key| key.resource == PROPAGATION_POLICIES);
+    let namespaces: BTreeSet<&str> = policies.map(|key| &*key.namespace).collect();
+    let changed_alone = changed.iter().filter(|key| BINDINGS.contains(&key.resource));
+    let changed_alone = changed_alone.filter(|key| !namespaces.contains(&*key.namespace));
+    let whole = namespaces.iter().flat_map(|&namespace| view.list(RESOURCE_BINDINGS, Some(namespace)));
+    whole.chain(changed_alone.filter_map(|key| view.get(key))).collect()
 }
 
 /// Whether the binding was made without a placement. One that cannot be read counts as complete:

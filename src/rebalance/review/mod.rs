@@ -26,7 +26,7 @@ use crate::engine::karmada::Profile;
 use crate::k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
 use crate::registry::{Action, Client};
 use crate::scheduler::planning::{Planner, Present};
-use crate::watch::{NoPast, View};
+use crate::watch::{Expired, NoPast, View};
 
 /// Reviews over fleets of more bindings than this are large.
 const LARGE_BINDINGS: usize = 10_000;
@@ -68,9 +68,24 @@ impl PlacementReviews {
             Ok(moment) => moment,
             Err(errors) => return Ok(Err(errors)),
         };
-        let view = self.client.cache().past(&kinds(), revision).await.map_err(no_past)?;
+        let view = match self.client.cache().past(&kinds(), revision).await {
+            Ok(view) => view,
+            Err(NoPast::Expired(expired)) => return Err(self.forgotten(expired).await),
+            Err(why) => return Err(no_past(why)),
+        };
         // A planner of its own: that of the present would have to go back and forth.
         Ok(Ok(Planner::new(self.profile.clone()).present(view, now)))
+    }
+
+    /// Says how far back history goes.
+    async fn forgotten(&self, Expired { asked, oldest }: Expired) -> Status {
+        // What was the state then may have been written long before, so the next change tells more.
+        let since = self.client.cache().time_of(oldest.next()).await.ok().flatten();
+        let since = since.map(|since| format!(", just before {since}")).unwrap_or_default();
+        Status::expired(format!(
+            "revision {asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
+             (--history says how long the log remembers)"
+        ))
     }
 
     async fn moment(&self, as_of: &AsOf) -> Result<Result<(Revision, Time), FieldErrors>, Status> {
@@ -161,11 +176,7 @@ fn kinds() -> Vec<GroupResource> {
 
 fn no_past(why: NoPast) -> Status {
     match why {
-        NoPast::Expired(expired) => Status::expired(format!(
-            "revision {} is not remembered any more; the oldest that can be asked about is {}",
-            expired.asked, expired.oldest
-        )),
-        NoPast::TooMuch { .. } => {
+        NoPast::Expired(_) | NoPast::TooMuch { .. } => {
             Status::expired(format!("the past cannot be told: {why}; ask about a later revision"))
         }
         NoPast::Unreadable(error) => {

@@ -12,6 +12,7 @@
 //! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these stops
 //! the program at start-up and is named; a unit test finds it first.
 
+mod digest;
 mod lacking;
 mod lower;
 pub mod mark;
@@ -23,6 +24,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -184,6 +186,11 @@ impl Schema {
     /// Whether `default` would change the object with this text.
     pub fn lacks_defaults(&self, text: &[u8]) -> Result<bool, serde_json::Error> {
         lacking::lacks_defaults(&self.root, text)
+    }
+
+    /// Feeds what `default` fills in, and nothing else of the schema.
+    pub fn digest_defaults(&self, state: &mut impl Hasher) {
+        digest::digest(&self.root, state);
     }
 
     /// All faults, in the order of the fields (AD8). For a valid object the list is empty and

@@ -7,6 +7,7 @@
 //! There is no pool: one connection writes, one reads and makes checkpoints, and one reads the
 //! past. The file never shrinks; pages that compaction frees are used again.
 
+mod audit;
 mod backup;
 mod checkpoint;
 mod connection;
@@ -29,11 +30,16 @@ use super::log::{Heads, Newest};
 use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
 use crate::k8s::{GroupResource, Revision};
 
+use audit::Audit;
+pub use audit::{Faults, check};
 pub use backup::backup;
 use checkpoint::Checkpointer;
 use connection::Line;
 pub(super) use errors::reason;
 use errors::{classify, is_conflict};
+
+/// What to do about a damaged file.
+const RESTORE: &str = "restore it from a backup";
 
 pub struct SqliteStore {
     path: PathBuf,
@@ -44,6 +50,7 @@ pub struct SqliteStore {
     lease: std::sync::Mutex<Lease>,
     newest: watch::Sender<Newest>,
     checkpointer: Checkpointer,
+    audit: Audit,
     _lock: open::Lock,
 }
 
@@ -86,6 +93,7 @@ impl SqliteStore {
         Ok(SqliteStore {
             path: path.to_owned(),
             checkpointer: Checkpointer::start(lines.clone()),
+            audit: Audit::due(opened.is_unclean),
             lines,
             heads: Mutex::new(None),
             gathering: Mutex::default(),
@@ -197,8 +205,16 @@ impl Store for SqliteStore {
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
         let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit))?;
         self.still_there(at).await?;
-        self.gather(at, after, &page, page.len() < limit).await?;
-        Ok(page)
+        let statements::Page { states, missing } = page;
+        if let Some(missing) = missing {
+            return Err(errors::corrupt(format!("the row of revision {missing} is missing; {RESTORE}"), None));
+        }
+        let is_last = states.len() < limit;
+        self.gather(at, after, &states, is_last).await?;
+        if is_last {
+            self.audit.begin(&self.path);
+        }
+        Ok(states)
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
@@ -259,12 +275,25 @@ impl Store for SqliteStore {
     }
 
     async fn probe(&self) -> Result<(), Error> {
+        if let Some(advice) = self.audit.fault() {
+            return Err(errors::corrupt(advice, None));
+        }
         on!(self.lines.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
         let beside = space::beside(&self.path);
         let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
         let tried = tried.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
         tried.map_err(|error| open::unavailable("failed to write beside the file", error))
+    }
+
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        on!(self.lines.reader, "failed to read the mark", mark()).map(Some)
+    }
+
+    async fn set_mark(&self, mark: i32) -> Result<(), Error> {
+        on!(self.lines.writer, "failed to write the mark", set_mark(mark))?;
+        self.checkpointer.wrote_beside();
+        Ok(())
     }
 
     async fn size(&self) -> Result<Option<Size>, Error> {
@@ -274,6 +303,7 @@ impl Store for SqliteStore {
     async fn close(&self) -> Result<(), Error> {
         const ACTION: &str = "failed to checkpoint the file";
         self.checkpointer.stop();
+        self.audit.stop().await;
         self.lines.reader.close().await;
         self.lines.historian.close().await;
         let is_whole = on!(self.lines.writer, "failed to checkpoint the file", truncate())?;

@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
 use super::errors::{classify, corrupt};
-use super::tables;
+use super::{RESTORE, tables};
 use crate::store::{Error, Table};
 
 /// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
@@ -25,6 +25,8 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The part of the first page that says what the file is.
+const HEADER_BYTES: u64 = 100;
 const OPEN: &str = "failed to open the file";
 
 /// Holds the database for this process. It locks a file beside it, because SQLite loses its locks
@@ -46,19 +48,29 @@ pub(super) struct Opened {
     pub options: SqliteConnectOptions,
     pub writer: SqliteConnection,
     pub reader: SqliteConnection,
+    /// Whoever had the file last did not close it.
+    pub is_unclean: bool,
 }
 
 pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
     check_folder(path)?;
     let lock = Lock::take(path)?;
     check_file(path)?;
+    let is_unclean = has_wal(path);
     inspect(path).await?;
     let options = options(path);
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
     tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
     let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
-    Ok(Opened { lock, options, writer, reader })
+    Ok(Opened { lock, options, writer, reader, is_unclean })
+}
+
+/// Whether the WAL has something in it. After a clean end it is empty or gone.
+fn has_wal(path: &Path) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-wal");
+    std::fs::metadata(PathBuf::from(beside)).is_ok_and(|wal| wal.len() > 0)
 }
 
 /// Says what is wrong with a place before anything is made there.
@@ -135,16 +147,19 @@ impl Lock {
 async fn inspect(path: &Path) -> Result<(), Error> {
     let mut start = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
+        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(unavailable(OPEN, error)),
     };
     if start.is_empty() {
         return Ok(());
     }
-    if start != MAGIC {
+    if !start.starts_with(MAGIC) {
         let advice = format!("{} is not a SQLite database; name another file", path.display());
         return Err(corrupt(advice, None));
+    }
+    if !has_wal(path) {
+        check_length(path, &start)?;
     }
     let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| classify(OPEN, error))?;
@@ -183,15 +198,46 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
         );
         return Err(corrupt(advice, None));
     }
-    let faults: Vec<String> =
-        sqlx::query_scalar("PRAGMA quick_check(1)").fetch_all(&mut *connection).await.map_err(failed)?;
-    match faults.first().map(String::as_str) {
-        Some("ok") => Ok(()),
-        fault => {
-            let fault = fault.unwrap_or("no answer").replace('\n', " ");
-            Err(corrupt(format!("{} is damaged ({fault}); restore it from a backup", path.display()), None))
-        }
+    glance(connection).await.map_err(failed)
+}
+
+/// Looks at the ends of the log and of its index. Every page is read by `check`, which takes in
+/// proportion to the file, and so not by each start.
+async fn glance(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    const ENDS: [&str; 4] = [
+        "SELECT min(revision) FROM changes",
+        "SELECT max(revision) FROM changes",
+        "SELECT max(previous) FROM changes WHERE previous > 0",
+        "SELECT max(swept) FROM compaction",
+    ];
+    for end in ENDS {
+        let _found: Option<i64> = sqlx::query_scalar(end).fetch_one(&mut *connection).await?;
     }
+    Ok(())
+}
+
+/// A file that was cut off. Its first page says how long it was when the WAL was last emptied.
+fn check_length(path: &Path, start: &[u8]) -> Result<(), Error> {
+    let number =
+        |at: usize| start.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")));
+    let (Some(changed), Some(pages), Some(valid_for)) = (number(24), number(28), number(92)) else {
+        return Err(cut_off(path));
+    };
+    let page_bytes = match u16::from_be_bytes([start[16], start[17]]) {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
+    // Other programs may leave the length unset; SQLite says so by these two numbers.
+    let is_said = pages > 0 && changed == valid_for;
+    let there = std::fs::metadata(path).map_err(|error| unavailable(OPEN, error))?.len();
+    match is_said && there < u64::from(pages) * page_bytes {
+        true => Err(cut_off(path)),
+        false => Ok(()),
+    }
+}
+
+fn cut_off(path: &Path) -> Error {
+    corrupt(format!("{} is damaged (its end is missing); {RESTORE}", path.display()), None)
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {

@@ -107,25 +107,99 @@ fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name))
 }
 
+/// A page of `Store::page`.
+pub(super) struct Page {
+    pub states: Vec<Change>,
+    /// A revision whose row should be there.
+    pub missing: Option<Revision>,
+}
+
 /// The states at a revision, `Store::page`.
+///
+/// History costs no reading of rows. Up to `swept` the log holds hardly anything but states, so its
+/// rows are walked. After it every revision has a row. What the index of replaced revisions does
+/// not name is a state there, or a deletion.
 pub(super) async fn page(
     connection: &mut SqliteConnection,
     at: Revision,
     after: Revision,
+    limit: usize,
+) -> Result<Page, sqlx::Error> {
+    // One moment: compaction may go on meanwhile.
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+    let (bounds, swept) = bounds(connection).await?;
+    let at = at.min(bounds.last);
+    let mut page = Page { states: Vec::new(), missing: None };
+    if after < swept {
+        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit).await?;
+    }
+    let mut after = after.max(swept);
+    let mut length = limit.clamp(1, LEFT_SPAN_MAX);
+    while page.states.len() < limit && after < at && page.missing.is_none() {
+        let span = Span { after, through: at.min(Revision(after.0.saturating_add(length as i64))) };
+        let mut left = left(connection, at, span).await?;
+        let wanted = limit - page.states.len();
+        // What is beyond the page is the beginning of the next one.
+        after = if left.len() > wanted { left[wanted - 1] } else { span.through };
+        left.truncate(wanted);
+        let found = rows(connection, &left).await?;
+        if found.len() < left.len() {
+            page.missing = left.iter().zip(&found).find(|(left, row)| **left != row.revision).map(|(left, _)| *left);
+            page.missing = page.missing.or(left.get(found.len()).copied());
+        }
+        page.states.extend(found.into_iter().filter(|change| change.operation != Operation::Delete));
+        // A long stretch of history is crossed in a few steps.
+        length = (length * 4).min(LEFT_SPAN_MAX);
+    }
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(page)
+}
+
+/// Revisions that are looked at in one step. The answer names each that was replaced.
+const LEFT_SPAN_MAX: usize = 64 * 1024;
+
+/// The states at a revision in a part of the log of which rows may be gone.
+async fn walked(
+    connection: &mut SqliteConnection,
+    at: Revision,
+    span: Span,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
     sqlx::query_as(
         "SELECT * FROM changes AS state
          WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
              SELECT 1 FROM changes AS later
-             WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?2)
-         ORDER BY revision LIMIT ?3",
+             WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?3)
+         ORDER BY revision LIMIT ?4",
     )
-    .bind(after.0)
+    .bind(span.after.0)
+    .bind(span.through.0)
     .bind(at.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(connection)
     .await
+}
+
+/// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
+/// alone.
+async fn left(connection: &mut SqliteConnection, at: Revision, span: Span) -> Result<Vec<Revision>, sqlx::Error> {
+    // One text instead of a row for each: a row costs several times as much as looking it up.
+    let replaced: Option<String> = sqlx::query_scalar(
+        "SELECT group_concat(previous) FROM changes
+         WHERE previous > 0 AND previous > ?1 AND previous <= ?2 AND revision <= ?3",
+    )
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(at.0)
+    .fetch_one(connection)
+    .await?;
+    let mut is_left = vec![true; usize::try_from(span.through.0 - span.after.0).unwrap_or_default()];
+    for number in replaced.iter().flat_map(|text| text.split(',')) {
+        let number: i64 = number.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        is_left[(number - span.after.0 - 1) as usize] = false;
+    }
+    let left = (span.after.0 + 1..=span.through.0).zip(is_left).filter(|(_, is_left)| *is_left);
+    Ok(left.map(|(revision, _)| Revision(revision)).collect())
 }
 
 pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sqlx::Error> {
@@ -258,9 +332,21 @@ pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx
     Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()) })
 }
 
-/// Makes a page durable that holds no data.
+/// Makes a page durable that holds no data but the mark, which stays as it is.
 pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql("PRAGMA user_version = 1").execute(connection).await?;
+    let mark = mark(connection).await?;
+    set_mark(connection, mark).await
+}
+
+/// `Store::mark`.
+pub(super) async fn mark(connection: &mut SqliteConnection) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
+}
+
+/// `Store::set_mark`. A program that does not know of marks writes 1 here, at its start and now and
+/// then.
+pub(super) async fn set_mark(connection: &mut SqliteConnection, mark: i32) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {mark}"))).execute(connection).await?;
     Ok(())
 }
 

@@ -161,6 +161,8 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--secure-port", "0..=65535", &["-1"]),
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
         ("--database-max-connections", "1..", &["-1", "0"]),
+        ("--history", "a duration from 1m to 8760h", &["59s", "8761h", "1d"]),
+        ("--history-max-changes", "1000..", &["-1", "999"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
         ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancerr", "rebalncer"]),
         ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),
@@ -199,6 +201,7 @@ fn print_config_shows_what_flags_and_defaults_amount_to() {
     let shown = text(&done.stdout);
     assert!(done.status.success());
     assert!(shown.contains("secure-port: 8443") && shown.contains("scheduler-name: default-scheduler"), "{shown}");
+    assert!(shown.contains("history: 3600s") && shown.contains("history-max-changes: null"), "{shown}");
     let line = ["serve", "--beneath-karmada", "--scheduling-profile=karmada", "--print-config"];
     let shown = text(&ballast(folder.path(), &[&line[..], &["--feature-gates=WorkloadAffinity=true"]].concat()).stdout);
     for part in ["- -policy", "- -failover", "MultiplePodTemplatesScheduling=false", "WorkloadAffinity=true"] {

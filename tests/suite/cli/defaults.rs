@@ -4,8 +4,8 @@ use ballast::cli::certs::Files;
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
-use sqlx::ConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
 
 use crate::process::ServerProcess;
 use crate::support::objects::{BINDINGS, binding};
@@ -28,11 +28,18 @@ async fn ad4_objects_stored_before_there_was_a_default_show_it_to_readers_and_wa
     assert_eq!(created["spec"]["conflictResolution"], "Abort");
     assert!(server.terminate().success());
 
-    let database = SqliteConnectOptions::new().filename(folder.path().join("ballast.db"));
-    let mut database = database.connect().await.unwrap();
+    let options = SqliteConnectOptions::new().filename(folder.path().join("ballast.db"));
+    let mut database = options.connect().await.unwrap();
     let forget = "UPDATE changes SET object = json_remove(object, '$.spec.conflictResolution') WHERE name = 'web'";
     assert_eq!(sqlx::query(forget).execute(&mut database).await.unwrap().rows_affected(), 1);
-    drop(database);
+    let marked = async |database: &mut SqliteConnection| -> i32 {
+        sqlx::query_scalar("PRAGMA user_version").fetch_one(database).await.unwrap()
+    };
+    let mark = marked(&mut database).await;
+    assert!(mark != 0 && mark != 1, "the defaults of this program were filled in");
+    // Which is what an older one writes.
+    sqlx::raw_sql("PRAGMA user_version = 1").execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
 
     let (server, admin) = start();
     let read = admin.get(&path).await.json();
@@ -46,7 +53,12 @@ async fn ad4_objects_stored_before_there_was_a_default_show_it_to_readers_and_wa
     assert_eq!((&event["type"], &event["object"]), (&Value::from("MODIFIED"), &read));
     assert!(server.terminate().success());
 
+    let mut database = options.connect().await.unwrap();
+    assert_eq!(marked(&mut database).await, mark);
+    assert_eq!(sqlx::query(forget).execute(&mut database).await.unwrap().rows_affected(), 2);
+    database.close().await.unwrap();
     let (server, admin) = start();
-    assert_eq!(admin.get(&path).await.json(), read, "once is enough");
+    let unlooked = admin.get(&path).await.json();
+    assert_eq!(unlooked["spec"]["conflictResolution"], Value::Null, "a database with the mark is not looked through");
     assert!(server.terminate().success());
 }

@@ -172,6 +172,7 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"database": {"url": "sqlite:///var/lib/ballast/ballast.db"}}), "/database/url"),
         (json!({"database": {"passwordSecret": "mine"}}), "/database/passwordSecret"),
         (json!({"database": {"leaderLeaseSeconds": 0}}), "/database/leaderLeaseSeconds"),
+        (json!({"history": "1d"}), "/history"),
     ];
     for (values, place) in refused {
         let faults = faults(&values);

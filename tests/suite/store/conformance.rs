@@ -47,6 +47,7 @@ over_every_back_end! {
     revisions_have_no_gaps
     a_state_that_is_no_longer_the_newest_cannot_be_replaced
     pages_show_one_moment_whatever_is_written_meanwhile
+    pages_cross_a_long_history
     one_leads_and_the_others_hear_who
     a_term_from_elsewhere_leads_if_it_is_later_than_all_before
     a_lease_ends_by_itself
@@ -229,6 +230,39 @@ async fn pages_show_one_moment_whatever_is_written_meanwhile(store: Arc<dyn Stor
     let error = store.page(Revision(9), Revision::ZERO, 3).await.unwrap_err();
     assert!(matches!(error, Error::Compacted { asked: Revision(9), compacted: Revision(10) }));
     assert_eq!(states(&store).await.iter().map(|row| row.revision.0).collect::<Vec<_>>(), [4, 5, 8, 10, 11, 13]);
+}
+
+/// States that are far apart, with what was replaced and deleted between them.
+async fn pages_cross_a_long_history(store: Arc<dyn Store>) {
+    let (first, busy, gone, last) = (binding("first"), binding("busy"), binding("gone"), binding("last"));
+    let mut rows = Rows::default().create(&first).create(&busy).create(&gone).delete(&gone, 3, 3);
+    for revision in 5..=600 {
+        rows = rows.update(&busy, 2, if revision == 5 { 2 } else { revision - 1 });
+    }
+    commit(&store, rows.create(&last)).await;
+    let newest = [1, 600, 601];
+    let pages = async |at: i64, limit: usize| {
+        let (mut found, mut after) = (Vec::new(), Revision::ZERO);
+        loop {
+            let page = store.page(Revision(at), after, limit).await.unwrap();
+            found.extend(page.iter().map(|row| row.revision.0));
+            match page.last() {
+                Some(last) if page.len() == limit => after = last.revision,
+                _ => return found,
+            }
+        }
+    };
+    for limit in [1, 2, 3, 1000] {
+        assert_eq!(pages(601, limit).await, newest);
+        assert_eq!(pages(300, limit).await, [1, 300]);
+        assert_eq!(pages(3, limit).await, [1, 2, 3]);
+    }
+    // Compaction that has come half the way, and one that is through.
+    assert!(store.compact(Revision(400), 150).await.unwrap());
+    assert_eq!(pages(601, 2).await, newest);
+    assert_eq!(pages(450, 2).await, [1, 450]);
+    compact(&store, 601).await;
+    assert_eq!(pages(601, 2).await, newest);
 }
 
 async fn one_leads_and_the_others_hear_who(store: Arc<dyn Store>) {

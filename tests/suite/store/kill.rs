@@ -99,6 +99,7 @@ fn limits() -> Limits {
     Limits {
         compaction_every: Duration::from_millis(5),
         log_rows_max: 500,
+        log_rows_per_object: 0,
         compaction_rows_max: 20,
         ..Limits::default()
     }

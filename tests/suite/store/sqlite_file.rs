@@ -2,17 +2,19 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ballast::k8s::{Extract, Revision};
 use ballast::store::{self, Error, Table};
-use ballast::watch::Limits;
+use ballast::watch::{self, Limits};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::fixtures::*;
 use crate::process::ServerProcess;
 use crate::support::objects::{REBALANCERS, rebalancer};
+use crate::support::wait_for;
 
 async fn sql(home: &tempfile::TempDir) -> SqliteConnection {
     SqliteConnectOptions::new().filename(file(home)).connect().await.unwrap()
@@ -147,6 +149,87 @@ async fn a_damaged_file_is_refused_untouched() {
 }
 
 #[tokio::test]
+async fn a_row_that_is_missing_is_noticed_at_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    made_and_closed(&home).await;
+    let mut editor = sql(&home).await;
+    sqlx::raw_sql("DELETE FROM changes WHERE revision = 25").execute(&mut editor).await.unwrap();
+    editor.close().await.unwrap();
+    let store = store::open(&url(&home), &[]).await.unwrap();
+    let clock = Arc::new(ballast::clock::SystemClock);
+    let Err(error) = watch::open(store, clock, Limits::default()).await else { panic!("a state was lost unseen") };
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("the row of revision 25 is missing; restore it from a backup"), "{error}");
+}
+
+/// A long state that was replaced, so that no start reads it, with a page in it that is scribbled
+/// over.
+async fn damaged_history(home: &tempfile::TempDir) {
+    let room = Room::open(store::open(&url(home), &[]).await.unwrap(), Limits::default()).await;
+    let key = binding("web");
+    let mut long = object(&key, 1);
+    long["spec"]["note"] = "x".repeat(40_000).into();
+    let mut last = room.put(put(&key, long)).await.revision;
+    for value in 2..5 {
+        last = room.put(update(&key, last, value)).await.revision;
+    }
+    room.close().await;
+    let_go(home).await;
+    let mut bytes = fs::read(file(home)).unwrap();
+    let page = bytes.chunks_mut(4096).find(|page| page[4..].iter().all(|byte| *byte == b'x'));
+    page.expect("a page of the long text alone").fill(0xaa);
+    fs::write(file(home), bytes).unwrap();
+}
+
+#[tokio::test]
+async fn after_an_unclean_end_every_page_is_checked_beside_the_server() {
+    let home = tempfile::tempdir().unwrap();
+    damaged_history(&home).await;
+    let short = Limits { window_events_max: 1, ..Limits::default() };
+    // A clean end: nobody reads what nobody needs.
+    let store = store::open(&url(&home), &[]).await.unwrap();
+    Room::open(Arc::clone(&store), short.clone()).await.close().await;
+    store.probe().await.unwrap();
+    drop(store);
+    let_go(&home).await;
+    // What a killed server leaves. SQLite sees that nothing in it counts.
+    fs::write(home.path().join("ballast.db-wal"), "half a header").unwrap();
+    let store = store::open(&url(&home), &[]).await.unwrap();
+    let room = Room::open(Arc::clone(&store), short).await;
+    assert_eq!(value(room.cache.view().get(&binding("web")).unwrap()), 4, "the server serves meanwhile");
+    let told = wait_for("the check to end", async || store.probe().await.err()).await;
+    assert!(matches!(told, Error::Corrupt { .. }), "{told}");
+    assert!(told.to_string().contains("is damaged (") && told.to_string().contains("restore it"), "{told}");
+    room.close().await;
+}
+
+#[tokio::test]
+async fn check_says_whether_a_file_is_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let check = |url: &str| {
+        let done = Command::new(env!("CARGO_BIN_EXE_ballast")).args(["check", "--database-url", url]).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
+    };
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    room.put(create(&binding("web"), 1)).await;
+    let (code, said) = check(&url(&home));
+    assert!(code == Some(0) && said.contains("is whole"), "while a server has it: {said}");
+    room.close().await;
+    let damaged = tempfile::tempdir().unwrap();
+    damaged_history(&damaged).await;
+    let (code, said) = check(&url(&damaged));
+    assert!(code == Some(3) && said.contains("restore it from a backup"), "{said}");
+    for (url, expected) in [
+        ("sqlite://missing.db", "there is no database at missing.db"),
+        ("memory:", "names no file: sqlite://PATH"),
+        ("postgres://db/ballast", "is checked with its own means"),
+    ] {
+        let (code, said) = check(url);
+        assert!(code == Some(2) && said.contains(expected), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_file_is_filled() {
     let home = tempfile::tempdir().unwrap();
     fs::write(file(&home), "").unwrap();
@@ -246,6 +329,10 @@ async fn made_and_closed(home: &tempfile::TempDir) {
         room.put(create(&binding(&format!("web-{number}")), number)).await;
     }
     room.close().await;
+    let_go(home).await;
+}
+
+async fn let_go(home: &tempfile::TempDir) {
     // The connections of a closed store end on their own threads. Leaving WAL needs the file alone,
     // and SQLite answers "locked" at once instead of waiting for that.
     let mut last = sql(home).await;

@@ -470,6 +470,7 @@ async fn the_log_is_compacted_by_count_and_watches_go_on() {
     let limits = Limits {
         compaction_every: Duration::from_millis(1),
         log_rows_max: 20,
+        log_rows_per_object: 0,
         compaction_rows_max: 3,
         ..Limits::default()
     };

@@ -217,6 +217,51 @@ async fn thousands_of_bindings_leave_a_failed_cluster() {
     assert!(keys.iter().all(|key| world.placed(key) == "member2:2"));
 }
 
+/// The bindings on a failed cluster are found without a look at the others. That must not miss one
+/// that has come, come back or been made again, and it must not touch one that has gone.
+#[tokio::test]
+async fn a_failed_cluster_is_left_by_those_that_are_on_it_now() {
+    let mut world = World::new().await;
+    for name in ["member1", "member2"] {
+        world.given(cluster(name)).await;
+    }
+    let only = |cluster: &str| {
+        let mut placement = by_room();
+        placement["clusterAffinity"] = json!({"clusterNames": [cluster]});
+        placement
+    };
+    let mut keys = Vec::new();
+    for (name, at) in [("gone", "member1"), ("come", "member2"), ("back", "member1"), ("anew", "member1")] {
+        keys.push(world.given(binding(name, 2, only(at))).await);
+    }
+    world.settle().await;
+    let [gone, come, back, anew] = &keys[..] else { unreachable!("four were made") };
+    for (key, way) in [(gone, &["member2"][..]), (come, &["member1"]), (back, &["member2", "member1"])] {
+        for at in way {
+            world.edit(key, |binding| binding["spec"]["placement"] = only(at)).await;
+            world.settle().await;
+        }
+    }
+    world.delete(anew).await;
+    world.settle().await;
+    world.given(binding("anew", 2, only("member1"))).await;
+    world.settle().await;
+    let on_it = [gone, come, back, anew].map(|key| world.placed(key));
+    assert_eq!(on_it, ["member2:2", "member1:2", "member1:2", "member1:2"]);
+    for is_restarted in [false, true] {
+        taint(&mut world, &member1()).await;
+        let on_it = [gone, come, back, anew].map(|key| world.placed(key));
+        assert_eq!(on_it, ["member2:2", "", "", ""], "restarted: {is_restarted}");
+        assert_eq!(tasks(&world, gone), Vec::<Value>::new());
+        untaint(&mut world, &member1()).await;
+        world.pass_seconds(30).await;
+        let back_again = [come, back, anew].map(|key| world.placed(key));
+        assert_eq!(back_again, ["member1:2", "member1:2", "member1:2"]);
+        world.crash().await;
+        world.settle().await;
+    }
+}
+
 /// Reports the health of the workload on each cluster.
 async fn report(world: &mut World, key: &Key, health: &[(&str, &str)]) {
     let items: Vec<Value> =

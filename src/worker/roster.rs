@@ -81,7 +81,7 @@ mod tests {
         #[test]
         fn a_roster_is_a_map_from_keys_to_small_numbers(steps in prop::collection::vec((0_usize..12, any::<bool>()), 0..80)) {
             let (mut roster, mut expected) = (Roster::default(), BTreeMap::new());
-            let mut most = 0;
+            let mut most = 0_usize;
             for (name, goes) in steps {
                 if goes {
                     prop_assert_eq!(roster.remove(&key(name)), expected.remove(&name));

@@ -21,9 +21,9 @@ use crate::server::{Check, Counts};
 use crate::store;
 use crate::watch::{Cache, Writer};
 
-/// The background loops that do not run beside a Karmada: its own controllers do what they do, its
-/// webhooks hold the quotas, and a move of a rebalance is not one transaction over two servers.
-pub const NOT_BESIDE: [&str; 11] = [
+/// The background loops that do not run beside a Karmada: its own controllers do what they do, and
+/// its webhooks hold the quotas.
+pub const NOT_BESIDE: [&str; 9] = [
     "application-failover",
     "cluster-finalizer",
     "cluster-taints",
@@ -32,8 +32,6 @@ pub const NOT_BESIDE: [&str; 11] = [
     "own-fields",
     "policy",
     "quota",
-    "rebalance",
-    "rebalance-schedule",
     "rebalancer",
 ];
 
@@ -82,28 +80,32 @@ impl Beside {
         tracing::info!(home = place.url, ?access, "attached");
         let attached = Arc::new(Attached::new(place, access, reach, kinds, cache.clone(), writer.clone()));
         let task = tokio::spawn(Arc::clone(&attached).follow());
-        Mirroring { progress: attached.progress(), attached, task }
+        Mirroring { progress: attached.progress(), attached, access, task }
     }
 }
 
 /// A mirror that runs.
 pub struct Mirroring {
     pub attached: Arc<Attached>,
+    pub access: Access,
     pub progress: Progress,
     pub task: JoinHandle<()>,
 }
 
-/// Makes the registry that of an attached server: what is kept at home is written there, and
-/// rebalances are refused, because nobody would carry them out.
-pub fn over(registry: Registry, attached: Arc<Attached>) -> Registry {
+/// Makes the registry that of an attached server: what is kept at home is written there. One that
+/// only reads refuses rebalances, because nobody would carry them out.
+pub fn over(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
+    let registry = registry.with_home(attached);
+    if access == Access::ReadWrite {
+        return registry;
+    }
     let moved: Arc<dyn Counsel> = Arc::new(NoMoves);
     [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
         .into_iter()
-        .fold(registry.with_home(attached), |registry, kind| registry.with_counsel(kind, Arc::clone(&moved)))
+        .fold(registry, |registry, kind| registry.with_counsel(kind, Arc::clone(&moved)))
 }
 
-/// A move of a rebalance changes the binding and the notes about it in one transaction, and two
-/// servers have none. A dry run moves nothing.
+/// A dry run moves nothing.
 struct NoMoves;
 
 #[async_trait]
@@ -117,8 +119,8 @@ impl Counsel for NoMoves {
         if asked.dry_run() {
             return Ok(());
         }
-        let why = "an attached server does not carry out rebalances: use a RescheduleTask here, or a \
-                   WorkloadRebalancer of Karmada";
+        let why = "this server only reads what is kept elsewhere, so it carries out no rebalance: `ballast serve \
+                   --attach` does";
         Err(Status::forbidden(asked.row.resource, asked.name, why))
     }
 }

@@ -191,7 +191,9 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
     let (registry, mirrored, mirror) = match mirroring {
         None => (registry, None, None),
-        Some(Mirroring { attached, progress, task }) => (beside::over(registry, attached), Some(progress), Some(task)),
+        Some(Mirroring { attached, access, progress, task }) => {
+            (beside::over(registry, attached, access), Some(progress), Some(task))
+        }
     };
     let registry = match args.failover.allow_no_execute_taint_policy {
         true => registry,

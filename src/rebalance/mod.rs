@@ -11,6 +11,7 @@
 //! - `surge` Between targets and `step`.
 //! - `status` Phase and conditions.
 //! - `record` The objects as they are read and written.
+//! - `intent` What is about to be written of a binding whose home is elsewhere.
 //! - `run` What is remembered of a rebalance between its steps.
 //! - `plans` The plan, as the writes that store it.
 //! - `placement_moves` Placements of the Fleet family.
@@ -24,6 +25,7 @@
 mod advance;
 mod decide;
 pub mod forecast;
+mod intent;
 pub mod nearest;
 mod placement_moves;
 mod plans;

@@ -15,10 +15,10 @@ use crate::events::ObjectReference;
 use crate::k8s::{GroupResource, Key, Object};
 use crate::watch::View;
 
+pub use crate::scheduler::underway::{CLUSTER_MOVES, MOVES};
+
 pub const REBALANCES: GroupResource = GroupResource::new("rebalances.ballast.dev");
 pub const CLUSTER_REBALANCES: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
-pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
-pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballast.dev");
 
 pub const BOTH_REBALANCES: [GroupResource; 2] = [REBALANCES, CLUSTER_REBALANCES];
 pub const BOTH_MOVES: [GroupResource; 2] = [MOVES, CLUSTER_MOVES];

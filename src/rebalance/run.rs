@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
 use crate::api::ballast::v1alpha1::{MovePhase, Order, Share};
@@ -57,6 +58,9 @@ pub struct Moving {
     pub uid: String,
     /// What the binding's mark says.
     pub mark: UnderWay,
+    /// What is about to be written at the binding's home. Until that is known to be written, the
+    /// move has no deadline.
+    pub intent: Option<Intent>,
     pub from: Vec<Share>,
     pub to: Vec<Share>,
     pub replicas: i64,
@@ -143,21 +147,19 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
 }
 
 impl Run {
-    /// What the stored objects say.
-    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64) -> Run {
+    /// What the stored objects say. `is_away`: the bindings are kept elsewhere, so a binding may be
+    /// ahead of its Move.
+    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64, is_away: bool) -> Run {
         let mut run = Run { owner: owner.uid.clone(), ..Run::default() };
         for (key, read) in record::moves_of(view, &owner.key).filter(|(_, read)| read.owner().as_ref() == Some(owner)) {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
                 None | Some(MovePhase::Pending) => {
-                    let content = view.get(&binding).map(|object| object.text.content());
-                    let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
-                    let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
-                    let (priority, all) = sizes.unwrap_or_default();
-                    let rank = planning::rank(order, priority, all, &binding);
-                    run.pending.insert(rank, Waiting { key, binding, replicas: read.spec.replicas });
+                    run.wait(view, order, Waiting { key, binding, replicas: read.spec.replicas });
                 }
-                Some(MovePhase::Moving) => run.load_moving(view, owner, key, binding, &read, timeout_seconds),
+                Some(MovePhase::Moving) => {
+                    run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_away);
+                }
                 Some(phase) => {
                     run.failed += i64::from(phase == MovePhase::Failed && !read.spec.to.is_empty());
                     if read.status.started_at.is_some() {
@@ -172,26 +174,49 @@ impl Run {
         run
     }
 
-    fn load_moving(&mut self, view: &View, owner: &Owner, key: Key, binding: Key, read: &AnyMove, timeout: i64) {
+    /// Adds a move that waits.
+    pub fn wait(&mut self, view: &View, order: Order, waiting: Waiting) {
+        let content = view.get(&waiting.binding).map(|object| object.text.content());
+        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
+        let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
+        let (priority, all) = sizes.unwrap_or_default();
+        let rank = planning::rank(order, priority, all, &waiting.binding);
+        self.pending.insert(rank, waiting);
+    }
+
+    fn load_moving(
+        &mut self,
+        view: &View,
+        owner: &Owner,
+        (key, binding): (Key, Key),
+        read: &AnyMove,
+        timeout: i64,
+        is_away: bool,
+    ) {
         let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
         let object = view.get(&binding);
         let content = object.map(|object| object.text.content());
         let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
         let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
         let known = object.and_then(|object| UnderWay::on(object));
-        let replicas = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
-        let mark = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name).unwrap_or_else(|| UnderWay {
-            by: owner.by(),
-            name: key.name.to_string(),
-            replicas: replicas(),
-            at,
-        });
+        let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
+        // What is known to be written is no intent any more.
+        let intent = Intent::of(&read.metadata.annotations).filter(|_| known.is_none());
+        let all = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
+        let replicas = intent.as_ref().map_or_else(all, |intent| intent.replicas);
+        let mark = match known {
+            // The next look finds what the binding is ahead by.
+            Some(known) if is_away => UnderWay { at, ..known },
+            Some(known) => known,
+            None => UnderWay { by: owner.by(), name: key.name.to_string(), replicas, at },
+        };
         let started = read.status.started_at.unwrap_or_default();
         let arriving = arrivals(&read.spec.from, &read.spec.to);
         let moving = Moving {
             key,
             uid: read.spec.binding.uid.clone(),
             mark,
+            intent,
             from: read.spec.from.clone(),
             to: read.spec.to.clone(),
             replicas: read.spec.replicas,
@@ -207,8 +232,17 @@ impl Run {
     /// Adds a move that has begun.
     pub fn insert(&mut self, binding: Key, moving: Moving) {
         self.ledger.add(&moving.needs, &moving.arriving);
-        self.deadlines.insert((moving.deadline, binding.clone()));
+        if moving.intent.is_none() {
+            self.deadlines.insert((moving.deadline, binding.clone()));
+        }
         self.moving.insert(binding, moving);
+    }
+
+    /// Notes that a binding is written as it was meant. Its time begins now.
+    pub fn arrived(&mut self, binding: &Key, deadline: Time) {
+        let Some(mut moving) = self.remove(binding) else { return };
+        (moving.intent, moving.deadline) = (None, deadline);
+        self.insert(binding.clone(), moving);
     }
 
     /// Where the clock was set back, moves do not get more time than from now on.

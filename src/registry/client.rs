@@ -83,6 +83,11 @@ impl Client {
         &self.core.cache
     }
 
+    /// Whether objects of this kind are kept elsewhere. A batch with them is no transaction.
+    pub fn is_away(&self, resource: GroupResource) -> bool {
+        self.core.home.get().is_some_and(|home| home.keeps(resource))
+    }
+
     /// Admits all changes against one view and commits them in one transaction. The results are in
     /// the order of the changes.
     ///

@@ -92,8 +92,10 @@ impl Pass {
         }
         request.evicting.extend(self.outstayed(&binding));
         let mark = UnderWay::of(&binding.metadata.annotations);
-        let is_left_alone =
-            mark.as_ref().is_some_and(|mark| mark.disturbance(&request, &self.fleet, &self.profile).is_none());
+        let is_left_alone = mark.as_ref().is_some_and(|mark| {
+            mark.disturbance(&request, &self.fleet, &self.profile).is_none()
+                && mark.is_carried_on(&object.key, &self.view)
+        });
         let decision = match is_left_alone {
             true => Decision::skipped(Skip::Unchanged, Mode::Steady),
             false => pass.decide(&request),

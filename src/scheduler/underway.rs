@@ -10,12 +10,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Pairs;
+use crate::api::ballast::v1alpha1::MovePhase;
 use crate::api::karmada::work::v1alpha2::BindingSketch;
 use crate::engine::karmada::{ClusterSet, Profile, Request, Target};
-use crate::k8s::Object;
+use crate::k8s::{GroupResource, Key, Object};
+use crate::watch::View;
 
 /// The annotation's name.
 pub const MOVE: &str = "ballast.dev/move";
+
+pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
+pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballast.dev");
 
 /// What the annotation says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +34,18 @@ pub struct UnderWay {
     pub replicas: i64,
     /// The targets that the rebalance wrote last.
     pub at: Vec<(String, i64)>,
+}
+
+/// What is read of a Move.
+#[derive(Deserialize)]
+struct MoveSketch {
+    #[serde(default)]
+    status: MoveStatusSketch,
+}
+
+#[derive(Default, Deserialize)]
+struct MoveStatusSketch {
+    phase: Option<MovePhase>,
 }
 
 /// Why a move is not carried on.
@@ -64,6 +81,19 @@ impl UnderWay {
     /// The value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("texts and numbers can be written")
+    }
+
+    /// Whether the Move that a binding's mark names is under way. If it is not, the mark was left
+    /// behind and says nothing: its rebalance was kept in another log, or could not take it away.
+    pub fn is_carried_on(&self, binding: &Key, view: &View) -> bool {
+        let key = match &*binding.namespace {
+            "" => Key::cluster(CLUSTER_MOVES, &*self.name),
+            namespace => Key::namespaced(MOVES, namespace, &*self.name),
+        };
+        let sketch = |object: &Object| serde_json::from_slice::<MoveSketch>(&object.text.content()).ok();
+        view.get(&key)
+            .and_then(|object| sketch(object))
+            .is_some_and(|read| read.status.phase == Some(MovePhase::Moving))
     }
 
     /// The replicas of a workload as the mark counts them.

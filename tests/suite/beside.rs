@@ -1,6 +1,7 @@
 //! Beside a Karmada: an attached server and its home. The home is another Ballast without workers,
 //! and the line between them can be cut, and can have its requests answered by the test.
 
+mod moves;
 mod trouble;
 
 use std::sync::{Arc, Mutex};
@@ -434,13 +435,7 @@ async fn bs2_the_flag_names_the_karmada_and_what_does_not_go_with_it_is_told() {
     let here = serve::start(args()).await.unwrap();
     scheduled(&home, WEB, "m1").await;
     let admin = Raw::admin(here.address, &Files::in_dir(&folder.path().join("certs")));
-    let rebalance = json!({
-        "apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
-        "spec": {"select": [{"displaced": true}]},
-    });
-    let path = "/apis/ballast.dev/v1alpha1/clusterrebalances";
-    let reply = admin.send(Method::POST, path, &[("content-type", "application/json")], rebalance.to_string()).await;
-    assert_eq!(reply.code, 403, "{}", reply.text());
+    assert_eq!(get(&admin, &format!("{CLUSTERS}/m1")).await["kind"], "Cluster");
     here.stop().await.unwrap();
     let told = async |args: ServeArgs| format!("{:#}", serve::start(args).await.err().unwrap());
     let shared = told(ServeArgs { database_url: "postgres://me@127.0.0.1/db".to_owned(), ..args() }).await;

@@ -103,6 +103,7 @@ const PURE: &[&str] = &[
     "src/attach/patch.rs",
     "src/quota/",
     "src/rebalance/advance/seen.rs",
+    "src/rebalance/intent.rs",
     "src/rebalance/placement_moves.rs",
     "src/rebalance/nearest.rs",
     "src/rebalance/review/answer.rs",

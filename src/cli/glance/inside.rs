@@ -94,7 +94,7 @@ impl Inside {
         let recorder = Recorder::new(Arc::clone(&clock));
         let place = Place { client: home.client.clone(), url: home.url.clone() };
         let mirroring = Beside { place, access: Access::ReadOnly, reach }.begin(&kinds, &cache, &writer);
-        let Mirroring { attached, progress, task } = mirroring;
+        let Mirroring { attached, progress, task, .. } = mirroring;
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, &profile);
         let registry = registry.with_home(attached);
         let app = App {

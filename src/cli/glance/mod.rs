@@ -104,8 +104,8 @@ impl RulesArgs {
 pub fn no_rebalances(url: &str, command: &str) -> UsageError {
     UsageError(format!(
         "{command} needs a Ballast that carries out rebalances, and {url} is a Karmada without Ballast: it does so where \
-         it keeps the bindings, and beside Karmada `ballast serve --attach` answers triggers ({MANUAL}); top, displaced, \
-         why and preview work as it is"
+         it keeps the bindings, and beside Karmada with `ballast serve --attach` ({MANUAL}); top, displaced, why and \
+         preview work as it is"
     ))
 }
 

@@ -9,8 +9,9 @@ use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy}
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Target;
-use crate::k8s::{Edit, Object};
+use crate::k8s::{Edit, Object, Time};
 use crate::placements;
+use crate::rebalance::intent::{INTENT, Intent};
 use crate::rebalance::record::{self, AnyRebalance};
 use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
@@ -72,13 +73,18 @@ impl Step<'_> {
                 break;
             }
             let (rank, waiting) = (rank.clone(), waiting.clone());
+            after = Some(rank.clone());
+            if self.withdrawn.contains(&waiting.binding) {
+                // Its Move is written in this step already, so it is asked in the next one.
+                (self.has_more, self.run.is_wave_open) = (true, true);
+                continue;
+            }
             self.looked_at += 1;
             match self.ask(&rank, &waiting, &mut waves) {
                 Turn::Begins => {}
                 Turn::Waits => in_vain += 1,
                 Turn::AllWait => break,
             }
-            after = Some(rank);
         }
     }
 
@@ -202,15 +208,14 @@ impl Step<'_> {
             at: UnderWay::listed(&first),
         };
         self.table.charge(object, &request.targets, &first);
-        let mut edits = placed(object, &first, term, self.scene.now);
-        match observed {
-            None => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
-            Some(_) if binding.metadata.annotations.contains_key(MOVE) => {
-                edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
-            }
-            Some(_) => {}
+        let edits = begun(object, binding, &first, term, (observed.is_none(), &mark), self.scene.now);
+        let intent = self.scene.is_away.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
+        // What is written elsewhere has not arrived before that is known.
+        let observed = observed.filter(|_| intent.is_none());
+        match &intent {
+            None => self.change(object, edits),
+            Some(_) => self.send(object, edits),
         }
-        self.change(object, edits);
         self.change_spec(waiting, &from, &wanted, replicas);
         let status = MoveStatus {
             phase: Some(if observed.is_some() { MovePhase::Settled } else { MovePhase::Moving }),
@@ -221,6 +226,9 @@ impl Step<'_> {
             ..MoveStatus::default()
         };
         self.add_to_move(&waiting.key, Edit::set(&["status"], record::written(&status)));
+        if let Some(intent) = &intent {
+            self.add_to_move(&waiting.key, Edit::set(&["metadata", "annotations", INTENT], intent.text()));
+        }
         self.recount(&from, &shares(&first));
         let message = format!(
             "{replicas} replicas move, {} -> {}, because of {}",
@@ -246,7 +254,7 @@ impl Step<'_> {
         self.summary().moving += 1;
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
         let (started, deadline, arriving) = (self.scene.now, self.deadline(), run::arrivals(&from, &wanted));
-        let moving = Moving { key, uid, mark, from, to: wanted, replicas, started, deadline, arriving, needs };
+        let moving = Moving { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
         self.run.insert(waiting.binding.clone(), moving);
         self.note_arrivals(&waiting.binding, &reports);
     }
@@ -269,6 +277,7 @@ impl Step<'_> {
             key: waiting.key.clone(),
             uid: object.uid.to_string(),
             mark: UnderWay::default(),
+            intent: None,
             from: Vec::new(),
             to: Vec::new(),
             replicas: 0,
@@ -279,4 +288,24 @@ impl Step<'_> {
         };
         self.run.insert(waiting.binding.clone(), moving);
     }
+}
+
+/// The edits of a binding whose move begins. It bears the mark, if the move goes on (`mark.0`).
+pub(super) fn begun(
+    object: &Object,
+    binding: &AnyBinding,
+    first: &[Target],
+    term: Option<&str>,
+    mark: (bool, &UnderWay),
+    now: Time,
+) -> Vec<Edit> {
+    let mut edits = placed(object, first, term, now);
+    match mark {
+        (true, mark) => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
+        (false, _) if binding.metadata.annotations.contains_key(MOVE) => {
+            edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+        }
+        (false, _) => {}
+    }
+    edits
 }

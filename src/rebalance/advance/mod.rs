@@ -5,13 +5,17 @@
 //! Move says of it, and the summary are written together or not at all. If they are not, the `Run`
 //! that the step has changed is thrown away, and made again from what is stored.
 //!
+//! Where bindings are kept elsewhere there is no such transaction, and `away` says the same again
+//! with an order of writes.
+//!
 //! A step looks at a bounded number of bindings. What it leaves is the next step's.
 
 mod account;
+mod away;
 mod begin;
 mod seen;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use self::seen::reports;
@@ -47,6 +51,8 @@ pub struct Scene<'a> {
     pub owner: &'a Owner,
     pub rebalance: &'a AnyRebalance,
     pub now: Time,
+    /// Whether the bindings are kept elsewhere.
+    pub is_away: bool,
     /// The most bindings of this step.
     pub most: usize,
     /// Bindings whose writes were refused when the step was tried before, and why.
@@ -60,6 +66,11 @@ pub struct Step<'a> {
     table: &'a mut Table,
     pub status: RebalanceStatus,
     pub changes: Vec<(GroupResource, Change)>,
+    /// Intents to carry out once the changes are written: changes of bindings that are kept
+    /// elsewhere.
+    pub sends: Vec<(GroupResource, Change)>,
+    /// Bindings whose moves have gone back to those that wait.
+    withdrawn: HashSet<Key>,
     pub told: Vec<Told>,
     /// The outcomes of the moves that ended.
     pub ended: Vec<MovePhase>,
@@ -102,9 +113,21 @@ impl<'a> Step<'a> {
         let mut status = scene.rebalance.status.clone();
         let counts = std::mem::take(&mut status.clusters);
         let counts = counts.into_iter().map(|count| (count.name.clone(), count)).collect();
-        let (changes, told, ended) = (Vec::new(), Vec::new(), Vec::new());
-        let (looked_at, wakes_at, has_more) = (0, None, false);
-        Step { scene, run, table, status, changes, told, ended, counts, looked_at, wakes_at, has_more }
+        Step {
+            scene,
+            run,
+            table,
+            status,
+            changes: Vec::new(),
+            sends: Vec::new(),
+            withdrawn: HashSet::new(),
+            told: Vec::new(),
+            ended: Vec::new(),
+            counts,
+            looked_at: 0,
+            wakes_at: None,
+            has_more: false,
+        }
     }
 
     /// The status with the counts of the clusters.
@@ -146,6 +169,7 @@ impl<'a> Step<'a> {
     fn look_at(&mut self, key: &Key) {
         let Some(moving) = self.run.moving.get(key).cloned() else { return };
         if let Some(end) = self.refusal(key) {
+            self.recount_unwritten(&moving);
             return self.end(key, None, &[], end);
         }
         if let Some(kinds) = PlacementKinds::of(key.resource) {
@@ -162,9 +186,14 @@ impl<'a> Step<'a> {
         };
         let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let mark = UnderWay::of(&binding.metadata.annotations);
+        let found = Found { object, binding: &binding, request: &request };
+        let Some(moving) = self.caught_up(key, moving, found, mark.as_ref()) else { return };
         let is_ours = mark.as_ref() == Some(&moving.mark);
         let disturbance = moving.mark.disturbance(&request, self.scene.fleet, self.scene.profile);
-        let found = Found { object, binding: &binding, request: &request };
+        if mark.is_none() && self.is_let_go(&moving, found, disturbance.as_ref()) {
+            self.recount(&listed(&moving.mark.at), &planning::shares(&request.targets));
+            return self.carry_on(key, &moving, found);
+        }
         if is_ours && disturbance.is_none() {
             return self.carry_on(key, &moving, found);
         }
@@ -261,6 +290,7 @@ impl<'a> Step<'a> {
                     ..MoveStatus::default()
                 };
                 self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+                self.drop_intent(&moving.key);
                 let deadline = self.deadline();
                 if let Some(mut moving) = self.run.remove(key) {
                     (moving.mark, moving.deadline) = (mark, deadline);
@@ -321,6 +351,7 @@ impl<'a> Step<'a> {
             now: seen,
         };
         self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.drop_intent(&moving.key);
         self.summary().moving -= 1;
         self.count_end(end.phase, moving.replicas);
         self.run.wave_ended = Some(self.scene.now);

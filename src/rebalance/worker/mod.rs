@@ -240,11 +240,7 @@ impl Shared {
 
     /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
     async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, Refusal> {
-        let edited = |(_, change): &(GroupResource, Change)| match change {
-            Change::Edit { base, .. } => Some(base.key.clone()),
-            _ => None,
-        };
-        let keys: Vec<Option<Key>> = changes.iter().map(edited).collect();
+        let keys: Vec<Option<Key>> = changes.iter().map(|(_, change)| edited(change)).collect();
         let outcomes = self.client.batch(changes, Atomicity::All).await?;
         let (mut last, mut refused) = (None, Vec::new());
         let mut refusal: Option<Status> = None;
@@ -287,6 +283,14 @@ impl Shared {
         let severity = if phase == Phase::Aborted { Severity::Warning } else { Severity::Normal };
         tracing::info!(key = %owner.key, phase = phase.as_str(), %message, "rebalance");
         self.tell(owner, severity, phase.as_str(), message);
+    }
+}
+
+/// The object that a change edits.
+fn edited(change: &Change) -> Option<Key> {
+    match change {
+        Change::Edit { base, .. } => Some(base.key.clone()),
+        _ => None,
     }
 }
 

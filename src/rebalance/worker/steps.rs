@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Refusal, Shared, status_change};
+use super::{Attempt, Refusal, Shared, edited, status_change};
 use crate::api::ballast::v1alpha1::{MovePhase, RebalanceStatus};
+use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::events::{Note, Severity};
-use crate::k8s::{GroupResource, Object, Revision, Time};
+use crate::k8s::{GroupResource, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::rebalance::advance::{Scene, Step, Told};
 use crate::rebalance::decide::Table;
 use crate::rebalance::record::{AnyRebalance, Owner};
 use crate::rebalance::run::{Ledger, Run};
 use crate::rebalance::status::{self, May};
-use crate::registry::Change;
+use crate::registry::{Atomicity, Change};
 use crate::scheduler::planning::Present;
 use crate::watch::View;
-use crate::worker::{Next, apart};
+use crate::worker::{Failure, Next, apart};
 
 /// Smaller steps are made on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
@@ -24,6 +25,7 @@ const INLINE_MAX: usize = 8;
 struct Computed {
     run: Run,
     changes: Vec<(GroupResource, Change)>,
+    sends: Vec<(GroupResource, Change)>,
     status: RebalanceStatus,
     told: Vec<Told>,
     ended: Vec<MovePhase>,
@@ -51,7 +53,7 @@ impl Shared {
             true => compute(),
             false => apart(compute).await.ok_or_else(Refusal::shutting_down)?,
         };
-        let Computed { run, mut changes, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
+        let Computed { mut run, mut changes, sends, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
         let failed = run.failed;
         let mut seen = Some(object.revision);
         if status != rebalance.status || !changes.is_empty() {
@@ -71,11 +73,23 @@ impl Shared {
             }
         }
         ended.iter().for_each(|phase| metrics::move_finished(outcome(*phase)));
+        let timeout_seconds = rebalance.spec.rollout.settle.timeout_seconds;
+        let Sent { is_settled, is_late } = match self.send(sends, &mut run, timeout_seconds).await {
+            Ok(sent) => sent,
+            Err(refusal) => {
+                // Made again from what is stored, where the intents are.
+                self.board().give_up();
+                return Err(refusal);
+            }
+        };
+        let has_more = has_more || is_settled;
         let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
         let is_over = status.is_finished();
         let is_changed = self.board().put_back(owner.key.clone(), run);
         let next = match due {
             _ if has_more || is_changed || is_over => Next::Again,
+            // Those that could not be written now are dirty.
+            _ if is_late => Next::Retry,
             Some(due) => Next::After(due.seconds().saturating_mul(1_000) - self.clock.now_ms()),
             None => Next::Done,
         };
@@ -95,13 +109,14 @@ impl Shared {
     ) -> Computed {
         let now = self.clock.now();
         let rollout = &rebalance.spec.rollout;
-        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds);
+        let is_away = self.client.is_away(BINDINGS[0]);
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_away);
         let mut run = known.unwrap_or_else(load);
         let present: Present = self.planner.present(Arc::clone(view), now);
         let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;
-        let scene = Scene { view, fleet, profile, owner, rebalance, now, most: *most, refused };
+        let scene = Scene { view, fleet, profile, owner, rebalance, now, is_away, most: *most, refused };
         let mut step = Step::new(&scene, &mut run, &mut table);
         step.account();
         step.look();
@@ -111,14 +126,63 @@ impl Shared {
             May::End => step.abort(),
         }
         let mut status = step.finished();
-        let (changes, told, ended) = (step.changes, step.told, step.ended);
+        let (changes, sends, told, ended) = (step.changes, step.sends, step.told, step.ended);
         let (has_more, wakes_at) = (step.has_more, step.wakes_at);
         let is_new_phase = status::conclude(&rebalance.spec, &mut status, generation, run.failed, now);
         let summary = status.summary.unwrap_or_default();
         let is_ending = status::may(&rebalance.spec, summary, run.failed) == May::End && !run.pending.is_empty();
         let has_more = has_more || is_ending;
-        Computed { run, changes, status, told, ended, is_new_phase, has_more, wakes_at }
+        Computed { run, changes, sends, status, told, ended, is_new_phase, has_more, wakes_at }
     }
+
+    /// Carries out the intents that this step has written down, each by itself.
+    async fn send(
+        &self,
+        sends: Vec<(GroupResource, Change)>,
+        run: &mut Run,
+        timeout_seconds: i64,
+    ) -> Result<Sent, Refusal> {
+        let mut sent = Sent::default();
+        if sends.is_empty() {
+            return Ok(sent);
+        }
+        let keys: Vec<Key> = sends.iter().filter_map(|(_, change)| edited(change)).collect();
+        let outcomes = self.client.batch(sends, Atomicity::Each).await;
+        let outcomes = outcomes.unwrap_or_else(|status| vec![Err(status); keys.len()]);
+        let deadline = self.clock.now().plus_seconds(timeout_seconds);
+        let mut refused: Option<Refusal> = None;
+        for (key, outcome) in keys.into_iter().zip(outcomes) {
+            let is_marked = run.moving.get(&key).and_then(|moving| moving.intent.as_ref());
+            let is_marked = is_marked.is_some_and(|intent| intent.settles.is_none());
+            match outcome {
+                Ok(_) if is_marked => run.arrived(&key, deadline),
+                Ok(_) => {
+                    run.dirty.insert(key);
+                    sent.is_settled = true;
+                }
+                Err(status) if Failure::of(&status) == Failure::Refused => {
+                    let why = (key, status.message.clone());
+                    let known = refused.get_or_insert_with(|| Refusal::from(status));
+                    known.refused.push(why);
+                }
+                Err(status) => {
+                    tracing::debug!(%key, %status, "not written at home, looking again");
+                    run.dirty.insert(key);
+                    sent.is_late = true;
+                }
+            }
+        }
+        refused.map_or(Ok(sent), Err)
+    }
+}
+
+/// What came of the intents of a step.
+#[derive(Default)]
+struct Sent {
+    /// Moves have settled with what was written.
+    is_settled: bool,
+    /// Not everything could be written now.
+    is_late: bool,
 }
 
 fn outcome(phase: MovePhase) -> &'static str {

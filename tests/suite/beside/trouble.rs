@@ -5,14 +5,14 @@ use crate::support::size::sized;
 
 /// Numbers that look like chance and are the same each time.
 #[derive(Clone)]
-struct Dice(Arc<Mutex<u64>>);
+pub(super) struct Dice(Arc<Mutex<u64>>);
 
 impl Dice {
-    fn of(seed: u64) -> Dice {
+    pub(super) fn of(seed: u64) -> Dice {
         Dice(Arc::new(Mutex::new(seed)))
     }
 
-    fn roll(&self, sides: u64) -> u64 {
+    pub(super) fn roll(&self, sides: u64) -> u64 {
         let mut state = self.0.lock().unwrap();
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) % sides
@@ -21,7 +21,7 @@ impl Dice {
 
 /// Half of all patches meet something: the line is cut before or after, the home fails, or somebody
 /// else writes first.
-fn trouble(line: &Line, dice: &Dice, other: Raw) {
+pub(super) fn trouble(line: &Line, dice: &Dice, other: Raw) {
     let other = Arc::new(other);
     let (before, after) = (dice.clone(), dice.clone());
     line.answer(move |method, path| {

@@ -1,0 +1,302 @@
+//! Rebalances whose bindings are kept at home: bounds hold for every state there, whatever happens
+//! between two writes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::trouble::{Dice, trouble};
+use super::*;
+use crate::process::ServerProcess;
+
+const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const ALL_MOVES: &str = "/apis/ballast.dev/v1alpha1/moves";
+const MARK: &str = "ballast.dev/move";
+const REPLICAS: i64 = 4;
+
+/// A binding for this scheduler, in equal parts on all clusters.
+fn spread(name: &str) -> Value {
+    let mut object = placed(name, "m1");
+    let weights = ["m1", "m2"].map(|name| json!({"targetCluster": {"clusterNames": [name]}, "weight": 1}));
+    object["spec"]["replicas"] = REPLICAS.into();
+    object["spec"]["placement"] = json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": weights},
+    }});
+    object
+}
+
+fn named(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("b{number}")).collect()
+}
+
+fn shares(binding: &Value) -> BTreeMap<String, i64> {
+    let clusters = binding["spec"]["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let share = |cluster: &Value| (cluster["name"].as_str().unwrap().to_owned(), cluster["replicas"].as_i64().unwrap());
+    clusters.iter().map(share).collect()
+}
+
+fn at(shares: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    shares.iter().map(|(name, replicas)| ((*name).to_owned(), *replicas)).collect()
+}
+
+/// The replicas that are assigned and reported ready.
+fn ready(binding: &Value) -> i64 {
+    let reports = binding["status"]["aggregatedStatus"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |name: &str| reports.iter().find(|item| item["clusterName"] == name);
+    let ready = |name: &str| of(name).and_then(|item| item["status"]["readyReplicas"].as_i64()).unwrap_or_default();
+    shares(binding).iter().map(|(name, replicas)| ready(name).min(*replicas)).sum()
+}
+
+/// What Karmada's controllers do: each cluster reports what is assigned to it.
+async fn report(home: &Raw) {
+    for binding in get(home, BINDINGS).await["items"].as_array().unwrap() {
+        let item = |(name, replicas): (&String, &i64)| {
+            json!({
+                "clusterName": name, "applied": true, "health": "Healthy",
+                "status": {"replicas": replicas, "readyReplicas": replicas},
+            })
+        };
+        let items: Vec<Value> = shares(binding).iter().map(item).collect();
+        let known = binding["status"]["aggregatedStatus"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if items != known {
+            let path = format!("{BINDINGS}/{}/status", binding["metadata"]["name"].as_str().unwrap());
+            patch(home, &path, json!({"status": {"aggregatedStatus": items}})).await;
+        }
+    }
+}
+
+/// Bindings that were placed while there was one cluster, and then another one comes. Returns the
+/// version at home from which on the rest is judged.
+async fn skewed(home: &Raw, here: &Raw, names: &[String]) -> String {
+    give_clusters(home, &["m1"]).await;
+    for name in names {
+        post(home, BINDINGS, spread(name)).await;
+    }
+    for name in names {
+        scheduled(home, &format!("{BINDINGS}/{name}"), "m1").await;
+    }
+    report(home).await;
+    give_clusters(home, &["m2"]).await;
+    for path in [format!("{CLUSTERS}/m2"), format!("{BINDINGS}/{}", names.last().unwrap())] {
+        same(here, home, &path).await;
+    }
+    get(home, BINDINGS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+async fn begin(here: &Raw, name: &str, spec: Value) {
+    let object = json!({
+        "apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": name}, "spec": spec,
+    });
+    post(here, REBALANCES, object).await;
+}
+
+fn is_over(rebalance: &Value) -> bool {
+    ["Completed", "Aborted"].iter().any(|phase| rebalance["status"]["phase"] == *phase)
+}
+
+async fn over(here: &Raw, home: &Raw, name: &str) -> Value {
+    wait_for(&format!("the end of {name}"), async || {
+        report(home).await;
+        let rebalance = get(here, &format!("{REBALANCES}/{name}")).await;
+        is_over(&rebalance).then_some(rebalance)
+    })
+    .await
+}
+
+/// Looks at every state at home since this version: at most so many bindings are under way, and
+/// with a floor, no ready replicas are missing. Returns how often a binding came under way.
+async fn judge(home: &Raw, since: &str, most: usize, floor: i64) -> usize {
+    let events = home.get(&format!("{BINDINGS}?watch=true&resourceVersion={since}&timeoutSeconds=1")).await;
+    let (mut marked, mut begun) = (BTreeMap::<String, bool>::new(), 0);
+    for line in events.text().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let object = &event["object"];
+        let name = object["metadata"]["name"].as_str().unwrap_or_else(|| panic!("{event}"));
+        let is_marked = !object["metadata"]["annotations"][MARK].is_null();
+        let was_marked = marked.insert(name.to_owned(), is_marked).unwrap_or_default();
+        begun += usize::from(is_marked && !was_marked);
+        let under_way = marked.values().filter(|is_marked| **is_marked).count();
+        assert!(under_way <= most, "{under_way} of at most {most} under way: {marked:?} at {object}");
+        assert!(ready(object) >= floor, "{} of {floor} ready: {object}", ready(object));
+    }
+    begun
+}
+
+/// All bindings at home are there, and none is under way.
+async fn all_at(home: &Raw, wanted: &BTreeMap<String, i64>) {
+    for binding in get(home, BINDINGS).await["items"].as_array().unwrap() {
+        assert_eq!(shares(binding), *wanted, "{binding}");
+        assert!(binding["metadata"]["annotations"][MARK].is_null(), "{binding}");
+    }
+}
+
+fn settled(rebalance: &Value) -> (String, i64, i64, i64) {
+    let number = |field: &str| rebalance["status"]["summary"][field].as_i64().unwrap_or_default();
+    let phase = rebalance["status"]["phase"].as_str().unwrap_or_default().to_owned();
+    (phase, number("toMove"), number("settled"), number("replicasMoved"))
+}
+
+#[tokio::test]
+async fn s4_13_bindings_move_at_home_in_waves_and_a_refused_one_fails_with_the_homes_words() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    let since = skewed(&home, &here, &named(6)).await;
+    pair.line.refuse(
+        |method, path| *method == Method::PATCH && path.starts_with(&format!("{BINDINGS}/b3")),
+        status(403, "Forbidden"),
+    );
+    begin(&here, "there", json!({"select": [{"displaced": true}], "rollout": {"maxConcurrent": 2}})).await;
+    let rebalance = over(&here, &home, "there").await;
+    assert_eq!(settled(&rebalance), ("Completed".to_owned(), 6, 5, 10), "{rebalance}");
+    let refused = get(&here, &format!("{}/there.b3", ALL_MOVES.replace("moves", "namespaces/shop/moves"))).await;
+    assert_eq!(refused["status"]["phase"], "Failed", "{refused}");
+    assert!(refused["status"]["message"].as_str().unwrap().contains("the test says Forbidden"), "{refused}");
+    assert!(refused["metadata"]["annotations"]["ballast.dev/intent"].is_null(), "{refused}");
+    let told = get(&home, &format!("{BINDINGS}/b3")).await;
+    assert_eq!(shares(&told), at(&[("m1", REPLICAS)]), "{told}");
+    assert_eq!(judge(&home, &since, 2, 0).await, 5);
+    // The counts of the clusters are those of the targets.
+    let now = |name: &str| {
+        let counts = rebalance["status"]["clusters"].as_array().unwrap();
+        counts.iter().find(|count| count["name"] == name).map(|count| count["now"].as_i64().unwrap())
+    };
+    assert_eq!((now("m1"), now("m2")), (Some(14), Some(10)), "{rebalance}");
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    skewed(&home, &here, &named(1)).await;
+    // As a surging move leaves it, of a rebalance that another log had.
+    let mark = json!({
+        "by": "clusterrebalances/lost", "move": "lost.b0", "replicas": REPLICAS, "at": [["m1", 4], ["m2", 2]],
+    });
+    let clusters = json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]);
+    let change = json!({"metadata": {"annotations": {MARK: mark.to_string()}}, "spec": {"clusters": clusters}});
+    patch(&home, &format!("{BINDINGS}/b0"), change).await;
+    wait_for("a pass that takes the surplus back", async || {
+        let binding = get(&home, &format!("{BINDINGS}/b0")).await;
+        let is_marked = !binding["metadata"]["annotations"][MARK].is_null();
+        (shares(&binding).values().sum::<i64>() == REPLICAS && !is_marked).then_some(())
+    })
+    .await;
+    pair.stop().await;
+}
+
+/// The line dies with one of the next patches, before or after it was made. Until then there is
+/// trouble as ever.
+fn doom(line: &Line, dice: &Dice, other: Raw) -> Arc<AtomicBool> {
+    trouble(line, dice, other);
+    let usual = line.fault.lock().unwrap().clone().unwrap();
+    let (dead, left, is_before) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(dice.roll(7)), dice.roll(2) == 0);
+    let (dies, died) = (Arc::clone(&dead), Arc::clone(&dead));
+    line.answer(move |method, path| {
+        let is_last = method == Method::PATCH && left.fetch_sub(1, Ordering::SeqCst) == 0;
+        if dies.load(Ordering::SeqCst) || (is_last && is_before) {
+            dies.store(true, Ordering::SeqCst);
+            return Box::pin(async { Some(Err(std::io::Error::other("the line is dead"))) });
+        }
+        if is_last {
+            dies.store(true, Ordering::SeqCst);
+            return Box::pin(async { None });
+        }
+        usual(method, path)
+    });
+    let usual = line.loses.lock().unwrap().clone().unwrap();
+    *line.loses.lock().unwrap() = Some(Arc::new(move |asked| died.load(Ordering::SeqCst) || usual(asked)));
+    dead
+}
+
+#[tokio::test]
+async fn s4_13_in_any_trouble_bounds_hold_at_home_counts_are_exact_and_an_undo_restores() {
+    const BINDINGS_OF_ONE_LIFE: usize = 6;
+    const DEATHS_MAX: usize = 4;
+    // A seed of each kind: a life takes half a minute, most of it in waiting for what was cut.
+    for seed in 1..3 {
+        let dice = Dice::of(seed);
+        let karmada = TestServer::start().await;
+        let (home, line, folder) = (karmada.admin(), Line::default(), tempfile::tempdir().unwrap());
+        let database = format!("sqlite://{}", folder.path().join("ballast.db").display());
+        let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
+        let mut pair = Pair { karmada, line, here, folder }.in_step().await;
+        let since = skewed(&home, &pair.admin(), &named(BINDINGS_OF_ONE_LIFE)).await;
+        let is_surging = seed % 2 == 0;
+        let mut rollout = json!({"maxConcurrent": 2});
+        if is_surging {
+            rollout["strategy"] = "SurgeFirst".into();
+            rollout["minAvailable"] = "100%".into();
+        }
+        for (name, what) in [("there", json!([{}])), ("back", json!({"name": "there"}))] {
+            let kind = if name == "there" { "select" } else { "undo" };
+            begin(&pair.admin(), name, json!({kind: what, "rollout": rollout})).await;
+            for _ in 0..DEATHS_MAX {
+                let dead = doom(&pair.line, &dice, pair.karmada.admin());
+                let here = pair.admin();
+                wait_for(&format!("the death of the line, seed {seed}"), async || {
+                    report(&home).await;
+                    let is_over = is_over(&get(&here, &format!("{REBALANCES}/{name}")).await);
+                    (dead.load(Ordering::SeqCst) || is_over).then_some(())
+                })
+                .await;
+                let Pair { karmada, line, here, folder } = pair;
+                here.stop().await.unwrap();
+                line.mend();
+                let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
+                pair = Pair { karmada, line, here, folder };
+            }
+            trouble(&pair.line, &dice, pair.karmada.admin());
+            let rebalance = over(&pair.admin(), &home, name).await;
+            let count = BINDINGS_OF_ONE_LIFE as i64;
+            assert_eq!(settled(&rebalance), ("Completed".to_owned(), count, count, 2 * count), "{seed}: {rebalance}");
+            pair.line.mend();
+            all_at(&home, &if name == "there" { at(&[("m1", 2), ("m2", 2)]) } else { at(&[("m1", REPLICAS)]) }).await;
+        }
+        let begun = judge(&home, &since, 2, if is_surging { REPLICAS } else { 0 }).await;
+        assert!(begun >= 2 * BINDINGS_OF_ONE_LIFE, "seed {seed}: {begun}");
+        pair.stop().await;
+    }
+}
+
+fn serve_beside(folder: &Path, karmada: &TestServer) -> ServerProcess {
+    let kubeconfig = karmada.files.admin_kubeconfig.display().to_string();
+    ServerProcess::start(folder, &["--attach", &kubeconfig, "--scheduler-name", "ballast"])
+}
+
+#[tokio::test]
+async fn s4_13_a_rebalance_of_20_bindings_at_home_goes_on_after_each_kill_9_and_is_undone() {
+    const COUNT: usize = 20;
+    const AT_ONCE: usize = 3;
+    let karmada = TestServer::start().await;
+    let (home, folder) = (karmada.admin(), tempfile::tempdir().unwrap());
+    let mut process = serve_beside(folder.path(), &karmada);
+    let files = Files::in_dir(&folder.path().join("certs"));
+    let since = skewed(&home, &Raw::admin(process.address, &files), &named(COUNT)).await;
+    let rollout = json!({"maxConcurrent": AT_ONCE});
+    for (name, spec, kills) in [
+        ("there", json!({"select": [{"displaced": true}], "rollout": rollout}), &[2, 9, 15][..]),
+        ("back", json!({"undo": {"name": "there"}, "rollout": rollout}), &[5][..]),
+    ] {
+        begin(&Raw::admin(process.address, &files), name, spec).await;
+        for after in kills {
+            let here = Raw::admin(process.address, &files);
+            wait_for(&format!("{after} moves of {name}"), async || {
+                report(&home).await;
+                let (_, _, settled, _) = settled(&get(&here, &format!("{REBALANCES}/{name}")).await);
+                (settled >= *after).then_some(())
+            })
+            .await;
+            process.kill();
+            process = serve_beside(folder.path(), &karmada);
+        }
+        let rebalance = over(&Raw::admin(process.address, &files), &home, name).await;
+        let count = COUNT as i64;
+        assert_eq!(settled(&rebalance), ("Completed".to_owned(), count, count, 2 * count), "{rebalance}");
+        all_at(&home, &if name == "there" { at(&[("m1", 2), ("m2", 2)]) } else { at(&[("m1", REPLICAS)]) }).await;
+    }
+    assert_eq!(judge(&home, &since, AT_ONCE, 0).await, 2 * COUNT, "each binding moved once there and once back");
+    assert!(process.terminate().success());
+    karmada.stop().await;
+}

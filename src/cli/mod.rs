@@ -34,6 +34,7 @@ pub mod serve;
 mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
+mod storage;
 pub mod tables;
 mod transfer;
 pub mod ui;

@@ -10,7 +10,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -26,6 +26,7 @@ use super::identity::Identity;
 use super::leadership::{Crew, Elected, Leadership};
 use super::peers::{self, Upkeep};
 use super::replicas::{self, Log};
+use super::storage::StorageProbe;
 use super::{UsageError, certs, memory, tables};
 use crate::actions::Marking;
 use crate::attach::{self, Progress};
@@ -369,39 +370,6 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
         age_max: DAY * args.audit_log_maxage,
     };
     Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
-}
-
-/// Tries at intervals whether the store can write (HE6). A server whose store cannot is alive, but
-/// not ready.
-#[derive(Clone, Default)]
-struct StorageProbe {
-    fault: Arc<Mutex<Option<String>>>,
-}
-
-impl StorageProbe {
-    const EVERY: Duration = Duration::from_secs(10);
-    const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-    async fn run(self, store: Arc<dyn Store>) {
-        loop {
-            let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some("no answer in time".to_owned()),
-            };
-            *self.fault.lock().expect("no panic while it is held") = fault;
-            if let Ok(Ok(Some(size))) = tokio::time::timeout(Self::ANSWER_MAX, store.size()).await {
-                metrics::store_size(size.bytes, size.free);
-            }
-            tokio::time::sleep(Self::EVERY).await;
-        }
-    }
-
-    fn check(self) -> Check {
-        Check::new("storage", Counts::Ready, move || {
-            self.fault.lock().expect("no panic while it is held").clone().map_or(Ok(()), Err)
-        })
-    }
 }
 
 /// The tasks of a running server.

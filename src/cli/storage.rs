@@ -1,0 +1,41 @@
+//! What a server knows of its store's health.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::metrics;
+use crate::server::{Check, Counts};
+use crate::store::Store;
+
+/// Tries at intervals whether the store can write (HE6). A server whose store cannot is alive, but
+/// not ready.
+#[derive(Clone, Default)]
+pub struct StorageProbe {
+    fault: Arc<Mutex<Option<String>>>,
+}
+
+impl StorageProbe {
+    const EVERY: Duration = Duration::from_secs(10);
+    const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+    pub async fn run(self, store: Arc<dyn Store>) {
+        loop {
+            let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("no answer in time".to_owned()),
+            };
+            *self.fault.lock().expect("no panic while it is held") = fault;
+            if let Ok(Ok(Some(size))) = tokio::time::timeout(Self::ANSWER_MAX, store.size()).await {
+                metrics::store_size(size.bytes, size.free);
+            }
+            tokio::time::sleep(Self::EVERY).await;
+        }
+    }
+
+    pub fn check(self) -> Check {
+        Check::new("storage", Counts::Ready, move || {
+            self.fault.lock().expect("no panic while it is held").clone().map_or(Ok(()), Err)
+        })
+    }
+}

@@ -96,21 +96,21 @@ impl Account {
 
     /// The limits that this use would break, each with what it would have to be.
     pub fn too_low(&self, difference: &Usage) -> Vec<String> {
-        let too_low = |(resource, Line { limit, used, notation }): (&Box<str>, &Line)| {
+        let told = self.lines.iter().filter_map(|(resource, Line { limit, used, notation })| {
             let more = difference.get(resource);
             let sum = used.plus(more);
             (more > Quantity::ZERO && sum > *limit).then(|| format!("{resource} {}", notation.write(sum)))
-        };
-        self.lines.iter().filter_map(too_low).collect()
+        });
+        told.collect()
     }
 
     /// How often this use fits in what is left. `None`: it is of no resource that is limited.
     pub fn fits(&self, each: &Usage) -> Option<i64> {
-        let fits = |(resource, Line { limit, used, .. }): (&Box<str>, &Line)| {
+        let counts = self.lines.iter().filter_map(|(resource, Line { limit, used, .. })| {
             let each = each.get(resource).nanos();
-            (each > 0).then(|| (limit.minus(*used).nanos().max(0) / each).min(i64::MAX.into()))
-        };
-        self.lines.iter().filter_map(fits).min().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+            (each > 0).then(|| limit.minus(*used).nanos().max(0) / each)
+        });
+        counts.min().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
     }
 
     /// Takes a use that was checked.

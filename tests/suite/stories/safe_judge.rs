@@ -117,7 +117,8 @@ impl Judge {
         let replicas = |counts: &dyn Fn(&Value) -> bool| -> i64 {
             moves.iter().filter(|read| counts(read)).map(|read| number(&read["spec"]["replicas"])).sum()
         };
-        let is_planned = |read: &&&Value| number(&read["spec"]["replicas"]) > 0 || phase_of(read) != "Failed";
+        // A planned move that only takes replicas away moves none, and may fail at its turn.
+        let is_planned = |read: &&&Value| !shares(&read["spec"]["to"]).is_empty() || phase_of(read) != "Failed";
         let told = ["pending", "moving", "settled", "unchanged", "failed", "superseded"];
         let all: i64 = told.iter().map(|field| number(&summary[*field])).sum();
         for (what, told, seen) in [

@@ -40,11 +40,8 @@ impl HistoryArgs {
 }
 
 fn history(text: &str) -> Result<GoDuration, String> {
-    let history: GoDuration = text.parse()?;
-    match (HISTORY_MIN..=HISTORY_MAX).contains(&history.0) {
-        true => Ok(history),
-        false => Err("give a duration from 1m to 8760h, such as 24h".to_owned()),
-    }
+    let read = text.parse::<GoDuration>().ok().filter(|history| (HISTORY_MIN..=HISTORY_MAX).contains(&history.0));
+    read.ok_or_else(|| "give a duration from 1m to 8760h, such as 24h".to_owned())
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ pub struct HistoryArgs {
 
     /// Most changes that the log remembers, however young they are. Default: four for each object,
     /// and at least 200000
-    #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1_000..))]
-    pub history_max_changes: Option<u64>,
+    #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
+    pub history_max_changes: Option<u32>,
 }
 
 impl HistoryArgs {
@@ -32,7 +32,7 @@ impl HistoryArgs {
         match self.history_max_changes {
             None => limits,
             Some(most) => {
-                let log_rows_max = usize::try_from(most).unwrap_or(usize::MAX);
+                let log_rows_max = most as usize;
                 Limits { log_rows_max, log_rows_per_object: 0, ..limits }
             }
         }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use ballast::cli::certs::Files;
 use ballast::cli::kubeconfig::KubeconfigArgs;
+use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Time;
 use futures_util::{StreamExt, TryStreamExt};
 use http::Method;
@@ -358,9 +359,9 @@ async fn answers_triggers(karmada: &Karmada, ballast: &Attached, names: &[String
     }
     ballast.same(karmada, &format!("{BINDINGS}/{}", names[0])).await;
     let json = [("content-type", "application/json")];
+    let asked = SystemClock.now();
     let reply = ballast.admin.send(Method::POST, TASKS, &json, task(&names[0]).to_string()).await;
     assert_eq!(reply.code, 201, "{}", reply.text());
-    let asked = time(&reply.json()["metadata"]["creationTimestamp"]).unwrap();
     let binding = karmada.until(&names[0], "served", |binding| is_served(binding, asked)).await;
     assert!(time(&binding["spec"]["rescheduleTriggeredAt"]) >= Some(asked), "{binding}");
     // Karmada's schema does not know it. The trigger is not lost for that.
@@ -391,8 +392,9 @@ fn asked_only_what_the_role_says(cluster: &Cluster) {
     let read = kinds.iter().flat_map(|kind| ["list", "watch"].map(|verb| format!("{verb} {kind}")));
     let written = ["", "/status"].map(|part| format!("patch resourcebindings{part}"));
     let expected: BTreeSet<String> = read.chain(written).collect();
-    let beyond: Vec<&String> = done.difference(&expected).collect();
-    assert!(beyond.is_empty() && done.len() == expected.len(), "{done:?}");
+    // Somebody else's write in between is chance, and so is the look that follows it.
+    done.remove("get resourcebindings");
+    assert_eq!(done, expected);
 }
 
 /// Runs a command with the kubeconfig of a user and returns what it prints on both.

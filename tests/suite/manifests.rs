@@ -226,7 +226,11 @@ fn bs5_beside_karmada_the_roles_have_what_is_needed_and_nothing_else() {
     for binding in ["resourcebindings", "clusterresourcebindings"] {
         assert_eq!(server.remove(&format!("{binding}/status.work.karmada.io")), Some(vec!["patch"]));
         let verbs = server.get_mut(&format!("{binding}.work.karmada.io")).unwrap();
-        assert_eq!(verbs.pop(), Some("patch"), "{binding}");
+        assert_eq!(
+            (verbs.remove(0), verbs.pop()),
+            ("get", Some("patch")),
+            "{binding}: after a conflict it is read anew"
+        );
     }
     assert_eq!(server, mirrored(&["list", "watch"]));
     let bound = attached.iter().find(|it| it["kind"] == "ClusterRoleBinding").unwrap();

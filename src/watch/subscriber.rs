@@ -70,6 +70,9 @@ impl Subscriber {
             if self.caught_up {
                 self.feed.moved().await;
             }
+            // Marked as seen before the look, so that an event in between wakes the next wait, and
+            // one that is given now does not.
+            self.feed.has_moved();
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);

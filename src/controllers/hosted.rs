@@ -4,18 +4,17 @@
 //! It is kept in step by who looks at bindings anyway. What it says of a binding is what was true
 //! at the last look; whoever uses it looks again at each binding that it names.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::k8s::Key;
-use crate::worker::Roster;
+use crate::worker::{Groups, Roster};
 
 #[derive(Default)]
 pub struct Hosted {
     numbers: Roster,
     /// The clusters of each binding, by its number.
     clusters: Vec<Box<[Arc<str>]>>,
-    on: BTreeMap<Arc<str>, BTreeSet<u32>>,
+    on: Groups,
 }
 
 impl Hosted {
@@ -31,7 +30,7 @@ impl Hosted {
             return;
         }
         let number = self.numbers.enter(key);
-        let clusters = clusters.map(|cluster| self.put(cluster, number)).collect();
+        let clusters = clusters.map(|cluster| self.on.enter(cluster, number)).collect();
         if number as usize == self.clusters.len() {
             self.clusters.push(Box::default());
         }
@@ -41,11 +40,7 @@ impl Hosted {
     pub fn forget(&mut self, key: &Key) {
         let Some(number) = self.numbers.remove(key) else { return };
         for cluster in std::mem::take(&mut self.clusters[number as usize]) {
-            let Some(there) = self.on.get_mut(&cluster) else { continue };
-            there.remove(&number);
-            if there.is_empty() {
-                self.on.remove(&cluster);
-            }
+            self.on.remove(&cluster, number);
         }
     }
 
@@ -53,22 +48,12 @@ impl Hosted {
     pub fn on(&self, cluster: &str) -> impl Iterator<Item = &Key> {
         self.on.get(cluster).into_iter().flatten().filter_map(|number| self.numbers.key(*number))
     }
-
-    /// The shared copy of the cluster's name.
-    fn put(&mut self, cluster: &str, number: u32) -> Arc<str> {
-        if let Some((known, _)) = self.on.get_key_value(cluster) {
-            let known = Arc::clone(known);
-            self.on.entry(Arc::clone(&known)).or_default().insert(number);
-            return known;
-        }
-        let name: Arc<str> = cluster.into();
-        self.on.insert(Arc::clone(&name), BTreeSet::from([number]));
-        name
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -14,6 +14,7 @@ use crate::api::karmada::work::v1alpha2::{TargetCluster, TargetComponent};
 use crate::engine::karmada::{self as engine, Target};
 use crate::k8s::Revision;
 use crate::scheduler::planning::shares;
+use crate::scheduler::target_cluster;
 
 /// The annotation of a Move that says it.
 pub const INTENT: &str = "ballast.dev/intent";
@@ -65,7 +66,7 @@ impl Intent {
         term: Option<&str>,
         settles: Option<bool>,
     ) -> Intent {
-        let targets = targets.iter().map(written).collect();
+        let targets = targets.iter().map(target_cluster).collect();
         Intent { revision: revision.0, replicas, targets, term: term.map(str::to_owned), settles }
     }
 
@@ -95,16 +96,6 @@ impl Intent {
             false if now == shares(&self.targets()) => Fate::Written,
             false => Fate::Lost,
         }
-    }
-}
-
-fn written(target: &Target) -> TargetCluster {
-    let component =
-        |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
-    TargetCluster {
-        name: target.name.to_string(),
-        replicas: (target.replicas > 0).then_some(target.replicas),
-        components: target.components.iter().map(component).collect(),
     }
 }
 

@@ -33,7 +33,7 @@ pub fn edits(
     let (spec, status) = (&binding.spec, &binding.status);
     let mut edits = Vec::new();
     if let Some(targets) = decision.targets() {
-        let clusters: Vec<TargetCluster> = targets.iter().map(cluster).collect();
+        let clusters: Vec<TargetCluster> = targets.iter().map(target_cluster).collect();
         if clusters != spec.clusters {
             let value = (!clusters.is_empty()).then(|| written(&clusters));
             edits.push(Edit { member: &["spec", "clusters"], value });
@@ -134,7 +134,8 @@ fn lacks_status(binding: &AnyBinding) -> bool {
     !is_told && !spec.clusters.is_empty() && metadata.annotations.contains_key(APPLIED_PLACEMENT)
 }
 
-fn cluster(target: &Target) -> TargetCluster {
+/// A target as a binding spells it.
+pub fn target_cluster(target: &Target) -> TargetCluster {
     let component =
         |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
     TargetCluster {

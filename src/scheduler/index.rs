@@ -14,7 +14,7 @@ use crate::api::karmada::policy::v1alpha1::Placement;
 use crate::api::karmada::work::v1alpha2::SpecSketch;
 use crate::engine::karmada::{Cluster, Reach, Shared};
 use crate::k8s::Key;
-use crate::worker::Roster;
+use crate::worker::{Groups, Roster};
 
 #[derive(Default)]
 pub struct Index {
@@ -25,7 +25,7 @@ pub struct Index {
     shelves: Vec<Option<Shelf>>,
     vacant_shelves: Vec<u32>,
     reach: Reach,
-    on: HashMap<Arc<str>, BTreeSet<u32>>,
+    on: Groups,
 }
 
 struct Binding {
@@ -61,7 +61,7 @@ impl Index {
                 shelf.restless.insert(number);
             }
         }
-        let targets = spec.clusters().iter().map(|target| self.file_under_cluster(&target.name, number)).collect();
+        let targets = spec.clusters().iter().map(|target| self.on.enter(&target.name, number)).collect();
         let binding = Binding { priority: spec.priority(), shelf, targets };
         if number as usize == self.bindings.len() {
             self.bindings.push(None);
@@ -73,11 +73,7 @@ impl Index {
         let Some(number) = self.numbers.remove(key) else { return };
         let binding = self.bindings[number as usize].take().expect("numbers in use have a binding");
         for cluster in &binding.targets {
-            let Some(there) = self.on.get_mut(cluster) else { continue };
-            there.remove(&number);
-            if there.is_empty() {
-                self.on.remove(cluster);
-            }
+            self.on.remove(cluster, number);
         }
         if let Some(shelf) = binding.shelf {
             self.take_off(shelf, number);
@@ -146,18 +142,6 @@ impl Index {
             *place = None;
             self.vacant_shelves.push(number);
         }
-    }
-
-    /// The shared copy of the cluster's name.
-    fn file_under_cluster(&mut self, name: &str, number: u32) -> Arc<str> {
-        if let Some((known, _)) = self.on.get_key_value(name) {
-            let known = Arc::clone(known);
-            self.on.entry(Arc::clone(&known)).or_default().insert(number);
-            return known;
-        }
-        let name: Arc<str> = name.into();
-        self.on.insert(Arc::clone(&name), BTreeSet::from([number]));
-        name
     }
 }
 

@@ -32,6 +32,7 @@ mod refused;
 pub mod underway;
 
 pub use self::census::Census;
+pub use self::commit::target_cluster;
 pub use self::fleet::FleetScheduler;
 
 use std::collections::{HashMap, HashSet};

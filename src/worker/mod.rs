@@ -13,6 +13,7 @@
 
 mod apart;
 mod failure;
+mod groups;
 mod queue;
 mod roster;
 mod runner;
@@ -25,6 +26,7 @@ use crate::watch::{Event, View};
 
 pub use apart::apart;
 pub use failure::Failure;
+pub use groups::Groups;
 pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
 pub use roster::Roster;
 pub use runner::Runner;

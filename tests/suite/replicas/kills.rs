@@ -1,15 +1,13 @@
 //! kill -9 of whoever leads, again and again, under load.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::checker::{History, Log, Seen};
-use super::clients::{self, BINDINGS, REBALANCERS, TARGETS, Turns};
+use super::checker::{History, Log};
+use super::clients::{BINDINGS, REBALANCERS, TARGETS, Turns};
 use super::fleet::{Fleet, LEASE};
+use super::load::{Load, PATIENCE};
 use crate::support::size::sized;
 use crate::support::wait_for;
 
@@ -17,67 +15,32 @@ const REPLICAS: usize = 3;
 const WRITERS: usize = 6;
 /// Writes between two kills. The number differs, so that the kill meets every step of a write.
 const WRITES: usize = 40;
-/// How long anything may take on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A watcher at work, and how far it has come.
-struct Watcher {
-    task: JoinHandle<Vec<Seen>>,
-    at: tokio::sync::watch::Receiver<i64>,
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re1_and_re4_and_re5_leaders_that_are_killed_take_no_acknowledged_write_no_trigger_and_no_event_with_them() {
     let Some(mut fleet) = Fleet::start(REPLICAS).await else { return };
-    let first = fleet.doors.enter(0).await.unwrap();
-    clients::prepare(&first).await;
-    let start = clients::revision(&first.get(BINDINGS).await.unwrap());
-    let (history, stop) = (Arc::new(History::new()), CancellationToken::new());
-    let (watching, mut load) = (CancellationToken::new(), Vec::new());
-    for writer in 0..WRITERS {
-        load.push(tokio::spawn(clients::write(fleet.doors.clone(), writer, history.clone(), stop.clone())));
-    }
-    let mut watchers = Vec::new();
-    for seat in 0..REPLICAS {
-        load.push(tokio::spawn(clients::read(fleet.doors.clone(), seat, history.clone(), stop.clone())));
-        let (told, at) = tokio::sync::watch::channel(start);
-        let task = clients::watch(fleet.doors.clone(), seat, start, history.clone(), watching.clone(), told);
-        watchers.push(Watcher { task: tokio::spawn(task), at });
-    }
+    let mut load = Load::start(&fleet.doors, WRITERS).await;
+    let history = load.history.clone();
 
     let (rounds, mut pauses, mut term) = (sized(3, 50), Vec::new(), 0);
     for round in 0..rounds {
-        let mut progress = history.progress();
-        let enough = progress.borrow().acknowledged + WRITES + (round * 7) % 30;
-        let moves = progress.wait_for(|progress| progress.acknowledged >= enough);
-        tokio::time::timeout(PATIENCE, moves).await.expect("writes are acknowledged").unwrap();
+        load.goes_on(WRITES + (round * 7) % 30).await;
         let (leader, its_term) = fleet.leader().await;
         assert!(its_term > term, "another term after each kill");
         term = its_term;
         fleet.kill(leader);
         let killed = Instant::now();
+        let mut progress = history.progress();
         let goes_on = progress.wait_for(|progress| progress.latest_begin > killed);
         tokio::time::timeout(PATIENCE, goes_on).await.expect("writes go on").unwrap();
         pauses.push(killed.elapsed());
         fleet.restart(leader);
     }
-    stop.cancel();
-    for task in load {
-        tokio::time::timeout(PATIENCE, task).await.expect("it stops").unwrap();
-    }
+    load.stop_writing().await;
 
     triggers_are_served(&fleet, &history).await;
     let log = Log::read(&mut fleet.database().await).await;
-    for watcher in &mut watchers {
-        // Where one does not get there, the comparison below says what it lacks.
-        let _late = tokio::time::timeout(PATIENCE, watcher.at.wait_for(|at| *at >= log.last_of_bindings())).await;
-    }
-    watching.cancel();
-    for (number, watcher) in watchers.into_iter().enumerate() {
-        let seen = tokio::time::timeout(PATIENCE, watcher.task).await.expect("it stops").unwrap();
-        log.check_watch(&format!("watcher {number}"), start, &seen);
-    }
-    history.check(&log);
+    load.check(&log).await;
     pauses.sort();
     let (longest, middle) = (pauses[rounds - 1], pauses[rounds / 2]);
     eprintln!(

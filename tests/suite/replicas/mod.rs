@@ -9,4 +9,5 @@ mod fleet;
 mod host_lease;
 mod intents;
 mod kills;
+mod load;
 mod pauses;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Document, GroupResource, Key, Object, Revision};
-use ballast::store::{Change, MemoryStore, Store};
-use ballast::watch::{self, Atomicity, Cache, Draft, Expect, Limits, Rejected, Task, Write, Writer};
+use ballast::store::{Change, Error, MemoryStore, Store};
+use ballast::watch::{self, Atomicity, Cache, Draft, Expect, Limits, Rejected, Task, Write, WriteError, Writer};
 use serde_json::{Map, Value, json};
 
 pub const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
@@ -84,6 +84,21 @@ impl Room {
 
     pub async fn all(&self, writes: Vec<Write>) -> Vec<Result<Arc<Object>, Rejected>> {
         self.writer.commit(writes, Atomicity::All).await.unwrap()
+    }
+
+    /// Writes `batch` after `batch`, each made from the number of objects so far, until the store
+    /// cannot. Counts what was acknowledged on, and returns the answer to the batch that failed.
+    pub async fn fill(&self, acknowledged: &mut usize, batch: fn(usize) -> Vec<Write>, too_many: usize) -> String {
+        let error = loop {
+            match self.writer.commit(batch(*acknowledged), Atomicity::All).await {
+                Ok(outcomes) => *acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
+                Err(error) => break error,
+            }
+            assert!(*acknowledged < too_many, "the disk cannot hold that");
+        };
+        let WriteError::Unavailable(source) = &error else { panic!("{error:?}") };
+        assert!(matches!(**source, Error::Unavailable { .. }), "{error:?}");
+        error.to_string()
     }
 
     /// Writes one object, which must be accepted.

@@ -4,14 +4,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ballast::store::{self, Error};
-use ballast::watch::{Atomicity, Limits, WriteError};
+use ballast::store;
+use ballast::watch::{Atomicity, Limits};
 
 use super::fixtures::*;
 use crate::support::small_disk::run_on_small_disk;
 
 /// Tells the test binary that it runs on the small disk, and where that is.
 const SMALL_DISK: &str = "BALLAST_TEST_SMALL_DISK";
+/// Objects of two kilobytes that are surely too many for three megabytes.
+const TOO_MANY: usize = 3000;
 
 #[test]
 fn a_server_on_a_full_disk_writes_again_when_there_is_space() {
@@ -29,16 +31,8 @@ async fn on_the_small_disk() {
     let room = Room::open(Arc::clone(&store), Limits::default()).await;
     let mut acknowledged = 0;
     for round in 0..3 {
-        let error = loop {
-            match room.writer.commit(batch(acknowledged), Atomicity::All).await {
-                Ok(outcomes) => acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
-                Err(error) => break error,
-            }
-            assert!(acknowledged < 3000, "three megabytes cannot hold that");
-        };
-        let WriteError::Unavailable(source) = &error else { panic!("{error:?}") };
-        assert!(matches!(**source, Error::Unavailable { .. }), "{error:?}");
-        assert_eq!(error.to_string(), "nothing can be written now: the disk is full");
+        let answer = room.fill(&mut acknowledged, batch, TOO_MANY).await;
+        assert_eq!(answer, "nothing can be written now: the disk is full");
         // A page can still be written, and the objects of clients cannot.
         let probed = store.probe().await.expect_err("nothing that clients write can be stored");
         assert_eq!(probed.reason(), "the disk is full");

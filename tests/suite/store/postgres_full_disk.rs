@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ballast::store::{self, Error};
-use ballast::watch::{Atomicity, Limits, WriteError};
+use ballast::store;
+use ballast::watch::{Atomicity, Limits};
 
 use super::fixtures::*;
 use crate::support::postgres::Cluster;
@@ -39,16 +39,8 @@ async fn on_the_small_disk() {
     std::fs::write(&filler, vec![0; filled]).unwrap();
     let mut acknowledged = 0;
     for round in 1..3 {
-        let error = loop {
-            match room.writer.commit(batch(acknowledged), Atomicity::All).await {
-                Ok(outcomes) => acknowledged += outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
-                Err(error) => break error,
-            }
-            assert!(acknowledged < TOO_MANY, "the disk cannot hold that");
-        };
-        let WriteError::Unavailable(source) = &error else { panic!("{error:?}") };
-        assert!(matches!(**source, Error::Unavailable { .. }), "{error:?}");
-        assert_eq!(error.to_string(), "nothing can be written now: the disk of the database is full");
+        let answer = room.fill(&mut acknowledged, batch, TOO_MANY).await;
+        assert_eq!(answer, "nothing can be written now: the disk of the database is full");
         let probed = store.probe().await.expect_err("nothing that clients write can be stored");
         assert_eq!(probed.reason(), "the disk of the database is full");
         assert_eq!(room.cache.view().count(BINDINGS, None), acknowledged, "round {round}: nothing more than was said");

@@ -53,6 +53,21 @@ export function loads(bindings, homecoming) {
 }
 
 /**
+ * How many replicas each cluster has.
+ * @param {Iterable<model.Binding>} bindings
+ * @returns {Map<string, number>}
+ */
+export function replicas(bindings) {
+  /** @type {Map<string, number>} */
+  const found = new Map();
+  for (const { targets } of bindings) {
+    for (const { name, replicas: count } of targets)
+      found.set(name, (found.get(name) ?? 0) + (count ?? 0));
+  }
+  return found;
+}
+
+/**
  * What differs between two placements.
  * @param {model.Share[]} from
  * @param {model.Share[]} to

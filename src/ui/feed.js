@@ -3,8 +3,9 @@
  * Objects of one kind, kept current: listed once, then watched.
  *
  * A watch that ends is resumed at its last revision, so nothing is missed and nothing is sent
- * twice. If the server no longer knows the revision (410), the kind is listed anew. While the
- * server is away, what was last known stays on the screen, and the feed says that it is old.
+ * twice. If the server no longer knows the revision (410), or has another log than before, the kind
+ * is listed anew. While the server is away, what was last known stays on the screen, and the feed
+ * says that it is old.
  */
 import * as api from "./api.js";
 import { keyOf } from "./model.js";
@@ -44,6 +45,61 @@ export function listen(listener) {
   };
 }
 
+/** @type {(() => void)[]} */
+const losers = [];
+
+/** @param {() => void} told is called when the server may have another log than before */
+export function onAnotherLog(told) {
+  losers.push(told);
+}
+
+const tellOfAnotherLog = () => losers.forEach((told) => told());
+
+/** @typedef {{ namespace: string, name: string, uid: string, resourceVersion: string }} Version */
+
+/** What tells one version of an object from all others, in any log. @param {any} object @returns {Version} */
+function versionOf(object) {
+  const { namespace = "", name = "", uid = "", resourceVersion = "" } = object?.metadata ?? {};
+  return { namespace, name, uid, resourceVersion };
+}
+
+/** The one that was written later. @param {Version | null} known @param {any} object @returns {Version} */
+function newer(known, object) {
+  const version = versionOf(object);
+  return known && Number(known.resourceVersion) > Number(version.resourceVersion) ? known : version;
+}
+
+/** Something that is worked out from feeds for as long as anybody looks at it. */
+export class Derived {
+  /** How many look at it. */
+  users = 0;
+  #feeds;
+
+  /** @param {() => Feed<any>[]} feeds that it is worked out from */
+  constructor(feeds) {
+    this.#feeds = feeds;
+  }
+
+  /** Keeps it current until the returned function is called. */
+  use() {
+    this.users += 1;
+    const stops = [...this.#feeds().map((feed) => feed.use()), listen(() => this.look())];
+    this.begin();
+    return () => {
+      this.users -= 1;
+      stops.forEach((stop) => stop());
+    };
+  }
+
+  /** Somebody has begun to look. */
+  begin() {
+    this.look();
+  }
+
+  /** Something has changed. */
+  look() {}
+}
+
 /** @template T */
 export class Feed {
   /** @type {Map<string, T>} */
@@ -61,6 +117,11 @@ export class Feed {
   expected = 0;
 
   #users = 0;
+  /**
+   * The object that was written last of those that are known. `null`: it is not known which that is.
+   * @type {Version | null}
+   */
+  #newest = null;
   /** @type {AbortController | null} */
   #running = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -95,6 +156,7 @@ export class Feed {
     this.#running = null;
     this.items = new Map();
     this.revision = "";
+    this.#newest = null;
     this.#say("idle");
   }
 
@@ -127,8 +189,9 @@ export class Feed {
         if (!this.revision) {
           if (this.items.size === 0) this.#say("loading");
           await this.#list(signal);
+        } else if (!(await this.#isSameLog(signal))) {
+          await this.#list(signal);
         }
-        if (this.state === "away") await this.#compare(signal);
         pause = PAUSE_MIN;
         await this.#watch(signal);
       } catch (cause) {
@@ -154,6 +217,7 @@ export class Feed {
   #lose(state, why) {
     this.items = new Map();
     this.revision = "";
+    this.#newest = null;
     this.#say(state, why);
   }
 
@@ -164,6 +228,10 @@ export class Feed {
     let next = "";
     /** @type {string} */
     let revision;
+    const last = this.#newest;
+    /** @type {Version | null} */
+    let newest = null;
+    let isLastThere = false;
     do {
       const page = await api.get(
         `${this.path()}?limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`,
@@ -173,6 +241,8 @@ export class Feed {
         // Items of a list do not name their kind.
         object.kind ??= String(page.kind ?? "").replace(/List$/, "");
         found.set(keyOf(object), this.keep(object));
+        newest = newer(newest, object);
+        isLastThere ||= object.metadata?.uid === last?.uid;
       }
       revision = page.metadata?.resourceVersion ?? "";
       next = page.metadata?.continue ?? "";
@@ -186,17 +256,36 @@ export class Feed {
     } while (next);
     this.items = found;
     this.revision = revision;
+    this.#newest = newest;
+    // It was not deleted before the watch ended. So it has gone meanwhile, or with its log.
+    if (last && !isLastThere) tellOfAnotherLog();
     this.#say("live");
   }
 
   /**
-   * Lists anew if the log is behind what we have seen: then it is another one, and a watch would
-   * wait for a revision that means something else in it.
+   * Whether the server still has the log that the items come from, so that a watch from the last
+   * revision misses nothing. A log that began anew, or that was restored from a backup, may have
+   * come to the same revision by another way. Then what was written last is not the same there, or
+   * there are more or fewer objects. Where the server cannot tell (410), the kind is listed anew.
    * @param {AbortSignal} signal
    */
-  async #compare(signal) {
-    const page = await api.get(`${this.path()}?limit=1`, signal);
-    if (Number(page.metadata?.resourceVersion) < Number(this.revision)) await this.#list(signal);
+  async #isSameLog(signal) {
+    const path = this.path();
+    const head = await api.get(`${path}?limit=1`, signal);
+    if (Number(head.metadata?.resourceVersion) < Number(this.revision)) return false;
+    const then = `limit=1&resourceVersion=${this.revision}&resourceVersionMatch=Exact`;
+    const page = await api.get(`${path}?${then}`, signal);
+    const count = (page.items?.length ?? 0) + (page.metadata?.remainingItemCount ?? 0);
+    if (count !== this.items.size) return false;
+    if (count === 0) return true;
+    if (!this.#newest) return false;
+    const { namespace, name } = this.#newest;
+    const fields = `metadata.name=${name}${namespace && `,metadata.namespace=${namespace}`}`;
+    const found = await api.get(
+      `${path}?${then}&fieldSelector=${encodeURIComponent(fields)}`,
+      signal,
+    );
+    return JSON.stringify(versionOf(found.items?.[0])) === JSON.stringify(this.#newest);
   }
 
   /** @param {AbortSignal} signal */
@@ -216,6 +305,8 @@ export class Feed {
       const key = keyOf(event.object);
       const before = this.items.get(key);
       const after = event.type === "DELETED" ? undefined : this.keep(event.object);
+      if (after) this.#newest = newer(this.#newest, event.object);
+      else if (this.#newest && key === keyOf({ metadata: this.#newest })) this.#newest = null;
       if (!before !== !after) this.shape += 1;
       if (after) this.items.set(key, after);
       else this.items.delete(key);

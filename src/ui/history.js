@@ -7,9 +7,10 @@
  * neighbours differ. From when the page was opened, both go on by what the feeds bring.
  */
 import * as api from "./api.js";
-import { changed, listAt, listen, wait } from "./feed.js";
+import * as derive from "./derive.js";
+import { Derived, changed, listAt, wait } from "./feed.js";
 import * as model from "./model.js";
-import { feeds, review } from "./state.js";
+import { feeds, reviewAt } from "./state.js";
 
 /** @typedef {{ at: number, cluster: model.Cluster | null, name: string }} Change */
 /** @typedef {{ at: number, revision: string, counts: Map<string, number>, total: number }} Sample */
@@ -25,7 +26,7 @@ const EVENT_PAGES_MAX = 8;
 const LIVE_EVERY_MS = 500;
 const EVENTS_EVERY_MS = 2000;
 
-class History {
+class History extends Derived {
   state = "idle";
   error = "";
   /** @type {Change[]} in order */
@@ -34,10 +35,11 @@ class History {
   samples = [];
   /** @type {Eviction[]} */
   evictions = [];
+  /** Whether the events could be read. */
+  eventsRead = { state: "idle", error: "" };
   start = 0;
   version = 0;
   #isRunning = false;
-  #users = 0;
   #abort = new AbortController();
   #lastLive = "";
   #lastLiveAt = 0;
@@ -46,22 +48,14 @@ class History {
   #areEventsDue = false;
   #isReadingEvents = false;
 
-  use() {
-    this.#users += 1;
-    const stops = [
-      feeds.clusters.use(),
-      feeds.bindings.use(),
-      feeds.clusterBindings.use(),
-      feeds.rebalances.use(),
-      listen(() => this.#live()),
-    ];
+  constructor() {
+    super(() => [feeds.clusters, feeds.bindings, feeds.clusterBindings, feeds.rebalances]);
+  }
+
+  begin() {
     if (!this.#isRunning) void this.#run();
     // What happened while nobody looked is asked for.
     else if (this.state === "live") void this.#replicas(this.samples.at(-1)?.at ?? this.start);
-    return () => {
-      this.#users -= 1;
-      stops.forEach((stop) => stop());
-    };
   }
 
   #tell() {
@@ -71,14 +65,18 @@ class History {
 
   async #run() {
     this.#isRunning = true;
-    while (this.#users > 0) {
+    while (this.users > 0) {
       this.#abort.abort();
       this.#abort = new AbortController();
       const { signal } = this.#abort;
       try {
         this.state = "loading";
         const revision = await this.#oldest(signal);
-        await this.#clusters(revision, signal);
+        await this.#clusters(revision, signal).catch((cause) => {
+          // Who may not read clusters sees the replicas.
+          if (!(cause instanceof api.ApiError && cause.isForbidden)) throw cause;
+          this.start = api.now() - HOUR_MS;
+        });
         await Promise.all([this.#replicas(this.start), this.#events(signal)]);
         this.state = "live";
         this.#tell();
@@ -95,10 +93,8 @@ class History {
 
   /** The revision an hour ago, or the oldest that is remembered. @param {AbortSignal} signal */
   async #oldest(signal) {
-    const time = stamp(api.now() - HOUR_MS);
     try {
-      return (await review({ select: [{}], mode: "AsIs", limit: 0, asOf: { time } }, signal))
-        .revision;
+      return (await reviewAt(api.now() - HOUR_MS, signal)).revision;
     } catch (error) {
       const oldest = /oldest that can be asked about is (\d+)/.exec(
         /** @type {Error} */ (error).message,
@@ -143,7 +139,7 @@ class History {
           // The server has ended it, or is gone: the log may be another one.
           this.#isRunning = false;
           this.samples = [];
-          if (this.#users > 0) void this.#run();
+          if (this.users > 0) void this.#run();
         });
       await wait(400, signal);
       if (revision === "0") await this.#first(path, signal);
@@ -205,10 +201,7 @@ class History {
     if (asked.has(at) || at > api.now() || at < this.start - 1000 || asked.size > SAMPLES_MAX)
       return false;
     asked.add(at);
-    const found = await review(
-      { select: [{}], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } },
-      signal,
-    );
+    const found = await reviewAt(at, signal);
     this.#add(at, found.revision, new Map(found.clusters.map(({ name, now }) => [name, now])));
     this.#tell();
     return true;
@@ -222,7 +215,7 @@ class History {
   }
 
   /** Adds how it is now, if that is news. */
-  #live() {
+  look() {
     const { bindings, clusterBindings } = feeds;
     const now = api.now();
     if (bindings.state !== "live" || now - this.#lastLiveAt < LIVE_EVERY_MS || !this.start) return;
@@ -230,17 +223,9 @@ class History {
     if (version === this.#lastLive) return;
     this.#lastLive = version;
     this.#lastLiveAt = now;
-    /** @type {Map<string, number>} */
-    const counts = new Map();
-    let leaving = 0;
-    for (const { targets, evictions } of [
-      ...bindings.items.values(),
-      ...clusterBindings.items.values(),
-    ]) {
-      leaving += evictions.length;
-      for (const { name, replicas } of targets)
-        counts.set(name, (counts.get(name) ?? 0) + (replicas ?? 0));
-    }
+    const all = [...bindings.items.values(), ...clusterBindings.items.values()];
+    const counts = derive.replicas(all);
+    const leaving = all.reduce((sum, { evictions }) => sum + evictions.length, 0);
     if (leaving < this.#leaving) void this.#events(this.#abort.signal);
     this.#leaving = leaving;
     const last = this.samples.at(-1);
@@ -259,11 +244,15 @@ class History {
       while (this.#areEventsDue) {
         this.#areEventsDue = false;
         this.evictions = await evicted(signal);
+        this.eventsRead = { state: "live", error: "" };
         this.#tell();
         if (this.#areEventsDue) await wait(EVENTS_EVERY_MS, signal);
       }
-    } catch {
+    } catch (cause) {
       // Who may not read events sees the rest.
+      const { isForbidden, message } = /** @type {api.ApiError} */ (cause);
+      this.eventsRead = { state: isForbidden ? "forbidden" : "away", error: message };
+      this.#tell();
     } finally {
       this.#isReadingEvents = false;
     }
@@ -301,9 +290,6 @@ async function evicted(signal) {
   return all;
 }
 
-/** @param {number} ms */
-const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;
-
 /** @template T @param {T[]} entries @returns {[T, T][]} */
 const pairs = (entries) => entries.slice(1).map((it, i) => [/** @type {T} */ (entries[i]), it]);
 
@@ -319,8 +305,7 @@ function same(one, other) {
  * @param {AbortSignal} signal
  */
 export async function revisionAt(at, signal) {
-  return (await review({ select: [{}], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } }, signal))
-    .revision;
+  return (await reviewAt(at, signal)).revision;
 }
 
 export const history = new History();

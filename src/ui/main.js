@@ -50,6 +50,9 @@ function Page() {
   useEffect(() => {
     document.title = `${shown?.name ?? "Unknown"} · Ballast`;
     document.getElementById("main")?.focus({ preventScroll: true });
+    // On a phone the names of the screens do not fit beside each other.
+    const current = document.querySelector("nav [aria-current]");
+    current?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [screen]);
   if (needsSignIn) return html`<${SignIn} onDone=${() => (need(false), restartAll())} />`;
   return html`
@@ -160,8 +163,8 @@ function SignIn({ onDone }) {
       ${
         isProxied
           ? html`<p>
-              The server does not accept the credentials of the kubeconfig. Mend it, and start
-              <code>ballast ui</code> again.
+              The server does not accept the credentials of the kubeconfig. Mend it, and
+              start${" "}<code>ballast ui</code> again.
             </p>`
           : html`<p>
                 This server shows its objects to who signs in. Give a bearer token; it is kept in

@@ -50,6 +50,10 @@ export function Bar({ name, used, all, resource, more = "" }) {
   </div>`;
 }
 
+/** The head of a column, with what its numbers mean. @param {{ tip: string, children?: any }} given */
+export const NumberHead = ({ tip, children }) =>
+  html`<th scope="col" class="number" tabindex="0" data-tip=${tip}>${children}</th>`;
+
 /** An age that goes on by itself. @param {{ since: number | null, before?: string }} given */
 export function Age({ since, before = "" }) {
   useTick(1000);
@@ -81,9 +85,10 @@ export function Missing({ of }) {
   return html`<div class="notice warn" role="status">
     ${lost.map(([name, { state, error }]) => {
       const what = FEED_NAMES[/** @type {keyof typeof FEED_NAMES} */ (name)] ?? name;
+      const verb = name === "reviews" ? "create" : "read";
       return html`<p>
-        <b>${state === "absent" ? `This server has no ${what}.` : `You may not read ${what}.`}</b>
-        ${error}
+        <b>${state === "absent" ? `This server has no ${what}.` : `You may not ${verb} ${what}.`}</b
+        >${" "} ${error}
       </p>`;
     })}
     ${

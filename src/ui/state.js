@@ -6,7 +6,7 @@
  * at that moment's revision, and no screen has to know.
  */
 import * as api from "./api.js";
-import { Feed, changed, listAt, listen, wait } from "./feed.js";
+import { Derived, Feed, changed, listAt, listen, onAnotherLog, wait } from "./feed.js";
 import * as model from "./model.js";
 import { useEffect, useState } from "./vendor/preact-htm/standalone.js";
 
@@ -67,7 +67,7 @@ export const feeds = {
 };
 /** @typedef {keyof typeof feeds} FeedName */
 
-/** Words for people. @type {Record<FeedName, string>} */
+/** Words for people, of feeds and of what else is asked for. @type {Record<FeedName | "reviews" | "events", string>} */
 export const FEED_NAMES = {
   clusters: "clusters",
   bindings: "resource bindings",
@@ -78,6 +78,8 @@ export const FEED_NAMES = {
   members: "member clusters",
   placements: "Fleet placements",
   fleetBindings: "Fleet bindings",
+  reviews: "placement reviews, which say what is displaced",
+  events: "events, which say what was evicted",
 };
 
 export const onlyNamespace = () => namespace;
@@ -248,8 +250,19 @@ export async function review(spec, signal) {
   }
 }
 
+/**
+ * How the fleet was at a time, in milliseconds: the revision, and how many replicas each cluster had.
+ * @param {number} at
+ * @param {AbortSignal} [signal]
+ */
+export const reviewAt = (at, signal) =>
+  review({ select: [{}], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } }, signal);
+
+/** @param {number} ms */
+const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+
 /** What a Fresh decision would place otherwise, asked anew when placements or clusters change. */
-class Displacement {
+class Displacement extends Derived {
   state = "idle";
   error = "";
   /** @type {Map<string, any>} by binding */
@@ -258,25 +271,13 @@ class Displacement {
   stuck = new Map();
   /** @type {any} */
   summary = null;
-  #users = 0;
   #asked = "";
   #isAsking = false;
   /** @type {AbortController} */
   #abort = new AbortController();
 
-  use() {
-    this.#users += 1;
-    const stops = [
-      feeds.clusters.use(),
-      feeds.bindings.use(),
-      feeds.clusterBindings.use(),
-      listen(() => this.#look()),
-    ];
-    this.#look();
-    return () => {
-      this.#users -= 1;
-      stops.forEach((stop) => stop());
-    };
+  constructor() {
+    super(() => [feeds.clusters, feeds.bindings, feeds.clusterBindings]);
   }
 
   restart() {
@@ -285,11 +286,11 @@ class Displacement {
     this.#isAsking = false;
     this.#asked = "";
     this.state = "idle";
-    this.#look();
+    this.look();
   }
 
-  #look() {
-    if (this.#users === 0 || this.#isAsking) return;
+  look() {
+    if (this.users === 0 || this.#isAsking) return;
     const { clusters, bindings, clusterBindings } = feeds;
     const of =
       moment?.revision ?? `${clusters.version}/${bindings.version}/${clusterBindings.version}`;
@@ -322,7 +323,7 @@ class Displacement {
       if (signal.aborted) return;
       const told = /** @type {api.ApiError} */ (error);
       Object.assign(this, {
-        state: told.isForbidden ? "forbidden" : "away",
+        state: told.isForbidden ? "forbidden" : told.code === 404 ? "absent" : "away",
         error: told.message,
         summary: null,
       });
@@ -333,11 +334,19 @@ class Displacement {
     await wait(REVIEW_EVERY_MS, signal);
     if (signal.aborted) return;
     this.#isAsking = false;
-    this.#look();
+    this.look();
   }
 }
 
 export const displacement = new Displacement();
+
+// What was known of the past is another log's past.
+onAnotherLog(() => {
+  past.forEach(({ abort }) => abort.abort());
+  past.clear();
+  moved.clear();
+  showMoment(null);
+});
 
 export function useDisplacement() {
   useEffect(() => displacement.use(), []);

@@ -48,5 +48,12 @@ export function amount(resource, n) {
   return Number.isInteger(n) ? number(n) : String(Math.round(n * 10) / 10);
 }
 
+/** At most so many letters of a name. Its end stays, as that is where names differ. @param {string} name @param {number} letters */
+export function cut(name, letters) {
+  if (name.length <= letters) return name;
+  const head = Math.max(1, Math.floor((letters - 1) / 2));
+  return `${name.slice(0, head)}…${name.slice(name.length - Math.max(1, letters - 1 - head))}`;
+}
+
 /** A quiet colour for the n-th of several clusters: neighbours are easy to tell apart. @param {number} n */
 export const hue = (n) => `var(--series-${n % 12})`;

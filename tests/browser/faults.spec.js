@@ -34,6 +34,67 @@ test("markup in names is text", async ({ ui }) => {
   await expect(ui.page.getByText("There is no binding shop/nasty")).toBeVisible();
 });
 
+test("objects that are half filled, or of another shape, break no screen", async ({ ui }) => {
+  const odd = [
+    { metadata: { name: "bare" } },
+    {
+      metadata: { name: "odd", namespace: "shop", labels: ["a"], managedFields: {} },
+      spec: "text",
+      status: 7,
+    },
+    {
+      metadata: { name: "odder", namespace: "shop", annotations: 1, creationTimestamp: 5 },
+      spec: {
+        clusters: [null, { name: 3 }, "x", { name: "m" }],
+        gracefulEvictionTasks: [{}],
+        replicas: "many",
+        resource: [],
+        taints: [{}],
+        zones: "z",
+        policy: 4,
+        targetCluster: {},
+        clusterDecision: 4,
+        rebalance: {},
+        workload: 3,
+        from: 3,
+        to: [{}],
+        undo: 3,
+      },
+      status: {
+        conditions: [{}, null, { type: "Ready" }],
+        aggregatedStatus: [null, {}],
+        resourceSummary: { allocatable: { cpu: {}, memory: "12Xx" } },
+        placementStatuses: [{}],
+        summary: [],
+        clusters: [{}],
+        phase: {},
+      },
+    },
+  ];
+  await ui.page.route(/\/apis\/[^?]*\?limit=500/, (route) =>
+    route.fulfill({
+      json: { kind: "OddList", metadata: { resourceVersion: "1" }, items: odd },
+    }),
+  );
+  for (const screen of [
+    "fleet",
+    "placements",
+    "outage",
+    "rebalance",
+    "rebalance/odd",
+    "rebalance/odder",
+    "whatif",
+    "members",
+    "workload/shop/odd",
+    "workload/shop/odder",
+    "workload/-/bare",
+  ]) {
+    await ui.page.goto(`${ui.origin}/ui/#/${screen}`);
+    await expect(ui.page.getByRole("heading", { level: 1 }).first()).toBeVisible();
+    await expect(ui.page.getByText("This screen has failed")).toHaveCount(0);
+  }
+});
+
 test("a change is on the screen soon after its commit", async ({ ui }) => {
   await ui.go("#/placements?q=quick");
   await expect(ui.page.getByText("No workload fits these filters")).toBeVisible();
@@ -145,6 +206,70 @@ test("a server that leaves and comes back with a new log", async ({ page }) => {
   }
 });
 
+test("a log that has come further than the old one is not taken for it", async ({ page }) => {
+  const place = folder();
+  const serve = (port, database) =>
+    start(
+      ["serve", "--secure-port", port, "--database-url", database],
+      /ready at https:\/\/127\.0\.0\.1:(\d+)/,
+      { folder: place.path },
+    );
+  const kubeconfig = join(place.path, "certs/admin.kubeconfig");
+  const open = async () => {
+    const ui = await start(["ui", "--kubeconfig", kubeconfig], /is at (\S+)/);
+    await page.goto(ui.match[1]);
+    return ui;
+  };
+  const joins = async (ui, name) => {
+    const { origin } = new URL(ui.match[1]);
+    const data = {
+      apiVersion: "cluster.karmada.io/v1alpha1",
+      kind: "Cluster",
+      metadata: { name },
+      spec: { syncMode: "Push" },
+    };
+    const made = await page.request.post(`${origin}/apis/cluster.karmada.io/v1alpha1/clusters`, {
+      data,
+      headers: { origin },
+    });
+    expect(made.status()).toBe(201);
+  };
+  const tile = (name) =>
+    page.locator(".tile", { has: page.getByRole("heading", { name, exact: true }) });
+  // The new log is made first, and is further than the old one will be.
+  let server = await serve("0", "sqlite://new.db");
+  const port = server.match[1];
+  let ui = await open();
+  for (let i = 1; i <= 12; i += 1) await joins(ui, `new${i}`);
+  await ui.stop();
+  await server.stop();
+  server = await serve(port, "sqlite://old.db");
+  ui = await open();
+  try {
+    await expect(page.getByText("No cluster has joined yet")).toBeVisible();
+    await joins(ui, "old1");
+    await joins(ui, "old2");
+    await expect(page.locator(".tile")).toHaveCount(2);
+    await server.stop("SIGKILL");
+    await expect(page.locator(".connection")).toContainText("reconnecting");
+    server = await serve(port, "sqlite://new.db");
+    await expect(page.locator(".connection")).toContainText("live", { timeout: 60_000 });
+    await expect(page.locator(".tile")).toHaveCount(12);
+    await expect(tile("new1")).toBeVisible();
+    await expect(tile("old1")).toHaveCount(0);
+    // The same log again: nothing is lost, and nothing is listed twice.
+    await server.stop("SIGKILL");
+    await expect(page.locator(".connection")).toContainText("reconnecting");
+    server = await serve(port, "sqlite://new.db");
+    await joins(ui, "new13");
+    await expect(page.locator(".tile")).toHaveCount(13, { timeout: 60_000 });
+  } finally {
+    await ui.stop();
+    await server.stop();
+    place.remove();
+  }
+});
+
 test("who may only read one namespace signs in and reads that one", async ({ page }) => {
   const place = folder();
   const token = "a-token-of-this-test";
@@ -214,6 +339,18 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
     expect(
       await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie])),
     ).not.toContain(token);
+    // Each screen says which right is missing, and shows the rest.
+    for (const [screen, missing, rest] of [
+      ["Outage", ["clusters", "events"], page.locator(".axis-title", { hasText: "replicas" })],
+      ["What if", ["clusters"], page.getByRole("button", { name: "by itself" })],
+      ["Fleet placements", ["Fleet placements"], page.getByRole("heading", { level: 1 })],
+      ["Fleet", ["clusters", "cluster resource bindings"], figure(page, "scheduled")],
+    ]) {
+      await page.getByRole("link", { name: screen, exact: true }).click();
+      for (const kind of missing)
+        await expect(page.getByText(`You may not read ${kind}`).first()).toBeVisible();
+      await expect(rest).toBeVisible();
+    }
     await page.getByRole("link", { name: "Health" }).click();
     await expect(page.getByText("You may not read the metrics")).toBeVisible();
     await page.getByRole("link", { name: "Fleet", exact: true }).click();

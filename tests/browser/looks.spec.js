@@ -2,7 +2,8 @@
 // docs/ui show. With PICTURES=1 the pictures are taken anew.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { expect, test } from "./page.js";
+import { expect, figure, test } from "./page.js";
+import { start } from "./program.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core");
 const PICTURES = process.env.PICTURES_IN;
@@ -54,6 +55,28 @@ test("every figure explains itself on hover and on focus", async ({ ui }) => {
   await expect(ui.page.getByRole("tooltip")).toContainText("are requested");
 });
 
+// Numbers stand alone in their element; what is a sentence says what it counts.
+test("every number on every screen explains itself", async ({ ui }) => {
+  for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" })) {
+    await ui.go(hash);
+    if (name === "whatif") await ui.page.getByRole("button", { name: "Take away" }).first().click();
+    await expect(ui.page.locator("main [data-tip]").first()).toBeVisible();
+    await ui.page.waitForLoadState("networkidle").catch(() => {});
+    const bare = await ui.page.evaluate(() => {
+      const NUMBER = /^[+−-]?\d[\d.,]*\s?([KMGTP]?i?B|ms|[smhdy]|\/s|%)?$/;
+      const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+      const found = [];
+      while (texts.nextNode()) {
+        const { parentElement: at, textContent } = texts.currentNode;
+        const isTold = at.closest("[data-tip], [title], .axis-name, time, pre");
+        if (NUMBER.test(textContent.trim()) && !isTold) found.push(at.outerHTML.slice(0, 120));
+      }
+      return found;
+    });
+    expect(bare, name).toEqual([]);
+  }
+});
+
 test("the page transfers little and loads nothing from elsewhere", async ({ ui }) => {
   const elsewhere = [];
   ui.page.on("request", (it) => it.url().startsWith(ui.origin) || elsewhere.push(it.url()));
@@ -71,12 +94,38 @@ test("the page transfers little and loads nothing from elsewhere", async ({ ui }
 test("pictures", async ({ ui }) => {
   test.skip(!process.env.PICTURES, "PICTURES=1 takes them");
   await ui.page.emulateMedia({ reducedMotion: "reduce" });
-  for (const [name, hash] of Object.entries(SCREENS)) {
+  const { members: _ofAnotherStory, ...screens } = SCREENS;
+  screens.placements = "#/placements?show=displaced";
+  for (const [name, hash] of Object.entries(screens)) {
     await ui.page.setViewportSize({ width: 1280, height: name === "outage" ? 860 : 800 });
     await ui.go(hash);
-    // The log is read moment by moment.
-    await ui.page.waitForTimeout(name === "outage" ? 12_000 : 2500);
+    if (name === "whatif") {
+      await ui.page.locator(".supposed button").nth(2).click();
+      await expect(figure(ui.page, "workloads move")).toBeVisible();
+    }
+    // The log is read moment by moment, and rates need two looks.
+    await ui.page.waitForTimeout(name === "outage" ? 12_000 : 7000);
     await ui.page.mouse.move(1, 1);
     await ui.page.screenshot({ path: `${PICTURES}/${name}.png` });
+  }
+});
+
+test("the picture of Fleet's placements", async ({ page }) => {
+  test.skip(!process.env.PICTURES, "PICTURES=1 takes them");
+  const demo = await start(
+    ["demo", "--ui", "--story", "fleet"],
+    /The page: (\S+)[\s\S]*stay until Ctrl-C/,
+    { within: 240_000 },
+  );
+  try {
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(demo.match[1]);
+    await page.goto(`${new URL(demo.match[1]).origin}/ui/#/members`);
+    await expect(page.locator("tbody tr")).not.toHaveCount(0);
+    await page.mouse.move(1, 1);
+    await page.screenshot({ path: `${PICTURES}/members.png` });
+  } finally {
+    await demo.stop();
   }
 });

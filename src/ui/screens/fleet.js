@@ -35,6 +35,7 @@ export function FleetScreen() {
         ["clusters", clusters],
         ["bindings", bindings.feeds[0]],
         ["clusterBindings", bindings.feeds[1]],
+        ["reviews", displaced],
       ]}
     />
     <${Figures} found=${found} displaced=${displaced} clusters=${sorted} />

@@ -1,7 +1,7 @@
 // @ts-check
 /** Health: how the server itself does, from its metrics. */
 import * as api from "../api.js";
-import { Empty, Figure } from "../parts.js";
+import { Empty, Figure, NumberHead } from "../parts.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 
@@ -70,6 +70,8 @@ function Found({ now, before, version }) {
   }));
   const size = sizes(now);
   const leader = one("ballast_leader");
+  const term = one("ballast_leader_term");
+  const lag = one("ballast_lag_milliseconds");
   const started = one("process_start_time_seconds");
   return html`
     <div class="figures">
@@ -81,8 +83,17 @@ function Found({ now, before, version }) {
       <${Figure}
         value=${leader === undefined ? "–" : leader ? "yes" : "no"}
         name="leads"
-        tip="Whether the workers of this replica run."
+        tip=${`Whether this replica commits, and its workers run.${term ? ` The present leader's term is ${words.number(term)}.` : ""}`}
       />
+      ${
+        leader === 0 &&
+        lag !== undefined &&
+        html`<${Figure}
+          value=${ms(lag / 1000)}
+          name="behind"
+          tip="How long ago this replica had all that the leader has committed."
+        />`
+      }
       <${Figure}
         value=${started ? words.span(api.now() - started * 1000) : "–"}
         name="up"
@@ -123,10 +134,8 @@ function Found({ now, before, version }) {
           <thead>
             <tr>
               <th scope="col">worker</th>
-              <th scope="col" class="number" data-tip="Keys that are ready to be worked on">
-                ready
-              </th>
-              <th scope="col" class="number" data-tip="Keys that wait for their time">waiting</th>
+              <${NumberHead} tip="Keys that are ready to be worked on">ready</${NumberHead}>
+              <${NumberHead} tip="Keys that wait for their time">waiting</${NumberHead}>
             </tr>
           </thead>
           <tbody>
@@ -134,8 +143,18 @@ function Found({ now, before, version }) {
               (it) =>
                 html`<tr key=${it.name}>
                   <th scope="row">${it.name}</th>
-                  <td class="number">${words.number(it.depth)}</td>
-                  <td class="number">${words.number(it.waiting)}</td>
+                  <td
+                    class="number"
+                    data-tip=${`${words.counted(it.depth, "key")} of ${it.name} ready to be worked on`}
+                  >
+                    ${words.number(it.depth)}
+                  </td>
+                  <td
+                    class="number"
+                    data-tip=${`${words.counted(it.waiting, "key")} of ${it.name} waiting for their time: a retry, or an hour that something is kept`}
+                  >
+                    ${words.number(it.waiting)}
+                  </td>
                 </tr>`,
             )}
           </tbody>

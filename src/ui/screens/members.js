@@ -90,12 +90,14 @@ function Row({ placement, names, bindings }) {
   return html`<tr>
     <th scope="row">${placement.metadata.name}</th>
     <td>${wants}</td>
-    <td class="chips">
-      ${conditions.map((it) => {
-        const word = model.text(it.type).replace(/^ClusterResourcePlacement/, "");
-        const tone = { True: "good", False: "bad" }[model.text(it.status)] ?? "";
-        return html`<${Chip} tone=${tone} tip=${`${it.reason}: ${it.message}`}>${word}</${Chip}>`;
-      })}
+    <td>
+      <div class="chips">
+        ${conditions.map((it) => {
+          const word = model.text(it.type).replace(/^ClusterResourcePlacement/, "");
+          const tone = { True: "good", False: "bad" }[model.text(it.status)] ?? "";
+          return html`<${Chip} tone=${tone} tip=${`${it.reason}: ${it.message}`}>${word}</${Chip}>`;
+        })}
+      </div>
     </td>
     ${names.map((name) => {
       const binding = bindings?.get(name);

@@ -69,6 +69,8 @@ export function OutageScreen() {
         ["clusters", feeds.clusters],
         ["bindings", feeds.bindings],
         ["rebalances", feeds.rebalances],
+        ["reviews", displaced],
+        ["events", history.eventsRead],
       ]}
     />
     ${history.state === "away" && html`<p class="notice warn" role="status">The past cannot be read: ${history.error}</p>`}
@@ -130,9 +132,10 @@ async function go(at) {
   if (isWanted()) showMoment({ at: second, revision });
 }
 
-/** The clusters that there were, by name. */
+/** The clusters that there were, by name. Who may not read them knows those with replicas. */
 function laneNames() {
   const names = new Set(history.changes.map(({ name }) => name));
+  for (const { counts } of history.samples) counts.forEach((_, name) => names.add(name));
   return [...names].sort(model.byName);
 }
 
@@ -362,11 +365,11 @@ function Slider({ start, end, shown, isPast, left, held, hold }) {
     <p class="slider-words">
       ${
         isPast
-          ? html`<b>${words.clock(shown)}</b>
+          ? html`<b>${words.clock(shown)}</b>${" "}
               <span class="muted">${words.span(api.now() - shown)} ago</span>
               ${held !== null ? html`<span class="muted">…</span>` : null}
               <button onClick=${() => (hold(null), showMoment(null))}>Back to now</button>`
-          : html`<b>now</b>
+          : html`<b>now</b>${" "}
               <span class="muted">drag the slider, or use the arrow keys, to go back</span>`
       }
     </p>
@@ -386,7 +389,9 @@ function Lane({ name, index, top, height, left, x, end, start }) {
     ${
       height >= 12 &&
       html`<circle cx="6" cy=${middle} r="4" style=${{ fill: words.hue(index) }} />
-        <text class="lane-name" x="16" y=${middle + 4}>${cut(name, left)}</text>`
+        <text class="lane-name" x="16" y=${middle + 4}
+          >${words.cut(name, Math.floor((left - 20) / 7))}</text
+        >`
     }
     ${found.map(({ from, to, tone, tip }) => {
       const [x1, x2] = [x(from), x(to)];
@@ -416,12 +421,6 @@ function Lane({ name, index, top, height, left, x, end, start }) {
     ${height >= 12 && recoveries(found).map((at) => html`<circle class="recovered" cx=${x(at)} cy=${middle} r="4" data-tip=${`${name} recovered at ${words.clock(at)}`} />`)}
   </g>`;
 }
-
-/** @param {string} name @param {number} left */
-const cut = (name, left) => {
-  const room = Math.floor((left - 20) / 7);
-  return name.length > room ? `${name.slice(0, room - 1)}…` : name;
-};
 
 /** @param {{ at: number }[]} entries @returns {[number, number][]} */
 function bySecond(entries) {

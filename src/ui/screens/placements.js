@@ -20,7 +20,13 @@ import * as words from "../words.js";
 const ROW = 34;
 const CELL_MIN = 74;
 const CELL_MAX = 120;
+/** The most that a long name of a cluster makes of it. */
+const CELL_LONG = 150;
+/** The width of a letter of a cluster's name, and what is left and right of the name. */
+const LETTER = 8.6;
+const BESIDE = 16;
 const NAME = 264;
+const NAME_MIN = 190;
 const NAME_NARROW = 150;
 
 const SHOWN = /** @type {const} */ ([
@@ -90,6 +96,7 @@ export function PlacementsScreen() {
         ["bindings", bindings.feeds[0]],
         ["clusterBindings", bindings.feeds[1]],
         ["clusters", clusters],
+        ["reviews", displaced],
       ]}
     />
     ${
@@ -180,7 +187,10 @@ function Filters({ filter, namespaces, columns, shown, all }) {
           </button>`,
       )}
     </span>
-    <span class="muted" role="status"
+    <span
+      class="muted"
+      role="status"
+      data-tip="Workloads that the filters let through, of all that you may read"
       >${shown === all ? words.counted(all, "workload") : `${words.number(shown)} of ${words.counted(all, "workload")}`}</span
     >
   </form>`;
@@ -191,9 +201,18 @@ function Table({ rows, columns, displaced, clusters }) {
   const [active, activate] = useState(0);
   const [column, choose] = useState(-1);
   const [view, look] = useState({ left: 0, width: 1200 });
-  const name = view.width < 560 ? NAME_NARROW : NAME;
-  const share = Math.floor((view.width - name) / Math.max(1, columns.length));
-  const CELL = Math.max(CELL_MIN, Math.min(CELL_MAX, share));
+  const isNarrow = view.width < 560;
+  const room = Math.floor((view.width - NAME) / Math.max(1, columns.length));
+  const longest = Math.max(0, ...columns.map((it) => it.length)) * LETTER + BESIDE;
+  const CELL = Math.max(
+    CELL_MIN,
+    Math.min(CELL_MAX, room),
+    Math.min(isNarrow ? CELL_MIN : CELL_LONG, Math.ceil(longest)),
+  );
+  // Where that lets all columns be seen at once, the names give way a little.
+  const beside = view.width - columns.length * CELL;
+  const name = isNarrow ? NAME_NARROW : beside >= NAME_MIN ? Math.min(NAME, beside) : NAME;
+  const letters = Math.floor((CELL - BESIDE) / LETTER);
   // Columns beyond the view are not in the document either.
   const first = Math.max(0, Math.floor(view.left / CELL) - 2);
   const last = Math.min(columns.length, Math.ceil((view.left + view.width - name) / CELL) + 2);
@@ -210,7 +229,7 @@ function Table({ rows, columns, displaced, clusters }) {
           key=${it}
           style=${{ left: `${name + (first + i) * CELL}px`, width: `${CELL}px` }}
           data-tip=${`${it}: ${states.get(it)?.word ?? "not a cluster any more"}`}
-          >${it}</span
+          >${words.cut(it, letters)}</span
         >`,
     )}
   </div>`;

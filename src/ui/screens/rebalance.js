@@ -44,7 +44,7 @@ function Overview() {
           <${Phase} status=${status} />
           <${Progress} summary=${summary} />
           <span class="muted"
-            >${words.number(model.count(summary.settled))} of
+            >${words.number(model.count(summary.settled))} of${" "}
             ${words.number(model.count(summary.toMove))} moved</span
           >
         </li>`;

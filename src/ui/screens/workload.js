@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import * as derive from "../derive.js";
 import { revisionAt } from "../history.js";
 import * as model from "../model.js";
-import { Age, Chip, Empty, Missing } from "../parts.js";
+import { Age, Chip, Empty, Missing, NumberHead } from "../parts.js";
 import { link, route } from "../route.js";
 import { currentMoment, review, showMoment, useBindings, useFeed, wish } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
@@ -80,7 +80,7 @@ function Workload({ binding, clusters }) {
           ${binding.evictions.map(
             (it) =>
               html`<li>
-                ${words.counted(it.replicas, "replica")} leave <b>${it.from}</b>:
+                ${words.counted(it.replicas, "replica")} leave <b>${it.from}</b>:${" "}
                 ${it.message || it.reason}. They stay until the replacement is well.
               </li>`,
           )}
@@ -166,23 +166,15 @@ function Attempt({ attempt, count, binding }) {
   return html`
     ${count > 1 && html`<h3>${attempt.group ? `Group ${attempt.group}` : "Attempt"}${attempt.failure ? `: ${attempt.failure}` : ""}</h3>`}
     <div class="scroll" tabindex="0" role="region" aria-label="Clusters">
-      <table>
+      <table class="why">
         <thead>
           <tr>
             <th scope="col">cluster</th>
-            <th scope="col" class="number" data-tip="Replicas when the decision was made">
-              before
-            </th>
-            <th scope="col" class="number" data-tip="Replicas by the decision">after</th>
-            ${hasRoom && html`<th scope="col" class="number" data-tip="How many more replicas fit beside those that run there">room</th>`}
-            ${hasWeight && html`<th scope="col" class="number" data-tip="The cluster's weight when the replicas were divided">weight</th>`}
-            <th
-              scope="col"
-              class="number"
-              data-tip="The sum of what the scorers gave. More comes first."
-            >
-              score
-            </th>
+            <${NumberHead} tip="Replicas when the decision was made">before</${NumberHead}>
+            <${NumberHead} tip="Replicas by the decision">after</${NumberHead}>
+            ${hasRoom && html`<${NumberHead} tip="How many more replicas fit beside those that run there">room</${NumberHead}>`}
+            ${hasWeight && html`<${NumberHead} tip="The cluster's weight when the replicas were divided">weight</${NumberHead}>`}
+            <${NumberHead} tip="The sum of what the scorers gave. More comes first.">score</${NumberHead}>
             <th scope="col">because</th>
           </tr>
         </thead>
@@ -195,15 +187,23 @@ function Attempt({ attempt, count, binding }) {
             const isIn = !it.out && (is > 0 || copied || it.selected);
             return html`<tr class=${isIn ? "in" : "out"} key=${it.name}>
               <th scope="row">${model.text(it.name)}</th>
-              <td class="number">${was || "–"}</td>
-              <td class=${`number ${is > was ? "arrived" : is < was ? "left" : ""}`}>
-                ${is || (isIn && copied ? "✓" : "–")}
-              </td>
-              ${hasRoom && html`<td class="number" data-tip=${it.freeFrom ? `from: ${it.freeFrom}` : null}>${typeof it.free === "number" ? words.compact(it.free) : "–"}</td>`}
-              ${hasWeight && html`<td class="number">${typeof it.weight === "number" ? words.compact(it.weight) : "–"}</td>`}
               <td
                 class="number"
-                data-tip=${scores.map((s) => `${s.plugin} ${s.score}`).join(", ") || null}
+                data-tip=${`${words.counted(was, "replica")} on ${it.name} when it was decided`}
+              >
+                ${was || "–"}
+              </td>
+              <td
+                class=${`number ${is > was ? "arrived" : is < was ? "left" : ""}`}
+                data-tip=${`${words.counted(is, "replica")} on ${it.name} by the decision`}
+              >
+                ${is || (isIn && copied ? "✓" : "–")}
+              </td>
+              ${hasRoom && html`<td class="number" data-tip=${roomTold(it)}>${typeof it.free === "number" ? words.compact(it.free) : "–"}</td>`}
+              ${hasWeight && html`<td class="number" data-tip=${typeof it.weight === "number" ? `The weight of ${it.name}: its part of the sum of all is its part of the replicas` : "Not weighed: it was out before"}>${typeof it.weight === "number" ? words.compact(it.weight) : "–"}</td>`}
+              <td
+                class="number"
+                data-tip=${scores.map((s) => `${s.plugin} ${s.score}`).join(", ") || "Not scored: it was out before"}
               >
                 ${scores.length ? score : "–"}
               </td>
@@ -215,6 +215,12 @@ function Attempt({ attempt, count, binding }) {
     </div>
   `;
 }
+
+/** @param {any} row */
+const roomTold = ({ name, free, freeFrom }) =>
+  typeof free === "number"
+    ? `${words.counted(free, "more replica")} would fit on ${name}${freeFrom ? `, by its ${freeFrom}` : ""}`
+    : `Nobody says what ${name} has room for`;
 
 /** @param {any} row @param {boolean} isIn */
 function because(row, isIn) {
@@ -274,7 +280,7 @@ function Past({ binding }) {
             </button>
             <i class="dot"></i
             ><span
-              ><b>${reason}</b>
+              ><b>${reason}</b>${" "}
               ${message}${count > 1 && html` <span class="muted">×${count}</span>`}</span
             >
           </li>`,

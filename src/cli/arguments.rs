@@ -35,6 +35,20 @@ const HEADINGS: [(&str, &str); 5] = [
     ("TracingArgs", "Traces"),
 ];
 
+/// The commands, by what somebody is about to do. Each is in one group.
+const COMMANDS: [(&str, &[&str]); 5] = [
+    ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
+    ("Steer", &["rebalance", "pause", "resume", "abort", "approve", "undo"]),
+    ("Try", &["demo", "simulate"]),
+    ("Run a server", &["serve", "health", "backup", "check", "copy", "import", "export", "certs", "serving-cert"]),
+    ("About the program", &["completion", "man", "openapi", "help"]),
+];
+
+/// The widest lines of help, as clap has it too.
+const HELP_WIDTH_MAX: usize = 100;
+/// The letters of the longest name of a command, and the blanks around it.
+const COMMAND_WIDTH: usize = 16;
+
 /// The name of the program as a plugin of kubectl.
 const PLUGIN: &str = "kubectl-ballast";
 
@@ -67,11 +81,36 @@ pub fn definition(words: &[OsString]) -> Command {
             if heading.is_some() { arg.help_heading(heading) } else { arg }
         })
     });
+    let groups = groups(&command);
+    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}");
+    let command = command.help_template(template);
     let program = words.first().map(Path::new).and_then(Path::file_stem);
     match program.is_some_and(|name| name == PLUGIN) {
         true => command.name(PLUGIN).bin_name("kubectl ballast"),
         false => command,
     }
+}
+
+/// The commands below their headings. clap has headings for flags alone.
+fn groups(command: &Command) -> String {
+    let width = terminal_size::terminal_size().map_or(HELP_WIDTH_MAX, |(width, _)| usize::from(width.0));
+    let indent = " ".repeat(COMMAND_WIDTH);
+    let mut text = String::new();
+    for (heading, names) in COMMANDS {
+        text.push_str(&format!("{heading}:\n"));
+        for name in names {
+            let about = match command.find_subcommand(name).and_then(Command::get_about) {
+                Some(about) => about.to_string(),
+                None => "Print this message or the help of a command".to_owned(),
+            };
+            let line = format!("  {name:<rest$}{about}", rest = COMMAND_WIDTH - 2);
+            let options = textwrap::Options::new(width.clamp(2 * COMMAND_WIDTH, HELP_WIDTH_MAX));
+            let line = textwrap::fill(&line, options.subsequent_indent(&indent).break_words(false));
+            text.push_str(&format!("{line}\n"));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
@@ -96,6 +135,20 @@ mod tests {
         let name = |program: &str| definition(&words(program)).get_bin_name().map(str::to_owned);
         assert_eq!(name("/usr/local/bin/kubectl-ballast").as_deref(), Some("kubectl ballast"));
         assert_eq!(name("/usr/local/bin/ballast"), None);
+    }
+
+    #[test]
+    fn the_help_shows_each_command_in_one_group() {
+        let mut command = definition(&[]);
+        let help = command.render_help().to_string();
+        assert!(!help.contains(['{', '}']), "{help}");
+        command.build();
+        for name in command.get_subcommands().map(Command::get_name) {
+            let lines = help.lines().filter(|line| line.strip_prefix("  ").is_some_and(|it| it.starts_with(name)));
+            let own = lines.filter(|line| line.split_whitespace().next() == Some(name)).count();
+            assert_eq!(own, 1, "{name} in\n{help}");
+        }
+        assert!(help.contains("\nSee:\n  top ") && help.contains("\nOptions:\n  -h, --help"), "{help}");
     }
 
     #[test]

@@ -182,9 +182,10 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
         sums.unchanged
     );
     match sums.failed {
-        0 => text.push_str(".\n"),
-        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} would fit nowhere.\n"))),
+        0 => text.push('.'),
+        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} would fit nowhere."))),
     }
+    text = format!("{}\n", screen.wrapped(&text, 2));
     use Side::{Left, Right};
     let changes = status.clusters.iter().any(|it| it.before != it.planned);
     if changes {

@@ -1,5 +1,8 @@
 //! Tables that fit the terminal: names to the left, numbers to the right, and long texts wrapped
 //! in their column. What is not printed on a terminal is as wide as it is.
+//!
+//! Numbers cannot be wrapped. So a table with many of them leaves columns out where the terminal is
+//! too narrow for all, and names them below.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -16,9 +19,12 @@ pub enum Side {
     Right,
 }
 
+#[derive(Clone)]
 pub struct Table {
     columns: Vec<(&'static str, Side)>,
     rows: Vec<Vec<Cell>>,
+    /// The columns that go where there is no room for all, the least important one first.
+    spare: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,7 +47,12 @@ impl Cell {
 
 impl Table {
     pub fn new(columns: &[(&'static str, Side)]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+        Table { columns: columns.to_vec(), rows: Vec::new(), spare: Vec::new() }
+    }
+
+    /// Names the columns that a narrow terminal goes without, the least important one first.
+    pub fn with_spare(self, columns: &[&'static str]) -> Table {
+        Table { spare: columns.to_vec(), ..self }
     }
 
     pub fn row(&mut self, cells: Vec<Cell>) {
@@ -53,15 +64,44 @@ impl Table {
     pub fn without_empty_columns(mut self) -> Table {
         for index in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[index].text.is_empty()) {
-                self.columns.remove(index);
-                self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+                self.remove(index);
             }
         }
         self
     }
 
+    fn remove(&mut self, index: usize) {
+        self.columns.remove(index);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+    }
+
     /// The lines, each behind two blanks.
     pub fn on(&self, screen: Screen) -> String {
+        let mut table = self.clone();
+        let mut left_out = Vec::new();
+        for name in &self.spare {
+            if screen.width.is_none_or(|width| table.wide(&table.widths(screen.width)) <= width) {
+                break;
+            }
+            if let Some(index) = table.columns.iter().position(|(column, _)| column == name) {
+                table.remove(index);
+                left_out.push(*name);
+            }
+        }
+        let mut text = table.lines(screen);
+        if !left_out.is_empty() {
+            let told = format!("The terminal is too narrow for {}.", left_out.join(", "));
+            text = format!("{text}{}\n", screen.paint(Tone::Faint, screen.wrapped(&told, 2)));
+        }
+        text
+    }
+
+    /// How wide the lines are with these columns.
+    fn wide(&self, widths: &[usize]) -> usize {
+        GAP * widths.len() + widths.iter().sum::<usize>()
+    }
+
+    fn lines(&self, screen: Screen) -> String {
         let widths = self.widths(screen.width);
         let mut text = String::new();
         let head = self.columns.iter().map(|(name, _)| cell(name).tone(Tone::Faint)).collect();
@@ -80,8 +120,7 @@ impl Table {
         }
         let Some(available) = available else { return widths };
         // The widest gives way first.
-        let gaps = GAP * widths.len();
-        while gaps + widths.iter().sum::<usize>() > available {
+        while self.wide(&widths) > available {
             let shrinkable = widths.iter().enumerate().filter(|(at, _)| self.columns[*at].1 == Side::Left);
             let Some((widest, _)) =
                 shrinkable.filter(|(_, width)| **width > NARROWEST).max_by_key(|(_, width)| **width)
@@ -149,6 +188,19 @@ mod tests {
         assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
         let words: Vec<&str> = shown.split_whitespace().collect();
         assert!(words.ends_with(&["is", "in", "the", "way"]), "{shown}");
+    }
+
+    #[test]
+    fn a_terminal_that_is_too_narrow_for_the_numbers_goes_without_some_and_says_so() {
+        let mut table = Table::new(&[("CLUSTER", Side::Left), ("REPLICAS", Side::Right), ("SINCE", Side::Right)])
+            .with_spare(&["SINCE", "REPLICAS"]);
+        table.row(vec![cell("member1"), cell("1234567890"), cell("2026-11-22T21:52:15Z")]);
+        let all = table.on(Screen { width: Some(45), colored: false });
+        assert!(all.contains("21:52:15Z") && !all.contains("narrow"), "{all}");
+        let shown = table.on(Screen { width: Some(40), colored: false });
+        let expected = "  CLUSTER    REPLICAS\n  member1  1234567890\nThe terminal is too narrow for SINCE.\n";
+        assert_eq!(shown, expected);
+        assert!(table.on(Screen::default()).contains("21:52:15Z"), "a file takes all");
     }
 
     #[test]

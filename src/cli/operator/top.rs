@@ -225,7 +225,8 @@ fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
             cell(row.taints.join(" ")).tone(Tone::Careful),
         ]);
     }
-    let mut text = table.without_empty_columns().on(server.screen);
+    let spare = ["SINCE", "WORKLOADS", "REGION", "PODS", "MEMORY", "CPU"];
+    let mut text = table.without_empty_columns().with_spare(&spare).on(server.screen);
     let replicas: i64 = rows.iter().map(|row| row.replicas).sum();
     let ready = rows.iter().filter(|row| row.ready == "True").count();
     let sum = format!("{ready} of {} ready, {}", count(rows.len() as i64, "cluster"), count(replicas, "replica"));

@@ -259,7 +259,8 @@ fn words(screen: Screen, found: &Found, as_is: &Decided, last: Option<&Told>, at
     let head = screen.paint(Tone::Strong, shown(&workload, false));
     let stands = if at.is_some() { "was" } else { "is" };
     let on = if as_is.from.is_empty() { "" } else { "on " };
-    let mut text = format!("{head}{place} {stands} {on}{}{wanted}{moment}.\n", places(&as_is.from));
+    let first = format!("{head}{place} {stands} {on}{}{wanted}{moment}.", places(&as_is.from));
+    let mut text = format!("{}\n", screen.wrapped(&first, 2));
     let mut sentence = |tone: Tone, words: &str| {
         text = format!("{text}{}\n", screen.paint(tone, screen.wrapped(&format!("  {words}"), 2)));
     };

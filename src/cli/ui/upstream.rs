@@ -6,11 +6,15 @@ use anyhow::Context;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, Request, Response, header};
+use http::{HeaderName, HeaderValue, Request, Response, header};
 use kube::Client;
 
 /// The longest time to the head of an answer. The server ends what takes longer than a minute.
 const HEAD_WITHIN: Duration = Duration::from_secs(65);
+/// What is asked for where a person looks at the answer itself, and not the page: the API indents
+/// it. Its own signs of that, the browser's name and what it fetches for, stay here.
+const FOR_PEOPLE: HeaderValue = HeaderValue::from_static("application/json;pretty=1, */*");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// What of the page's headers means something to the API. The rest stays here: above all cookies,
 /// and whatever names a user.
 const PASSED_ON: [HeaderName; 4] =
@@ -31,7 +35,11 @@ impl Upstream {
             .method(&parts.method)
             .uri(target)
             .header(header::USER_AGENT, concat!("ballast-ui/", env!("CARGO_PKG_VERSION")));
-        for name in PASSED_ON {
+        let is_looked_at = parts.headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
+        if is_looked_at {
+            request = request.header(header::ACCEPT, FOR_PEOPLE);
+        }
+        for name in PASSED_ON.into_iter().filter(|name| !is_looked_at || name != header::ACCEPT) {
             for value in parts.headers.get_all(&name) {
                 request = request.header(&name, value);
             }

@@ -1,6 +1,7 @@
 //! What an operator types, through the built binary and against a live server: the story of the
 //! README, told by the commands.
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -236,12 +237,80 @@ fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_completions_and
     for shell in ["bash", "zsh", "fish"] {
         let script = told(folder.path(), &format!("completion {shell}"), 0);
         assert!(script.contains("suppose-lost") && script.contains("displaced"), "{shell}");
+        std::fs::write(folder.path().join(shell), script).unwrap();
+    }
+    // Each shell that is here reads its script, and runs nothing of it.
+    for line in [["bash", "-n", "bash"], ["zsh", "-n", "zsh"], ["fish", "--no-execute", "fish"]] {
+        let Ok(read) = Command::new(line[0]).args(&line[1..]).current_dir(folder.path()).output() else {
+            assert_ne!(line[0], "bash", "bash is needed");
+            eprintln!("skipped: no {}", line[0]);
+            continue;
+        };
+        assert!(read.status.success() && read.stderr.is_empty(), "{line:?}: {}", text(&read.stderr));
     }
     told(folder.path(), "man pages", 0);
     for page in ["ballast.1", "ballast-why.1", "ballast-serve.1"] {
         let page = std::fs::read_to_string(folder.path().join("pages").join(page)).unwrap();
         assert!(page.starts_with(".ie") && page.contains(".TH"), "{page}");
     }
+    // What `man` runs to show a page; it warns of what it does not understand.
+    let pages = std::fs::read_dir(folder.path().join("pages")).unwrap().map(|it| it.unwrap().path());
+    let shown = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).args(pages).output();
+    match shown {
+        Ok(shown) => assert!(shown.status.success() && shown.stderr.is_empty(), "{}", text(&shown.stderr)),
+        Err(_) => eprintln!("skipped: no groff"),
+    }
+}
+
+/// Runs a line on a terminal that is so many letters wide, where somebody types `typed`.
+fn on_terminal(folder: &Path, width: usize, line: &str, typed: &str) -> String {
+    let command = format!("stty rows 40 cols {width}; {} {line}; echo \"status $?\"", env!("CARGO_BIN_EXE_ballast"));
+    let mut script = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .current_dir(folder)
+        .env("KUBECONFIG", folder.join("certs/admin.kubeconfig"))
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .spawn()
+        .expect("script, of Debian's bsdutils, makes the terminal");
+    // Its input stays open until it has answered, as that of a person does.
+    let mut input = script.stdin.take().expect("piped");
+    input.write_all(typed.as_bytes()).unwrap();
+    let mut shown = String::new();
+    script.stdout.take().expect("piped").read_to_string(&mut shown).unwrap();
+    drop(input);
+    script.wait().unwrap();
+    shown.replace('\r', "")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_terminal_there_are_colours_questions_and_tables_that_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let _client = after_an_outage(&server).await;
+    let run = |width: usize, line: &str, typed: &str| on_terminal(folder.path(), width, line, typed);
+
+    let wide = run(120, "top", "");
+    assert!(wide.contains("\u{1b}[32mTrue") && wide.contains("WORKLOADS"), "{wide}");
+    let plain = run(120, "top --no-color", "");
+    assert!(plain.contains("True") && !plain.contains('\u{1b}'), "{plain}");
+    for (width, line) in
+        [(60, "top --no-color"), (60, "displaced --no-color"), (60, "why deploy/demo-deploy-1 --no-color")]
+    {
+        let shown = run(width, line, "");
+        assert!(shown.lines().all(|it| it.chars().count() <= width), "{line}:\n{shown}");
+        assert!(shown.contains("status 0") && shown.contains("member1"), "{line}:\n{shown}");
+    }
+    let narrow = run(60, "top --no-color", "");
+    assert!(narrow.contains("too narrow for SINCE") && narrow.contains("REPLICAS"), "{narrow}");
+
+    let left = run(120, "rebalance --displaced --name home", "n\n");
+    assert!(left.contains("Go ahead? [y/N]") && left.contains("Nothing was created."), "{left}");
+    let done = run(120, "rebalance --displaced --name home", "y\n");
+    assert!(done.contains("rebalance/home created") && done.contains("2 replicas moved"), "{done}");
+    assert!(done.contains("\u{1b}[2K"), "one line tells how far it is: {done}");
 }
 
 #[test]

@@ -80,6 +80,13 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     let version = ui.get("/version", &[&host, &cookie]);
     assert!(version.contains("ballast-"), "{version}");
 
+    // The page gets it as it is; a person who opens the path itself gets it indented.
+    let list = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let asked = ui.get(list, &[&host, &cookie, "Sec-Fetch-Mode: cors", "Accept: application/json"]);
+    let opened = ui.get(list, &[&host, &cookie, "Sec-Fetch-Mode: navigate", "Accept: text/html,*/*;q=0.8"]);
+    assert!(asked.contains("{\"kind\":\"ClusterList\""), "{asked}");
+    assert!(opened.contains("{\n  \"kind\": \"ClusterList\""), "{opened}");
+
     for (reason, path, headers) in [
         ("ForeignHost", "/version", ["Host: evil.example", &cookie, "X: y"]),
         ("ForeignOrigin", "/version", [&host, &cookie, "Origin: http://evil.example"]),

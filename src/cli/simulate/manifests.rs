@@ -33,6 +33,8 @@ pub struct Answers {
     marked: BTreeSet<Key>,
     /// Where rebalances move bindings, and which of them.
     moved: HashMap<Key, (Vec<ExpectedTarget>, String)>,
+    /// Bindings that a rebalance found no place for, and why.
+    refused: HashMap<Key, String>,
     /// What could not be done of what was asked, in sentences.
     pub remarks: Vec<String>,
 }
@@ -46,14 +48,16 @@ pub struct Answer {
     pub trace: Option<Trace>,
     /// The rebalance that moves it.
     pub rebalance: Option<String>,
+    /// Why a rebalance has found no place for it. It stays where it is.
+    pub refused: Option<String>,
 }
 
 impl Answers {
     pub fn new(world: World, options: &Options) -> Answers {
         let profile = options.profile(&serde_json::Map::new());
         let pass = Pass::new(&world.clusters, &workloads(&world), &profile);
-        let (marked, moved, remarks) = (BTreeSet::new(), HashMap::new(), Vec::new());
-        let mut answers = Answers { world, profile, pass, marked, moved, remarks };
+        let (marked, moved, refused, remarks) = (BTreeSet::new(), HashMap::new(), HashMap::new(), Vec::new());
+        let mut answers = Answers { world, profile, pass, marked, moved, refused, remarks };
         answers.mark();
         answers.rebalance();
         answers
@@ -88,7 +92,7 @@ impl Answers {
             report.clusters.clone_from(targets);
             name.clone()
         });
-        Ok(Answer { id, before, report, trace, rebalance })
+        Ok(Answer { id, before, report, trace, rebalance, refused: self.refused.get(key).cloned() })
     }
 
     fn read(&self, key: &Key) -> Result<Binding, String> {
@@ -198,6 +202,7 @@ impl Answers {
         for refused in &plan.unplaceable {
             let key = &refused.case.object.key;
             self.remarks.push(format!("rebalance {name}: {}/{}: {}", key.namespace, key.name, refused.message));
+            self.refused.insert(key.clone(), refused.message.clone());
         }
         Ok(())
     }

@@ -55,10 +55,11 @@ pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Resu
     Ok(tally)
 }
 
-/// The message of a binding that fits nowhere.
+/// The message of a binding that fits nowhere, or that a rebalance has no place for.
 fn why_unplaced(answer: &Answer) -> Option<&str> {
     let condition = answer.report.condition.as_ref().filter(|condition| condition.status == "False");
-    condition.filter(|_| answer.report.skip.is_none()).map(|condition| &*condition.message)
+    let message = condition.filter(|_| answer.report.skip.is_none()).map(|condition| &*condition.message);
+    message.or(answer.refused.as_deref())
 }
 
 /// `m1:2,m2:2`; without replicas, the names alone.

@@ -99,6 +99,11 @@ impl World {
         let Some(kind) = object.get("kind").and_then(Value::as_str).map(str::to_owned) else {
             return Err("an object needs a kind".to_owned());
         };
+        // Fleet's ClusterResourceBinding is not Karmada's, and Cluster API's Cluster neither.
+        if let Some(group) = foreign_group(&kind, &object) {
+            *self.ignored.entry(format!("{kind} of {group}")).or_default() += 1;
+            return Ok(());
+        }
         let [bindings, cluster_bindings] = BINDINGS;
         let [policies, cluster_policies] = POLICIES;
         let (resource, is_namespaced) = match &*kind {
@@ -151,6 +156,27 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// The kinds that are understood, with their groups.
+const KINDS: [(&str, &str); 9] = [
+    ("Cluster", "cluster.karmada.io"),
+    ("ResourceBinding", "work.karmada.io"),
+    ("ClusterResourceBinding", "work.karmada.io"),
+    ("PropagationPolicy", "policy.karmada.io"),
+    ("ClusterPropagationPolicy", "policy.karmada.io"),
+    ("WorkloadRebalancer", "apps.karmada.io"),
+    ("RescheduleTask", "task.karmada.io"),
+    ("Rebalance", "ballast.dev"),
+    ("ClusterRebalance", "ballast.dev"),
+];
+
+/// The group of an object whose kind only has the name of one that is understood. Who names no
+/// version means the kind that is understood.
+fn foreign_group<'a>(kind: &str, object: &'a Map<String, Value>) -> Option<&'a str> {
+    let (group, _) = object.get("apiVersion")?.as_str()?.split_once('/')?;
+    let (_, own) = KINDS.iter().find(|(name, _)| *name == kind)?;
+    (group != *own).then_some(group)
 }
 
 fn typed<T: DeserializeOwned>(object: Map<String, Value>) -> Result<Box<T>, String> {
@@ -297,6 +323,18 @@ mod tests {
             regions.count()
         };
         assert_eq!((regions(None), regions(Some("m2"))), (2, 1));
+    }
+
+    #[test]
+    fn kinds_of_other_groups_are_not_taken_for_karmadas() {
+        let other =
+            |group: &str, kind: &str| format!("apiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: a}}\n---\n");
+        let text =
+            other("placement.kubernetes-fleet.io", "ClusterResourceBinding") + &other("cluster.x-k8s.io", "Cluster");
+        let world = World::read(&text, &[]);
+        assert!(world.malformed.is_empty() && world.bindings.is_empty(), "{:?}", world.malformed);
+        let ignored: Vec<&str> = world.ignored.keys().map(String::as_str).collect();
+        assert_eq!(ignored, ["Cluster of cluster.x-k8s.io", "ClusterResourceBinding of placement.kubernetes-fleet.io"]);
     }
 
     #[test]

@@ -71,6 +71,33 @@ fn r44_simulate_answers_the_example_of_the_rebalance_as_the_demo_does() {
     assert!(err.contains("1 PlacementReview"), "what is ignored is named: {err}");
 }
 
+/// The pass keeps the binding where it is. The rebalance asks for a fresh decision: there is none.
+#[test]
+fn what_a_rebalance_has_no_place_for_ends_with_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let away = json!([{"name": "member2", "replicas": 4}]);
+    let fled = places(folder.path(), away.clone());
+    let taints = folder.path().join("taints.yaml");
+    let patch = json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}});
+    std::fs::write(&taints, patch.to_string()).unwrap();
+    let copied = folder.path().join("copied.yaml");
+    let both = json!({"spec": {"clusters": [{"name": "member1"}, {"name": "member2"}]}});
+    std::fs::write(&copied, both.to_string()).unwrap();
+    let patches = [format!("rb={fled}"), format!("crb={}", copied.display()), format!("clusters={}", taints.display())];
+    let alone = patches.iter().fold(REBALANCE.to_owned(), |line, patch| format!("{line} --patch {patch}"));
+    assert_eq!(answers(&alone, 0).0[DEPLOYMENT], away);
+    let rebalance = folder.path().join("all.yaml");
+    let all = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
+                     "spec": {"select": [{}], "mode": "Fresh"}});
+    std::fs::write(&rebalance, all.to_string()).unwrap();
+    let (asked, told) = answers(&format!("{alone} -f {}", rebalance.display()), 3);
+    assert_eq!(asked[DEPLOYMENT], away, "it stays");
+    assert!(
+        told.contains("rebalance home: default/demo-deploy-1-deployment") && told.contains("fit nowhere"),
+        "{told}"
+    );
+}
+
 #[test]
 fn r5_simulate_answers_the_example_of_the_task_as_the_demo_does() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@
 mod chart;
 mod compose;
 mod image;
+mod krew;
 mod others;
 mod replicas;
 mod schema;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::reports::{Reports, ready_on};
-use super::stage::{Example, Part, Stage, replicas_of};
+use super::stage::{Example, Stage, replicas_of};
 use super::stories::CLUSTERS;
 use crate::cli::client::Client;
 
@@ -40,7 +40,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
     stage.create(&example!("safe/clusters.yaml")).await?;
     for member in 1..=MEMBERS {
         let ready = example!("safe/cluster-is-ready.yaml");
-        stage.patch("cluster", &format!("member{member}"), Part::Status, &ready).await?;
+        stage.report(&format!("member{member}"), &ready).await?;
     }
     stage.create_copies(&example!("safe/workloads.yaml"), COPIES).await?;
     let at_home = settled(stage, |_| true).await?;
@@ -50,14 +50,14 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
         .step("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")
         .await?;
     for cluster in LOST {
-        stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-lost.yaml")).await?;
+        stage.report(cluster, &example!("safe/cluster-is-lost.yaml")).await?;
     }
     let fled = settled(stage, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
     show_clusters(stage, &fled)?;
 
     stage.step("3. Both are back. Nothing moves by itself.").await?;
     for cluster in LOST {
-        stage.patch("cluster", cluster, Part::Status, &example!("safe/cluster-is-back.yaml")).await?;
+        stage.report(cluster, &example!("safe/cluster-is-back.yaml")).await?;
         let is_free = |cluster: &Value| cluster["spec"].get("taints").is_none();
         stage.wait_for("the end of the taints", CLUSTERS, cluster, is_free).await?;
     }

@@ -9,12 +9,16 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::cli::client::Client;
+use crate::clock::{Clock, SystemClock};
 use crate::resource::{Kinds, ResourceKind};
 
 /// How long a story waits for a state before it fails.
 const STATE_WITHIN: Duration = Duration::from_secs(60);
 /// How long a story watches to show that nothing happens.
 const NOTHING_HAPPENS_SECONDS: u32 = 1;
+
+/// The day of the times in the examples.
+const A_DAY: &str = "2024-";
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
 const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
@@ -95,7 +99,29 @@ impl<W: Write> Stage<'_, W> {
             Part::Status => (" --subresource=status", "/status"),
         };
         writeln!(self.out, "$ kubectl patch {singular} {name}{flag} --type=merge --patch-file {}", example.path)?;
-        let patch = documents(example)?.pop().context("a patch file holds one document")?;
+        self.merge(singular, name, suffix, example.text, example.path).await
+    }
+
+    /// Reports how a cluster is, from now on: the time in the file is of another day, and the page
+    /// and `top` tell people since when it is so.
+    pub async fn report(&mut self, cluster: &str, example: &Example) -> anyhow::Result<()> {
+        writeln!(
+            self.out,
+            "$ sed \"s/{A_DAY}.*Z/$(date -u +%FT%TZ)/\" {} |\n    \
+             kubectl patch cluster {cluster} --subresource=status --type=merge --patch-file /dev/stdin",
+            example.path
+        )?;
+        let now = SystemClock.now().to_string();
+        let fresh = |line: &str| match (line.find(A_DAY), line.rfind('Z')) {
+            (Some(from), Some(to)) if from < to => format!("{}{now}{}", &line[..from], &line[to + 1..]),
+            _ => line.to_owned(),
+        };
+        let text = example.text.lines().map(fresh).collect::<Vec<_>>().join("\n");
+        self.merge("cluster", cluster, "/status", &text, example.path).await
+    }
+
+    async fn merge(&mut self, singular: &str, name: &str, suffix: &str, text: &str, path: &str) -> anyhow::Result<()> {
+        let patch = parsed(text, path)?.pop().context("a patch file holds one document")?;
         let row = self.kinds.rows().iter().find(|row| row.singular == singular).context("the resource is served")?;
         let (path, group) = (object_path(row, None, Some(name)), row.group);
         self.client.merge_patch(&format!("{path}{suffix}"), &patch).await?;

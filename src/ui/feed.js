@@ -201,6 +201,7 @@ export class Feed {
         if (error.code === 410 || error.reason === "Expired") {
           // The log has gone on without us, or is another one: what we know may be wrong.
           this.revision = "";
+          await wait(PAUSE_MIN, signal);
           continue;
         }
         if (error.isForbidden) this.#lose("forbidden", error.message);
@@ -270,6 +271,8 @@ export class Feed {
    * @param {AbortSignal} signal
    */
   async #isSameLog(signal) {
+    // An empty log has no past to ask about.
+    if (!Number(this.revision)) return false;
     const path = this.path();
     const head = await api.get(`${path}?limit=1`, signal);
     if (Number(head.metadata?.resourceVersion) < Number(this.revision)) return false;

@@ -76,6 +76,8 @@ test("objects that are half filled, or of another shape, break no screen", async
       json: { kind: "OddList", metadata: { resourceVersion: "1" }, items: odd },
     }),
   );
+  // What was listed before is forgotten.
+  await ui.page.goto("about:blank");
   for (const screen of [
     "fleet",
     "placements",

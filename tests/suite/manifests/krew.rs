@@ -85,13 +85,14 @@ fn packed(folder: &Path, arches: &[&str]) -> Plugin {
 #[test]
 fn the_plugins_manifest_is_one_that_krew_takes_and_names_what_is_packed() {
     let folder = tempfile::tempdir().unwrap();
+    let semantic = Regex::new(r"^v\d+\.\d+\.\d+$").unwrap();
     for arches in [&["amd64"][..], &["arm64"], &["amd64", "arm64"]] {
         let plugin = packed(folder.path(), arches);
         assert_eq!(plugin.api_version, "krew.googlecontainertools.github.com/v1alpha2");
         assert_eq!((&*plugin.kind, &*plugin.metadata.name), ("Plugin", "ballast"));
         let spec = plugin.spec;
         assert_eq!(spec.version, concat!("v", env!("CARGO_PKG_VERSION")));
-        assert!(Regex::new(r"^v\d+\.\d+\.\d+$").unwrap().is_match(&spec.version), "krew wants a semantic version");
+        assert!(semantic.is_match(&spec.version), "krew wants a semantic version");
         assert!(!spec.short_description.is_empty() && !spec.short_description.contains('\n'));
         assert!(!spec.description.is_empty() && !spec.caveats.is_empty());
         let found: Vec<&str> = spec.platforms.iter().map(|it| &*it.selector.match_labels.arch).collect();

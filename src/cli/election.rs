@@ -42,7 +42,7 @@ const RESIGN_MAX: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub enum Turn {
     /// This process leads from a view that has caught up, so its workers can start.
-    Leads,
+    Leads(Term),
     /// It does not lead any more: its workers must stop.
     Lost,
     /// It cannot go on.
@@ -234,7 +234,7 @@ impl Election {
         self.lead.send_replace(Lead::Here { until });
         metrics::leader(true);
         tracing::info!(%term, name = candidate.name, "this replica leads: its workers start");
-        if turns.send(Turn::Leads).await.is_err() {
+        if turns.send(Turn::Leads(term)).await.is_err() {
             return None;
         }
         let is_deposed = tokio::select! {

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::host::Lease;
 use crate::metrics;
 use crate::registry::Registry;
+use crate::store::Term;
 use crate::watch::Cache;
 use crate::worker::Workers;
 
@@ -66,7 +67,8 @@ impl Leadership {
             Leadership::Leased(lease, is_held @ false) => {
                 lease.acquire().await;
                 *is_held = true;
-                Turn::Leads
+                // The log has no terms where this process has it to itself.
+                Turn::Leads(Term::default())
             }
             Leadership::Leased(lease, true) => {
                 lease.keep().await;

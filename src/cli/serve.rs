@@ -41,7 +41,7 @@ use crate::server::audit::{self, Audit};
 use crate::server::{
     self, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, Shutdown, Terms,
 };
-use crate::store::Store;
+use crate::store::{Store, Term};
 use crate::watch::{Task, View};
 use crate::worker::Workers;
 use crate::{metrics, store, telemetry};
@@ -211,7 +211,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     };
     let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
     if election.is_none() {
-        fill_defaults(&registry, &*own_store).await;
+        fill_defaults(&registry, &*own_store, Term::default()).await;
     }
 
     let stop_workers = CancellationToken::new();
@@ -330,9 +330,18 @@ fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lea
 
 /// Gives objects that an older Ballast stored the defaults that were added since. A database that
 /// bears the mark of these defaults has been through it.
-async fn fill_defaults(registry: &Registry, store: &dyn Store) {
+async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
     let mark = registry.defaults_mark();
-    if store.mark().await.is_ok_and(|there| there == Some(mark)) {
+    let there = store.mark().await;
+    if there.as_ref().is_ok_and(|there| *there == Some(mark)) {
+        return;
+    }
+    // What is written from now on has other defaults than whoever left another mark knows.
+    if !matches!(there, Ok(Some(0) | None))
+        && let Err(error) = store.set_mark(term, 0).await
+    {
+        let error = telemetry::with_causes(&error);
+        tracing::warn!(error, "objects of an older Ballast may lack defaults of this one");
         return;
     }
     match registry.fill_defaults().await {
@@ -340,7 +349,7 @@ async fn fill_defaults(registry: &Registry, store: &dyn Store) {
             if objects > 0 {
                 tracing::info!(objects, "gave objects of an older Ballast the defaults of this one");
             }
-            if let Err(error) = store.set_mark(mark).await {
+            if let Err(error) = store.set_mark(term, mark).await {
                 let error = telemetry::with_causes(&error);
                 tracing::warn!(error, "the next start looks for missing defaults again");
             }
@@ -393,10 +402,10 @@ struct Tasks {
 }
 
 impl Tasks {
-    async fn start_workers(&mut self) {
+    async fn start_workers(&mut self, term: Term) {
         if matches!(self.leadership, Leadership::Elected(_)) {
             // Only who leads may write. Where nobody else has the log, it was done at the start.
-            fill_defaults(&self.crew.registry, &*self.store).await;
+            fill_defaults(&self.crew.registry, &*self.store, term).await;
         }
         self.due = self.mirrored.clone();
         if self.due.is_none() {
@@ -426,8 +435,8 @@ impl Tasks {
                 continue;
             }
             turn = self.leadership.next() => match turn {
-                Turn::Leads => {
-                    self.start_workers().await;
+                Turn::Leads(term) => {
+                    self.start_workers(term).await;
                     continue;
                 }
                 Turn::Lost => {

@@ -21,7 +21,7 @@ impl Held {
         let candidate = Candidate { name, address: String::new() };
         let term = copy::lead(&*store, url, &candidate).await?;
         // Whoever left a mark knows nothing of what is written now.
-        store.set_mark(0).await?;
+        store.set_mark(term, 0).await?;
         Ok(Held { store, candidate, term })
     }
 

@@ -258,14 +258,16 @@ pub trait Store: Send + Sync + 'static {
     /// Finds out whether changes could be stored now. It makes something durable that is no change.
     async fn probe(&self) -> Result<(), Error>;
 
-    /// A number that somebody has left in the database, and that says nothing of the log. `None`
-    /// where none can be left; zero where nobody has.
+    /// A number that a leader has left in the database, and that says nothing of the log. `None`
+    /// where none can be left; zero where nobody has, or where a program that knows of no marks has
+    /// led since.
     async fn mark(&self) -> Result<Option<i32>, Error> {
         Ok(None)
     }
 
-    /// Leaves a mark, or does nothing where none can be left.
-    async fn set_mark(&self, _mark: i32) -> Result<(), Error> {
+    /// Leaves a mark in the term of the caller. Does nothing if the term has ended, or where none
+    /// can be left.
+    async fn set_mark(&self, _term: Term, _mark: i32) -> Result<(), Error> {
         Ok(())
     }
 

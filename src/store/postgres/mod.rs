@@ -67,6 +67,9 @@ const LEAD_MIN: Duration = Duration::from_secs(1);
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Revisions that are looked at in one statement. The server compares all of them.
+const SPAN_MAX: usize = 64 * 1024;
+
 pub struct PostgresStore {
     connector: Arc<Connector>,
     pool: PgPool,
@@ -206,9 +209,22 @@ impl Store for PostgresStore {
         Ok(self.rows(&[last.revision]).await?.first() == Some(last))
     }
 
+    /// Each statement says nothing once the log is compacted beyond `at`. So what is read in
+    /// several ones is whole, or the last of them is short and is asked about.
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
-        let page = on_pool!(self, self.connector.answer_max, "failed to read the objects", page(at, after, limit))?;
-        if page.is_empty() {
+        let at = at.min(self.bounds().await?.last);
+        let (mut page, mut after, mut length) = (Vec::new(), after, limit.clamp(1, SPAN_MAX));
+        while page.len() < limit && after < at {
+            let span = Span { after, through: at.min(Revision(after.0.saturating_add(length as i64))) };
+            let wanted = limit - page.len();
+            let states =
+                on_pool!(self, self.connector.answer_max, "failed to read the objects", states(at, span, wanted))?;
+            page.extend(states);
+            after = span.through;
+            // A long stretch of history is crossed in a few steps.
+            length = (length * 4).min(SPAN_MAX);
+        }
+        if page.len() < limit {
             self.still_there(at).await?;
         }
         Ok(page)
@@ -280,6 +296,14 @@ impl Store for PostgresStore {
             self.is_full.store(false, Ordering::Relaxed);
         }
         on_pool!(self, self.connector.answer_max, "failed to write", probe())
+    }
+
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the mark", mark()).map(Some)
+    }
+
+    async fn set_mark(&self, term: Term, mark: i32) -> Result<(), Error> {
+        on_pool!(self, self.connector.answer_max, "failed to write the mark", set_mark(term, mark))
     }
 
     async fn size(&self) -> Result<Option<Size>, Error> {

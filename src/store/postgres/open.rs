@@ -22,8 +22,11 @@ const MIGRATIONS_TABLE: &str = "ballast_migrations";
 /// The files of `migrations/postgres`, listed for the same reason as those of SQLite.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let log = include_str!("../../../migrations/postgres/0001_log.sql").into_sql_str();
-    let mut migrator =
-        Migrator::with_migrations(vec![Migration::new(1, "log".into(), MigrationType::Simple, log, false)]);
+    let states = include_str!("../../../migrations/postgres/0002_states.sql").into_sql_str();
+    let mut migrator = Migrator::with_migrations(vec![
+        Migration::new(1, "log".into(), MigrationType::Simple, log, false),
+        Migration::new(2, "states".into(), MigrationType::Simple, states, false),
+    ]);
     migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
     // It would be an advisory lock, which not every server has.
     migrator.set_locking(false);

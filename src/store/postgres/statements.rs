@@ -228,6 +228,12 @@ macro_rules! lead {
                      session = CASE WHEN ",
             $is_mine,
             " THEN session ELSE 0 END,
+                     mark = CASE WHEN mark_term = term THEN mark ELSE 0 END,
+                     mark_term = CASE WHEN ",
+            $is_mine,
+            " THEN mark_term ELSE ",
+            $term,
+            " END,
                      holder = $1,
                      address = $2,
                      expires = clock_timestamp() + $3::bigint * interval '1 millisecond'
@@ -280,7 +286,8 @@ fn leadership((term, holder, address, remaining_ms): (i64, String, String, i64))
 
 pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: bool) -> Result<(), sqlx::Error> {
     let resigned = sqlx::query(
-        "UPDATE head SET term = term + 1, session = 0, holder = '', address = '', expires = clock_timestamp()
+        "UPDATE head SET term = term + 1, session = 0, holder = '', address = '', expires = clock_timestamp(),
+             mark_term = CASE WHEN mark_term = term THEN term + 1 ELSE mark_term END
          WHERE term = $1",
     );
     let resigned = resigned.bind(term.0).execute(&mut *connection).await?;
@@ -319,25 +326,32 @@ fn rows_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The states at a revision, `Store::page`; nothing if the log is compacted beyond it. A statement
-/// sees one moment, so the bound and the rows fit together, here and below.
-pub(super) async fn page(
+/// The states at a revision in a part of the log: the first `limit` of them. Nothing if the log is
+/// compacted beyond the revision. A statement sees one moment, so the bound and the rows fit
+/// together, here and below.
+///
+/// History costs no reading of rows: what the index of replaced revisions does not name is a state
+/// at `at`, or a deletion. The words are chosen so that each plan of the server walks the span in
+/// the two indexes and nothing else: `+ 0` keeps it from walking all revisions up to `at`, and rows
+/// that are asked for as an array are looked up one by one.
+pub(super) async fn states(
     connection: &mut PgConnection,
     at: Revision,
-    after: Revision,
+    span: Span,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
     sqlx::query_as(
-        "SELECT * FROM changes AS state
-         WHERE revision > $1 AND revision <= $2 AND operation <> 'delete'
-             AND revision = (
-                 SELECT max(newest.revision) FROM changes AS newest
-                 WHERE newest.kind = state.kind AND newest.namespace = state.namespace
-                     AND newest.name = state.name AND newest.revision <= $2)
-             AND $2 >= (SELECT compacted FROM compaction)
-         ORDER BY revision LIMIT $3",
+        "SELECT * FROM changes
+         WHERE revision = ANY(ARRAY(
+                 SELECT revision FROM changes WHERE revision > $1 AND revision <= $2
+                 EXCEPT
+                 SELECT previous FROM changes
+                 WHERE previous > 0 AND previous > $1 AND previous <= $2 AND revision + 0 <= $3))
+             AND operation <> 'delete' AND $3 >= (SELECT compacted FROM compaction)
+         ORDER BY revision LIMIT $4",
     )
-    .bind(after.0)
+    .bind(span.after.0)
+    .bind(span.through.0)
     .bind(at.0)
     .bind(rows_of(limit))
     .fetch_all(connection)
@@ -448,6 +462,22 @@ pub(super) async fn revision_before(connection: &mut PgConnection, time_ms: i64)
     .fetch_one(connection)
     .await?;
     Ok(Revision(found))
+}
+
+/// `Store::mark`. Zero where a program has led since that knows of no marks.
+pub(super) async fn mark(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    let mark: i64 = sqlx::query_scalar("SELECT CASE WHEN mark_term = term THEN mark ELSE 0 END FROM head")
+        .fetch_one(connection)
+        .await?;
+    // Only `set_mark` writes it.
+    Ok(i32::try_from(mark).unwrap_or_default())
+}
+
+/// `Store::set_mark`.
+pub(super) async fn set_mark(connection: &mut PgConnection, term: Term, mark: i32) -> Result<(), sqlx::Error> {
+    let marked = sqlx::query("UPDATE head SET mark = $1 WHERE term = $2 AND mark_term = term");
+    marked.bind(i64::from(mark)).bind(term.0).execute(connection).await?;
+    Ok(())
 }
 
 /// The log with its indexes and what is stored beside it.

@@ -290,7 +290,10 @@ impl Store for SqliteStore {
         on!(self.lines.reader, "failed to read the mark", mark()).map(Some)
     }
 
-    async fn set_mark(&self, mark: i32) -> Result<(), Error> {
+    async fn set_mark(&self, term: Term, mark: i32) -> Result<(), Error> {
+        if self.lease().check(term).is_err() {
+            return Ok(());
+        }
         on!(self.lines.writer, "failed to write the mark", set_mark(mark))?;
         self.checkpointer.wrote_beside();
         Ok(())

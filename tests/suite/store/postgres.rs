@@ -252,7 +252,7 @@ async fn databases_that_are_not_ours_are_refused_untouched() {
     open(&url).await.close().await.unwrap();
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let newer = "INSERT INTO ballast_migrations SELECT 99, description, installed_on, success, checksum,
-        execution_time FROM ballast_migrations";
+        execution_time FROM ballast_migrations WHERE version = 1";
     sqlx::raw_sql(newer).execute(&mut connection).await.unwrap();
     assert!(refused(&url).await.contains("a newer version of this program (its schema is 99"));
 
@@ -346,4 +346,95 @@ async fn re2_leaders_of_the_past_store_nothing() {
     assert!(deposed > 0, "nobody was paused past its lease");
     // Each row was acknowledged to exactly one, and each acknowledged row is there.
     assert_eq!(open(&url).await.changes(Revision::ZERO, 1000).await.unwrap(), acknowledged);
+}
+
+/// A start reads what there is, and of the history not even the rows. The server counts the rows
+/// that it has read for somebody.
+#[tokio::test]
+async fn the_states_are_found_without_reading_the_history() {
+    const CHANGES: i64 = 40_000;
+    const OBJECTS: i64 = 200;
+    let Some(cluster) = Cluster::start() else { return };
+    let url = cluster.schema().await;
+    let store = open(&url).await;
+    // Of each two hundred changes, one makes an object that stays.
+    let mut busy = Revision::ZERO;
+    let changes: Vec<Change> = (1..=CHANGES)
+        .map(|revision| {
+            let is_new = revision % (CHANGES / OBJECTS) == 0;
+            let name = if is_new { format!("web-{revision}") } else { "busy".to_owned() };
+            let mut change = row(revision, &name);
+            if !is_new {
+                (change.created, change.previous) = (Revision(1), busy);
+                change.operation = if busy == Revision::ZERO { Operation::Create } else { Operation::Update };
+                busy = change.revision;
+            }
+            change
+        })
+        .collect();
+    for batch in changes.chunks(2_000) {
+        store.commit(FIRST, batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut administrator = PgConnection::connect(&url).await.unwrap();
+    // As the server does by itself after a while.
+    sqlx::raw_sql("VACUUM ANALYZE changes").execute(&mut administrator).await.unwrap();
+    let read = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_user_tables
+         WHERE relname = 'changes' AND schemaname = current_schema()";
+    let (walks, rows): (i64, i64) = sqlx::query_as(read).fetch_one(&mut administrator).await.unwrap();
+
+    let store = open(&url).await;
+    let last = store.bounds().await.unwrap().last;
+    let (mut found, mut after) = (Vec::new(), Revision::ZERO);
+    loop {
+        let page = store.page(last, after, 50).await.unwrap();
+        after = page.last().map_or(after, |last| last.revision);
+        found.extend(page.iter().map(|state| state.revision));
+        if page.len() < 50 {
+            break;
+        }
+    }
+    assert_eq!(found.len() as i64, OBJECTS + 1);
+    // The server counts when a connection ends.
+    store.close().await.unwrap();
+    let (walks_now, rows_now) = wait_for("the counts", async || {
+        sqlx::raw_sql("SELECT pg_stat_clear_snapshot()").execute(&mut administrator).await.unwrap();
+        let now: (i64, i64) = sqlx::query_as(read).fetch_one(&mut administrator).await.unwrap();
+        Some(now).filter(|now| now.1 >= rows + OBJECTS)
+    })
+    .await;
+    assert_eq!(walks_now, walks, "no walk over the table");
+    assert!(rows_now - rows < 10 * OBJECTS, "{} rows were read for {OBJECTS} objects", rows_now - rows);
+}
+
+#[tokio::test]
+async fn a_mark_is_worth_nothing_once_a_program_has_led_that_knows_of_none() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.schema().await;
+    let store = open(&url).await;
+    let lead = async |name: &str| {
+        let candidate = Candidate { name: name.to_owned(), address: String::new() };
+        store.lead(&candidate, Duration::from_millis(1)).await.unwrap().term
+    };
+    let mark = async || store.mark().await.unwrap();
+    assert_eq!(mark().await, Some(0));
+    let first = lead("anna").await;
+    store.set_mark(first, 7).await.unwrap();
+    assert_eq!((lead("anna").await, mark().await), (first, Some(7)), "renewed");
+    store.resign(first).await.unwrap();
+    let second = lead("berta").await;
+    assert_eq!(mark().await, Some(7), "one that knows of marks follows another");
+    store.set_mark(first, 8).await.unwrap();
+    assert_eq!(mark().await, Some(7), "a term that is over leaves none");
+
+    // The program before this one takes the lead as it always did.
+    let before = "UPDATE head SET term = term + 1, session = 0, holder = 'old', expires = clock_timestamp()";
+    let mut old = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql(before).execute(&mut old).await.unwrap();
+    assert_eq!(mark().await, Some(0));
+    store.set_mark(second, 9).await.unwrap();
+    let third = lead("anna").await;
+    assert_eq!((third.0, mark().await), (second.0 + 2, Some(0)));
+    store.set_mark(third, 10).await.unwrap();
+    assert_eq!(mark().await, Some(10));
 }

@@ -13,22 +13,25 @@
 //! a policy that was never here may be served elsewhere.
 //!
 //! All policies that have changed share one look at the bindings, so that the cost does not
-//! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone.
+//! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone,
+//! and one of all namespaces a look at those that it can concern (`managed`). These are filed while
+//! there is a policy of all namespaces; the first one has them filed, which is a look at all.
 
+mod look;
+mod managed;
 mod plan;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::plan::{Policy, Template};
-use crate::api::karmada::policy::v1alpha1::{
-    CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
-};
-use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, RESOURCE_BINDINGS};
+use self::look::{Living, Seen};
+use self::managed::{Card, Managed};
+use crate::api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use crate::k8s::{GroupResource, Key, Object};
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
@@ -36,14 +39,18 @@ use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 const BATCH_MAX: usize = 10_000;
 /// Bindings written in one batch.
 const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
+/// Bindings that are filed before events get their turn: some milliseconds.
+const FILED_PER_TURN: usize = 1_000;
 
 pub struct Policies {
     client: Client,
+    /// The bindings as they were noticed, while there is a policy of all namespaces.
+    managed: Arc<Mutex<Option<Managed>>>,
 }
 
 impl Policies {
     pub fn new(client: Client) -> Policies {
-        Policies { client }
+        Policies { client, managed: Arc::default() }
     }
 }
 
@@ -57,6 +64,8 @@ impl Work for Policies {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
+        // What was missed is not filed.
+        *lock(&self.managed) = None;
         for policy in POLICIES.into_iter().flat_map(|kind| view.list(kind, None)) {
             queue.mark(policy.key.clone(), 0);
         }
@@ -64,6 +73,12 @@ impl Work for Policies {
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         if BINDINGS.contains(&event.object.key.resource) {
+            if let Some(managed) = lock(&self.managed).as_mut() {
+                match event.kind {
+                    EventKind::Deleted => managed.forget(&event.object.key),
+                    EventKind::Created | EventKind::Updated => file(managed, &event.object),
+                }
+            }
             if event.previous.is_none() && event.kind != EventKind::Deleted && lacks_placement(&event.object) {
                 queue.mark(event.object.key.clone(), 0);
             }
@@ -76,9 +91,9 @@ impl Work for Policies {
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
-        let client = self.client.clone();
+        let (client, managed) = (self.client.clone(), Arc::clone(&self.managed));
         async move {
-            let next = renew(&client, &keys).await;
+            let next = renew(&client, &managed, &keys).await;
             let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
             Worked { outcomes, ..Worked::default() }
         }
@@ -92,12 +107,12 @@ impl Work for Policies {
 
 /// Updates the bindings of these policies, and these bindings. Returns what is next for all of
 /// them.
-async fn renew(client: &Client, keys: &[Key]) -> Next {
-    let (view, changed) = (client.view(), keys.iter().cloned().collect());
-    let stale = tokio::task::spawn_blocking(move || stale(&view, &changed)).await;
-    let Ok(stale) = stale else { return Next::Retry };
+async fn renew(client: &Client, managed: &Arc<Mutex<Option<Managed>>>, keys: &[Key]) -> Next {
+    let (looker, managed, changed) = (client.clone(), Arc::clone(managed), keys.iter().cloned().collect());
+    let seen = tokio::task::spawn_blocking(move || look(&looker, &managed, &changed)).await;
+    let Ok(Seen { looked_at, stale, .. }) = seen else { return Next::Retry };
     if !stale.is_empty() {
-        tracing::info!(bindings = stale.len(), "policies changed");
+        tracing::info!(bindings = stale.len(), looked_at, "policies changed");
     }
     let mut next = Next::Done;
     let mut changes = stale.into_iter().peekable();
@@ -118,77 +133,58 @@ async fn renew(client: &Client, keys: &[Key]) -> Next {
     next
 }
 
-/// The bindings that differ from what the changed policies, or the policies before or after them,
-/// want. For changed bindings, those without a placement.
-fn stale(view: &View, changed: &BTreeSet<Key>) -> Vec<(GroupResource, Change)> {
-    let living = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
-    let known: BTreeMap<&Key, (plan::Tree, Vec<LoweredSelector>)> = living()
-        .filter_map(|policy| {
-            let tree = policy.value().ok()?;
-            let selectors = plan::selectors(&tree);
-            Some((&policy.key, (tree, selectors)))
-        })
-        .collect();
-    let policy = |key: &Key| {
-        let (key, (tree, selectors)) = known.get_key_value(key)?;
-        Some(Policy { key, tree, selectors })
-    };
-    let ids = PolicyIds::of(living().map(|policy| &**policy));
-    let mut of_kind: HashMap<(&str, &str), Vec<Policy<'_>>> = HashMap::new();
-    for policy in known.keys().filter_map(|key| policy(key)) {
-        let kinds: BTreeSet<_> = policy.selectors.iter().map(|wanted| (wanted.api_version(), wanted.kind())).collect();
-        for kind in kinds {
-            of_kind.entry(kind).or_default().push(policy);
+/// Looks at what the changed policies concern, and at the changed bindings.
+fn look(client: &Client, managed: &Mutex<Option<Managed>>, changed: &BTreeSet<Key>) -> Seen {
+    let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
+    let is_filed = lock(managed).as_ref().is_some_and(Managed::is_whole);
+    if asks_all && !is_filed {
+        file_all(client, managed);
+    }
+    let view = client.view();
+    let living = Living::of(&view);
+    let concerned = look::concerned(&living, changed, lock(managed).as_mut());
+    let seen = look::look(&view, &living, changed, &concerned);
+    for judged in seen.judged.chunks(FILED_PER_TURN) {
+        if let Some(managed) = lock(managed).as_mut() {
+            judged.iter().for_each(|(key, card, stands)| managed.judge(key, card, *stands));
         }
     }
-    let bindings = concerned(view, changed);
-    let renewed = |binding: &Arc<Object>| {
-        let content = binding.text.content();
-        let sketch = BindingSketch::of(&content).ok()?;
-        let annotations = sketch.annotations();
-        let named = ids.managers(binding, &annotations);
-        if named.is_empty() && !PolicyIds::is_released(&annotations) {
-            return None;
-        }
-        let resource = sketch.spec.resource()?;
-        let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
-        let there = named.iter().filter_map(policy).filter(|policy| policy.may_select(&template));
-        let manager = there.max_by_key(|policy| (policy.is_of_namespace(), policy.priority()));
-        let kind = (resource.api_version.as_str(), resource.kind.as_str());
-        let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
-        let object = match (plan::successor(manager, claims, &template), manager) {
-            (Some(successor), _) => plan::renewed(successor, binding.value().ok()?)?,
-            (None, Some(manager)) if sketch.spec.placement().is_none() => {
-                plan::renewed(manager, binding.value().ok()?)?
-            }
-            (None, Some(manager)) if changed.contains(manager.key) && plan::is_active(manager.tree) => {
-                plan::renewed(manager, binding.value().ok()?)?
-            }
-            (None, None) => {
-                let mut object = binding.value().ok()?;
-                PolicyIds::release(named.iter().find(|policy| changed.contains(policy))?, &mut object);
-                object
-            }
-            _ => return None,
-        };
-        Some((binding.key.resource, Change::Update { part: Part::Main, object }))
-    };
-    bindings.into_iter().filter(|binding| !binding.deleting).filter_map(renewed).collect()
+    if !living.has_cluster_wide() {
+        *lock(managed) = None;
+    }
+    seen
 }
 
-/// The bindings that these changes can affect: those of a changed policy's namespace, and all for a
-/// policy of all namespaces. A policy of a namespace selects nothing elsewhere, and a binding is in
-/// the namespace of its template.
-fn concerned<'a>(view: &'a View, changed: &BTreeSet<Key>) -> Vec<&'a Arc<Object>> {
-    if changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES) {
-        return BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect();
+/// Files all bindings, in turns, so that events are noticed meanwhile. A turn takes its own view:
+/// it is not older than what was noticed before, and what is noticed later is filed again.
+fn file_all(client: &Client, managed: &Mutex<Option<Managed>>) {
+    *lock(managed) = Some(Managed::default());
+    for kind in BINDINGS {
+        let mut place = Some(Key::cluster(kind, ""));
+        while let Some(after) = place.take() {
+            let mut slot = lock(managed);
+            let Some(managed) = slot.as_mut() else { return };
+            let view = client.view();
+            let objects = view.list_after(kind, None, (&after.namespace, &after.name));
+            for (count, object) in objects.take(FILED_PER_TURN).enumerate() {
+                file(managed, object);
+                place = (count + 1 == FILED_PER_TURN).then(|| object.key.clone());
+            }
+        }
     }
-    let policies = changed.iter().filter(|key| key.resource == PROPAGATION_POLICIES);
-    let namespaces: BTreeSet<&str> = policies.map(|key| &*key.namespace).collect();
-    let changed_alone = changed.iter().filter(|key| BINDINGS.contains(&key.resource));
-    let changed_alone = changed_alone.filter(|key| !namespaces.contains(&*key.namespace));
-    let whole = namespaces.iter().flat_map(|&namespace| view.list(RESOURCE_BINDINGS, Some(namespace)));
-    whole.chain(changed_alone.filter_map(|key| view.get(key))).collect()
+    if let Some(managed) = lock(managed).as_mut() {
+        managed.end();
+    }
+}
+
+fn file(managed: &mut Managed, binding: &Object) {
+    let content = binding.text.content();
+    let card = BindingSketch::of(&content).ok().and_then(|sketch| Card::of(binding, &sketch));
+    managed.file(&binding.key, card);
+}
+
+fn lock(managed: &Mutex<Option<Managed>>) -> MutexGuard<'_, Option<Managed>> {
+    managed.lock().expect("no holder of this lock can panic")
 }
 
 /// Whether the binding was made without a placement. One that cannot be read counts as complete:
@@ -208,15 +204,4 @@ fn shows_placement(text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::shows_placement;
-
-    #[test]
-    fn only_a_placement_of_the_spec_is_seen_without_parsing() {
-        let shows = |text: &str| shows_placement(text.as_bytes());
-        assert!(shows(r#"{"metadata":{"labels":{"placement":"edge"}},"spec":{"placement":{}}}"#));
-        assert!(!shows(r#"{"metadata":{"labels":{"placement":"edge"}},"spec":{"replicas":1}}"#));
-        assert!(!shows(r#"{"metadata":{"annotations":{"note":"\"placement\":{"}},"spec":{"replicas":1}}"#));
-        assert!(!shows(r#"{"spec":{},"status":{"aggregatedStatus":[{"status":{"placement":{}}}]}}"#));
-    }
-}
+mod tests;

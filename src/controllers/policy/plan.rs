@@ -75,19 +75,40 @@ pub fn is_active(policy: &Tree) -> bool {
 pub fn successor<'a>(manager: Option<Policy<'a>>, all: &[Policy<'a>], template: &Template<'_>) -> Option<Policy<'a>> {
     let claims = all.iter().filter(|policy| is_active(policy.tree));
     let claims = claims.filter_map(|policy| Some((rank(*policy, template)?, *policy)));
-    let before = manager.map(|manager| (manager.is_of_namespace(), manager.priority()));
+    let before = manager.map(|manager| manager.standing());
     claims
         .filter(|(rank, policy)| before.is_none_or(|before| policy.preempts() && (rank.0, rank.1) > before))
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, policy)| policy)
 }
 
-impl Policy<'_> {
+impl<'a> Policy<'a> {
     pub fn is_of_namespace(&self) -> bool {
         self.key.resource == PROPAGATION_POLICIES
     }
 
-    pub fn priority(&self) -> i64 {
+    /// The part of its rank that does not depend on the template. A policy that preempts takes
+    /// templates from those that stand lower.
+    pub fn standing(&self) -> (bool, i64) {
+        (self.is_of_namespace(), self.priority())
+    }
+
+    pub fn preempts(&self) -> bool {
+        self.spec("preemption").is_some_and(|preemption| preemption == "Always")
+    }
+
+    /// Whether it selects templates of this kind otherwise than by their names.
+    pub fn selects_widely(&self, api_version: &str, kind: &str) -> bool {
+        self.selectors.iter().any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
+    }
+
+    /// The API versions, kinds and names of the templates that it selects by their names.
+    pub fn selected_names(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> + use<'a> {
+        let selectors = self.selectors;
+        selectors.iter().filter_map(|selector| Some((selector.api_version(), selector.kind(), selector.name()?)))
+    }
+
+    fn priority(&self) -> i64 {
         self.spec("priority").and_then(Value::as_i64).unwrap_or_default()
     }
 
@@ -115,10 +136,6 @@ impl Policy<'_> {
         self.selectors.iter().filter(move |selector| is_near && selector.is_of_kind(api_version, kind))
     }
 
-    fn preempts(&self) -> bool {
-        self.spec("preemption").is_some_and(|preemption| preemption == "Always")
-    }
-
     fn spec(&self, field: &str) -> Option<&Value> {
         self.tree.get("spec")?.get(field)
     }
@@ -129,7 +146,8 @@ type Rank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
 /// `None`: the policy does not select the template. The greatest rank wins.
 fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<Rank<'a>> {
     let closeness = policy.closeness(template)?;
-    Some((policy.is_of_namespace(), policy.priority(), closeness, Reverse(&*policy.key.name)))
+    let (is_of_namespace, priority) = policy.standing();
+    Some((is_of_namespace, priority, closeness, Reverse(&*policy.key.name)))
 }
 
 /// The binding with `policy` as its manager, and with the policy's fields. `None` if nothing

@@ -31,9 +31,24 @@ pub struct PolicyIds(BTreeMap<String, Key>);
 impl PolicyIds {
     /// Collects the permanent ids of these policies. Policies without an id are left out.
     pub fn of<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
-        let id = |policy: &k8s::Object| policy.label(id_label(policy.key.resource)).map(str::to_owned);
-        let ids = policies.into_iter().filter_map(|policy| Some((id(policy)?, policy.key.clone())));
+        let ids =
+            policies.into_iter().filter_map(|policy| Some((PolicyIds::own(policy)?.to_owned(), policy.key.clone())));
         PolicyIds(ids.collect())
+    }
+
+    /// The permanent id of a policy.
+    pub fn own(policy: &k8s::Object) -> Option<&str> {
+        policy.label(id_label(policy.key.resource))
+    }
+
+    /// The permanent ids by which a binding names its managers.
+    pub fn named_by(binding: &k8s::Object) -> impl Iterator<Item = &str> {
+        POLICIES.into_iter().filter_map(|kind| binding.label(id_label(kind)))
+    }
+
+    /// The policy with this permanent id.
+    pub fn find(&self, id: &str) -> Option<&Key> {
+        self.0.get(id)
     }
 
     /// The policies that a binding names as its managers. There is usually one.
@@ -46,7 +61,7 @@ impl PolicyIds {
         if let Some(name) = text(CLUSTER_NAME) {
             managers.push(Key::cluster(CLUSTER_PROPAGATION_POLICIES, name));
         }
-        for policy in POLICIES.into_iter().filter_map(|kind| self.0.get(binding.label(id_label(kind))?)) {
+        for policy in PolicyIds::named_by(binding).filter_map(|id| self.find(id)) {
             if !managers.contains(policy) {
                 managers.push(policy.clone());
             }

@@ -72,6 +72,11 @@ impl LoweredSelector {
         &self.selector.kind
     }
 
+    /// The one name that the selector matches, if it names one.
+    pub fn name(&self) -> Option<&str> {
+        self.selector.name.as_deref().filter(|name| !name.is_empty())
+    }
+
     pub fn is_of_kind(&self, api_version: &str, kind: &str) -> bool {
         self.selector.api_version == api_version && self.selector.kind == kind
     }
@@ -92,7 +97,6 @@ impl LoweredSelector {
 
     /// Whether the selector matches by labels.
     pub fn asks_for_labels(&self) -> bool {
-        let has_name = self.selector.name.as_deref().is_some_and(|name| !name.is_empty());
-        !has_name && self.labels.as_ref().is_some_and(|labels| !labels.is_empty())
+        self.name().is_none() && self.labels.as_ref().is_some_and(|labels| !labels.is_empty())
     }
 }

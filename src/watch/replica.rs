@@ -56,22 +56,23 @@ pub(super) struct Replica {
     calls: Calls,
     wanted: watch::Receiver<Option<Term>>,
     held: watch::Sender<Option<Term>>,
-    /// The election; a process that has the log to itself keeps it, and needs none.
-    alone: Option<watch::Sender<Option<Term>>>,
+    /// This process has the log to itself, so nobody elects it, and it leads in term zero.
+    is_alone: bool,
 }
 
 impl Replica {
     /// Of a log that no other process writes to: it leads from the start.
     pub fn alone(log: Follower, calls: Calls) -> Replica {
-        let (wants, wanted) = watch::channel(Some(Term::default()));
-        Replica { log, calls, wanted, held: watch::Sender::new(Some(Term::default())), alone: Some(wants) }
+        // Nobody ever wants anything else.
+        let (_, wanted) = watch::channel(Some(Term::default()));
+        Replica { log, calls, wanted, held: watch::Sender::new(Some(Term::default())), is_alone: true }
     }
 
     /// Of a log that several processes share: it follows.
     pub fn shared(log: Follower, calls: Calls) -> (Replica, Office) {
         let (wants, wanted) = watch::channel(None);
         let (held, holds) = watch::channel(None);
-        (Replica { log, calls, wanted, held, alone: None }, Office { wanted: wants, held: holds })
+        (Replica { log, calls, wanted, held, is_alone: false }, Office { wanted: wants, held: holds })
     }
 
     /// Runs until the last `Writer` is dropped, all queued writes are stored and the store is
@@ -112,16 +113,14 @@ impl Replica {
     async fn terms(&mut self) -> Result<(), store::Error> {
         let mut over = None;
         loop {
-            let term = match self.alone {
-                Some(_) => Term::default(),
-                None => match self.follow(over).await? {
-                    Some(term) => term,
-                    None => return Ok(()),
-                },
+            let term = match self.is_alone {
+                true => Some(Term::default()),
+                false => self.follow(over).await?,
             };
+            let Some(term) = term else { return Ok(()) };
             self.held.send_replace(Some(term));
-            let ended =
-                Leader::new(&mut self.log, term, self.alone.is_some()).run(&mut self.calls, &mut self.wanted).await;
+            let mut leader = Leader::new(&mut self.log, term, self.is_alone);
+            let ended = leader.run(&mut self.calls, &mut self.wanted).await;
             self.held.send_replace(None);
             over = match ended? {
                 Ended::Closed => return Ok(()),

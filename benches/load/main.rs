@@ -1,7 +1,8 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | fleet | memory | unread | shared | follower`.
+//! rebalance | preview | moves | fleet | memory | unread | shared | follower | million`.
 //!
-//! Without a name, all of them run. The figures go to standard output, and no time is asserted.
+//! Without a name, all of them but the last run. The figures go to standard output, and no time is
+//! asserted.
 
 #![allow(clippy::print_stdout)]
 
@@ -9,6 +10,7 @@ mod create;
 mod fleet;
 mod list;
 mod memory;
+mod million;
 mod objects;
 #[path = "../../tests/support/postgres.rs"]
 #[allow(dead_code, clippy::print_stderr)]
@@ -69,5 +71,8 @@ async fn main() {
     }
     if wanted("follower") {
         replicas::follower().await;
+    }
+    if asked.iter().any(|word| word == "million") {
+        million::run().await;
     }
 }

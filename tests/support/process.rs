@@ -1,5 +1,6 @@
 //! `ballast serve` as a separate process, which a test may kill.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ impl ServerProcess {
     /// certificates in `folder`, too, so the first must be ready before the second starts.
     pub fn start_on(folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
         let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
+        let mut process = Command::new(program())
             .args(["serve", "--secure-port", "0"])
             .args(["--database-url", database])
             .arg("--cert-dir")
@@ -116,6 +117,11 @@ impl ServerProcess {
     pub fn cpu(&self) -> Duration {
         cpu_of(&self.process.id().to_string())
     }
+}
+
+/// The program that was built with the tests, unless a bench is to measure another one.
+fn program() -> OsString {
+    std::env::var_os("BALLAST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ballast").into())
 }
 
 /// The user and system time of a process or of `thread-self`, with a resolution of 10 ms.

@@ -24,6 +24,11 @@ fn hasty() -> Settings {
     Settings { answer_max: Duration::from_millis(800), ..Settings::default() }
 }
 
+/// Opens with these settings, as soon as a busy machine lets it.
+async fn open_hasty(url: &str) -> Arc<dyn Store> {
+    wait_for("the database", async || store::open_with(url, &[], &hasty()).await.ok()).await
+}
+
 async fn open(url: &str) -> Arc<dyn Store> {
     store::open(url, &[]).await.unwrap()
 }
@@ -98,7 +103,7 @@ async fn connections_that_are_cut_cost_no_write_and_no_read() {
 #[tokio::test]
 async fn a_server_that_restarts_is_used_again() {
     let Some(cluster) = Cluster::start() else { return };
-    let store = store::open_with(&cluster.schema().await, &[], &hasty()).await.unwrap();
+    let store = open_hasty(&cluster.schema().await).await;
     store.commit(FIRST, &[row(1, "web")]).await.unwrap();
     store.news(Revision(0)).await.unwrap();
     cluster.pause();
@@ -122,7 +127,7 @@ async fn a_commit_that_the_network_delivers_late_is_not_stored() {
     let Some(cluster) = Cluster::shared() else { return };
     let direct = cluster.schema().await;
     let proxy = Proxy::before(cluster.port).await;
-    let store = store::open_with(&proxy.url(&direct), &[], &hasty()).await.unwrap();
+    let store = open_hasty(&proxy.url(&direct)).await;
     let beside = open(&direct).await;
     store.commit(FIRST, &[row(1, "web")]).await.unwrap();
 
@@ -148,7 +153,7 @@ async fn a_commit_whose_answer_is_lost_is_found_in_the_log() {
     let Some(cluster) = Cluster::shared() else { return };
     let direct = cluster.schema().await;
     let proxy = Proxy::before(cluster.port).await;
-    let store = store::open_with(&proxy.url(&direct), &[], &hasty()).await.unwrap();
+    let store = open_hasty(&proxy.url(&direct)).await;
     let beside = open(&direct).await;
     store.commit(FIRST, &[row(1, "web")]).await.unwrap();
     proxy.holds_answers.store(true, SeqCst);

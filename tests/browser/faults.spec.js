@@ -1,7 +1,7 @@
 // What goes wrong around the page: markup in names, a server that leaves, rights that are missing,
 // clocks that are off, and requests that are not the page's.
 import { request as raw } from "node:http";
-import { writeFileSync } from "node:fs";
+import { copyFileSync, writeFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { expect, figure, test } from "./page.js";
@@ -265,6 +265,23 @@ test("a log that has come further than the old one is not taken for it", async (
     server = await serve(port, "sqlite://new.db");
     await joins(ui, "new13");
     await expect(page.locator(".tile")).toHaveCount(13, { timeout: 60_000 });
+    // A log from a backup has the same objects, and has come as far by another way.
+    await server.stop();
+    copyFileSync(join(place.path, "new.db"), join(place.path, "backup.db"));
+    server = await serve(port, "sqlite://new.db");
+    await joins(ui, "lost");
+    await expect(tile("lost")).toBeVisible({ timeout: 60_000 });
+    await server.stop("SIGKILL");
+    server = await serve("0", "sqlite://backup.db");
+    const other = await start(["ui", "--kubeconfig", kubeconfig], /is at (\S+)/);
+    await page.request.get(other.match[1]);
+    await joins(other, "found");
+    await other.stop();
+    await server.stop();
+    server = await serve(port, "sqlite://backup.db");
+    await expect(tile("found")).toBeVisible({ timeout: 60_000 });
+    await expect(tile("lost")).toHaveCount(0);
+    await expect(page.locator(".tile")).toHaveCount(14);
   } finally {
     await ui.stop();
     await server.stop();

@@ -35,7 +35,7 @@ const HEADINGS: [(&str, &str); 5] = [
     ("TracingArgs", "Traces"),
 ];
 
-/// The commands, by what somebody is about to do. Each is in one group.
+/// The commands, by what somebody is about to do. One that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
     ("Steer", &["rebalance", "pause", "resume", "abort", "approve", "undo"]),
@@ -96,9 +96,11 @@ fn groups(command: &Command) -> String {
     let width = terminal_size::terminal_size().map_or(HELP_WIDTH_MAX, |(width, _)| usize::from(width.0));
     let indent = " ".repeat(COMMAND_WIDTH);
     let mut text = String::new();
-    for (heading, names) in COMMANDS {
+    let is_grouped = |name: &str| COMMANDS.iter().any(|(_, names)| names.contains(&name));
+    let others: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| !is_grouped(name)).collect();
+    for (heading, names) in COMMANDS.into_iter().chain([("More", &*others)]).filter(|(_, names)| !names.is_empty()) {
         text.push_str(&format!("{heading}:\n"));
-        for name in names {
+        for &name in names {
             let about = match command.find_subcommand(name).and_then(Command::get_about) {
                 Some(about) => about.to_string(),
                 None => "Print this message or the help of a command".to_owned(),

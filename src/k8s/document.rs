@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde_json::{Map, Value};
 
 use super::text::Record;
@@ -37,6 +38,9 @@ pub(super) struct Head {
 /// character would be escaped there, and the key makes them unique.
 const REVISION_HOLE: &str = "\u{1}ballast:revision\u{1}";
 const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
+/// The same, as they are serialized.
+const REVISION_TEXT: &str = r#""\u0001ballast:revision\u0001""#;
+const RECORD_TEXT: &str = r#""\u0001ballast:record\u0001""#;
 
 /// The number of bytes by which an edit usually makes an object longer.
 const EDITED_BYTES_MORE: usize = 512;
@@ -63,11 +67,11 @@ impl Document {
     /// object.
     pub fn edited(object: &Object, mut parts: Parts<'_>, managers: Option<Managers>, generation: i64) -> Document {
         if generation != object.generation {
-            parts.set(&["metadata", "generation"], Some(generation.to_string()));
+            parts.set(&["metadata", "generation"], Some(generation.to_string().into()));
         }
-        parts.set(&["metadata", "resourceVersion"], Some(Value::from(REVISION_HOLE).to_string()));
+        parts.set(&["metadata", "resourceVersion"], Some(REVISION_TEXT.into()));
         if managers.is_some() {
-            parts.set(&["metadata", "managedFields"], Some(Value::from(RECORD_HOLE).to_string()));
+            parts.set(&["metadata", "managedFields"], Some(RECORD_TEXT.into()));
         }
         let mut json = Vec::with_capacity(object.text.content_len() + EDITED_BYTES_MORE);
         parts.write(&mut json);
@@ -84,12 +88,12 @@ impl Document {
         const REVISION: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
         const PREFIX: &[u8] = b"\"resourceVersion\":\"";
         let record = managers.map(|managers| {
-            let at = find(&json, RECORD, b"\"managedFields\":\"".len()).expect("the hole was just written");
+            let at = memmem::find(&json, RECORD).expect("the hole was just written");
             json.drain(at..at + RECORD.len());
             Record { at, managers }
         });
         let from = record.as_ref().map_or(0, |record| record.at);
-        let hole = from + find(&json[from..], REVISION, PREFIX.len()).expect("the hole was just written");
+        let hole = from + memmem::find(&json[from..], REVISION).expect("the hole was just written");
         let json = Bytes::from(json);
         let (before, after) = (json.slice(..hole + PREFIX.len()), json.slice(hole + REVISION.len() - 1..));
         Document { before, after, record, head }
@@ -127,20 +131,6 @@ impl Head {
             deleting: !metadata["deletionTimestamp"].is_null(),
         }
     }
-}
-
-/// The place of `needle`. Searches for its byte at `rare` first, which should be the rarest one,
-/// because this runs over every byte that is stored.
-fn find(haystack: &[u8], needle: &[u8], rare: usize) -> Option<usize> {
-    let mut from = 0;
-    while let Some(step) = haystack[from..].iter().position(|&byte| byte == needle[rare]) {
-        let start = (from + step).checked_sub(rare);
-        if let Some(start) = start.filter(|&start| haystack[start..].starts_with(needle)) {
-            return Some(start);
-        }
-        from += step + 1;
-    }
-    None
 }
 
 #[cfg(test)]

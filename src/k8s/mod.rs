@@ -1,5 +1,6 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
+mod alike;
 mod body;
 mod content;
 pub mod cron;
@@ -33,6 +34,7 @@ mod time;
 mod user;
 pub mod write_options;
 
+pub use alike::{Likeness, Remade};
 pub use body::{Body, Duplicate, Malformed, type_of};
 pub use document::Document;
 pub use extract::{Extract, Members};

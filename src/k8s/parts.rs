@@ -78,26 +78,37 @@ impl<'a> Parts<'a> {
 
     /// The present values of these members, as a tree. In each object on the way, one nameless
     /// member stands for all others, so that an object with other members does not look empty.
-    pub fn sketch(&self, members: &[&[&str]]) -> Map<String, Value> {
+    /// `read` makes a value of its text, and is told which member it is.
+    pub fn sketch(&self, members: &[&[&str]], read: &impl Fn(&[&str], &str) -> Value) -> Map<String, Value> {
+        self.sketch_below(members, 0, read)
+    }
+
+    /// `members` have `depth` names in common, which lead here.
+    fn sketch_below(
+        &self,
+        members: &[&[&str]],
+        depth: usize,
+        read: &impl Fn(&[&str], &str) -> Value,
+    ) -> Map<String, Value> {
         let mut sketch = Map::new();
-        let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.first() == Some(&&*name.0));
+        let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.get(depth) == Some(&&*name.0));
         if !self.members.keys().all(is_asked_for) {
             sketch.insert(String::new(), Value::Null);
         }
-        for &name in members.iter().filter_map(|member| member.first()) {
+        for &member in members {
+            let Some(&name) = member.get(depth) else { continue };
             let Some(part) = self.members.get(name).filter(|_| !sketch.contains_key(name)) else { continue };
-            let below = |member: &&[&str]| member.first() == Some(&name) && member.len() > 1;
-            let below: Vec<_> =
-                members.iter().copied().filter(|member| below(member)).map(|member| &member[1..]).collect();
-            let is_asked_whole = members.contains(&&[name][..]);
+            let at = |member: &&[&str]| member.get(depth) == Some(&name);
+            let is_asked_whole = members.iter().filter(|member| at(member)).any(|member| member.len() == depth + 1);
+            let below: Vec<_> = members.iter().copied().filter(at).collect();
             let value = match part {
-                Part::Open(child) if !is_asked_whole => Value::Object(child.sketch(&below)),
+                Part::Open(child) if !is_asked_whole => Value::Object(child.sketch_below(&below, depth + 1, read)),
                 // Only an object has members.
                 Part::Text(text) if !is_asked_whole => match serde_json::from_str::<Parts<'_>>(text) {
-                    Ok(child) => Value::Object(child.sketch(&below)),
-                    Err(_) => part.value(),
+                    Ok(child) => Value::Object(child.sketch_below(&below, depth + 1, read)),
+                    Err(_) => read(&member[..=depth], text),
                 },
-                _ => part.value(),
+                _ => read(&member[..=depth], &part.text()),
             };
             sketch.insert(name.to_owned(), value);
         }
@@ -107,11 +118,12 @@ impl<'a> Parts<'a> {
     /// Sets or removes a member. Returns whether that changed anything. A value on the way that is
     /// not an object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
-        let text = edit.value.as_ref().map(Value::to_string);
-        self.set(edit.member, text)
+        // `to_string` of a value writes each word by itself, and takes several times as long.
+        let text = |value| serde_json::to_string(value).expect("a tree of JSON values always serializes");
+        self.set(edit.member, edit.value.as_ref().map(text).map(Cow::Owned))
     }
 
-    pub(super) fn set(&mut self, member: &[&str], text: Option<String>) -> bool {
+    pub(super) fn set(&mut self, member: &[&str], text: Option<Cow<'a, str>>) -> bool {
         let Some((&name, rest)) = member.split_first() else { return false };
         if !rest.is_empty() {
             return match self.open(name, text.is_some()) {
@@ -123,11 +135,11 @@ impl<'a> Parts<'a> {
         match self.members.get_mut(name) {
             Some(Part::Text(known)) if *known == text => false,
             Some(known) => {
-                *known = Part::Text(Cow::Owned(text));
+                *known = Part::Text(text);
                 true
             }
             None => {
-                self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Text(Cow::Owned(text)));
+                self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Text(text));
                 true
             }
         }
@@ -177,12 +189,13 @@ impl<'a> Parts<'a> {
 }
 
 impl Part<'_> {
-    fn value(&self) -> Value {
+    fn text(&self) -> Cow<'_, str> {
         match self {
-            Part::Text(text) => serde_json::from_str(text).expect("the text of a JSON value"),
+            Part::Text(text) => Cow::Borrowed(text),
             Part::Open(parts) => {
-                let members = parts.members.iter().map(|(Name(name), part)| (name.clone().into_owned(), part.value()));
-                Value::Object(members.collect())
+                let mut text = Vec::new();
+                parts.write(&mut text);
+                Cow::Owned(String::from_utf8(text).expect("made of texts"))
             }
         }
     }
@@ -251,14 +264,18 @@ mod tests {
     #[test]
     fn a_sketch_has_the_members_asked_for_and_a_sign_of_the_others() {
         let members: [&[&str]; 4] = [&["spec", "c"], &["spec", "gone", "deep"], &["metadata", "name"], &["kind", "x"]];
+        let read = |_: &[&str], text: &str| serde_json::from_str(text).unwrap();
         let mut parts = Parts::read(BINDING.as_bytes()).unwrap();
         let expected = json!({"kind": "K", "metadata": {"": null, "name": "web"}, "spec": {"": null, "c": [{"x": 2}]}});
-        assert_eq!(Value::Object(parts.sketch(&members)), expected);
+        assert_eq!(Value::Object(parts.sketch(&members, &read)), expected);
         // The same for parts that are taken apart already.
         parts.edit(&Edit::set(&["spec", "a"], 2));
-        assert_eq!(Value::Object(parts.sketch(&members)), expected);
+        assert_eq!(Value::Object(parts.sketch(&members, &read)), expected);
         parts.edit(&Edit::remove(&["spec", "a"]));
-        assert_eq!(parts.sketch(&[&["spec", "c"]]), *json!({"": null, "spec": {"c": [{"x": 2}]}}).as_object().unwrap());
+        assert_eq!(
+            parts.sketch(&[&["spec", "c"]], &read),
+            *json!({"": null, "spec": {"c": [{"x": 2}]}}).as_object().unwrap()
+        );
     }
 
     #[test]

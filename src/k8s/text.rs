@@ -21,7 +21,7 @@ const HEAD: &[u8] = b"\"managedFields\":[";
 const TAIL: &[u8] = b"],";
 /// The last member of an entry.
 const TIME: &str = ",\"time\":\"";
-const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
+pub(super) const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
 const AFTER_TIME: &str = "\"}";
 
 /// Cheap to clone.
@@ -43,10 +43,10 @@ pub(super) struct Record {
 pub struct Managers(Arc<[Entry]>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+pub(super) struct Entry {
     /// The entry up to its time, or the whole entry if it does not end with one.
-    words: ArcIntern<str>,
-    time: Option<[u8; TIME_LEN]>,
+    pub words: ArcIntern<str>,
+    pub time: Option<[u8; TIME_LEN]>,
 }
 
 impl Text {
@@ -164,9 +164,19 @@ impl Managers {
         out.extend_from_slice(TAIL);
     }
 
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
     fn len(&self) -> usize {
         let commas = self.0.len().saturating_sub(1);
         HEAD.len() + self.0.iter().map(Entry::len).sum::<usize>() + commas + TAIL.len()
+    }
+}
+
+impl FromIterator<Entry> for Managers {
+    fn from_iter<T: IntoIterator<Item = Entry>>(entries: T) -> Managers {
+        Managers(entries.into_iter().collect())
     }
 }
 

@@ -251,11 +251,21 @@ pub type Changed = Result<Arc<Object>, Status>;
 type Decision = (Key, Decided);
 
 fn decide_all(core: &Core, view: &View, manager: &str, changes: Vec<(GroupResource, Change)>) -> Vec<Decision> {
-    let now = core.clock.now();
-    changes.into_iter().map(|(resource, change)| decide(core, view, manager, now, resource, change)).collect()
+    let mut batch = Batch { core, view, manager, now: core.clock.now(), known: edit::Known::default() };
+    changes.into_iter().map(|(resource, change)| decide(&mut batch, resource, change)).collect()
 }
 
-fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupResource, change: Change) -> Decision {
+/// What the decisions of one batch have in common.
+struct Batch<'a> {
+    core: &'a Core,
+    view: &'a View,
+    manager: &'a str,
+    now: Time,
+    known: edit::Known,
+}
+
+fn decide(batch: &mut Batch<'_>, resource: GroupResource, change: Change) -> Decision {
+    let Batch { core, view, manager, now, ref mut known } = *batch;
     let row = core.rows.get(&resource);
     let change = match change {
         Change::Own(write) if row.is_none() && write.key.resource == resource => {
@@ -275,7 +285,9 @@ fn decide(core: &Core, view: &View, manager: &str, now: Time, resource: GroupRes
             let decided = decide_update(&admission, view, manager, &key, part, object);
             (key, decided)
         }
-        Change::Edit { base, edits } => (base.key.clone(), decide_edit(&admission, view, manager, &base, &edits)),
+        Change::Edit { base, edits } => {
+            (base.key.clone(), decide_edit(&admission, view, manager, &base, &edits, known))
+        }
         Change::Delete { key, revision } => {
             let decided = decide_delete(view, row, &key, revision, now);
             (key, decided)
@@ -328,13 +340,14 @@ fn decide_edit(
     manager: &str,
     base: &Arc<Object>,
     edits: &[Edit],
+    known: &mut edit::Known,
 ) -> Result<Decided, Status> {
     let key = &base.key;
     let stored = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
     if stored.revision != base.revision {
         return Err(Status::conflict(key.resource, &key.name));
     }
-    let document = edit::document(admission, manager, stored, edits)?;
+    let document = edit::document(admission, manager, stored, edits, known)?;
     debug_assert!(
         edit::is_what_an_update_does(admission, manager, stored, edits, document.as_ref()),
         "{key} {edits:?}"

@@ -7,8 +7,11 @@
 //! Where the object has managers, the edit is recorded among them. Managers change only where
 //! fields change, so it is enough to compare the edited members before and after.
 //!
+//! In a batch, the records of most objects are alike, and so is what becomes of them (`Known`).
+//!
 //! Left out: deletes and finalizers. A write that removes the last finalizer has to be an update.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,11 +23,20 @@ use super::part::Part;
 use super::plan::{self, Origin, Plan};
 use super::stored::Stored;
 use crate::k8s::fields::{Malformed, ManagedFields};
-use crate::k8s::{Body, Document, Edit, FieldErrors, Managers, Object, Parts, Status};
+use crate::k8s::{Body, Document, Edit, FieldErrors, GroupResource, Likeness, Managers, Object, Parts, Remade, Status};
+use crate::resource::Comparison;
 
 /// Objects longer than this are admitted as a whole when their metadata is edited, because all
 /// annotations together have a bound. Shorter objects cannot exceed it.
 const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
+
+/// The changes of records that a batch keeps in mind.
+const KNOWN_MAX: usize = 8;
+
+/// What the edits of one batch, which have one manager and one time, made of the records of
+/// managers.
+#[derive(Default)]
+pub(super) struct Known(VecDeque<(GroupResource, Likeness, Comparison, Remade)>);
 
 /// The stored object with its edits. `None` if they change nothing.
 pub(super) fn document(
@@ -32,6 +44,7 @@ pub(super) fn document(
     manager: &str,
     stored: &Arc<Object>,
     edits: &[Edit],
+    known: &mut Known,
 ) -> Result<Option<Document>, Status> {
     let content = stored.text.content();
     let mut parts = Parts::read(&content).map_err(Status::internal)?;
@@ -49,7 +62,8 @@ pub(super) fn document(
     }
     let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
     let mut managers = stored.text.managers().cloned();
-    let before = managers.is_some().then(|| parts.sketch(&members));
+    let read = |member: &[&str], text: &str| admission.row.schema.glimpse(member, text);
+    let before = managers.is_some().then(|| parts.sketch(&members, &read));
     let (mut changes, mut generation) = (false, stored.generation);
     for edit in edits {
         let is_change = parts.edit(edit);
@@ -61,24 +75,43 @@ pub(super) fn document(
     if !changes {
         return Ok(None);
     }
-    if let (Some(before), Some(known)) = (before, &managers) {
-        let after = parts.sketch(&members);
+    if let (Some(before), Some(record)) = (before, &managers) {
+        let after = parts.sketch(&members, &read);
         let writing = Writing { row: admission.row, part: Part::Whole, manager, now: admission.now };
-        managers = record(&writing, known, &before, &after).map_err(Status::internal)?;
+        managers = known.remade(&writing, record, &before, &after).map_err(Status::internal)?;
     }
     Ok(Some(Document::edited(stored, parts, managers, generation)))
 }
 
-/// Makes the writer the manager of what changed.
-fn record(
-    writing: &Writing<'_>,
-    managers: &Managers,
-    before: &Tree,
-    after: &Tree,
-) -> Result<Option<Managers>, Malformed> {
-    let mut managed = ManagedFields::decode(managers.values(), &writing.row.stored_api_version())?;
-    writing.track(Some(before), after, &mut managed)?;
-    Ok(managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list)))
+impl Known {
+    /// The record after the writer was made the manager of what changed.
+    fn remade(
+        &mut self,
+        writing: &Writing<'_>,
+        record: &Managers,
+        before: &Tree,
+        after: &Tree,
+    ) -> Result<Option<Managers>, Malformed> {
+        let Writing { row, now, .. } = *writing;
+        let comparison = row.schema.compare(before, after);
+        let likeness = Likeness::of(record, now);
+        let is_alike = |(resource, alike, changes, _): &&(GroupResource, Likeness, Comparison, Remade)| {
+            *resource == row.resource && likeness.as_ref() == Some(alike) && *changes == comparison
+        };
+        if let Some((.., remade)) = self.0.iter().find(is_alike)
+            && let Some(made) = remade.of(record, now)
+        {
+            return Ok(made);
+        }
+        let mut managed = ManagedFields::decode(record.values(), &row.stored_api_version())?;
+        writing.credit(comparison.clone(), &mut managed)?;
+        let made = managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list));
+        if let (Some(likeness), Some(remade)) = (likeness, Remade::between(record, made.as_ref(), now)) {
+            self.0.truncate(KNOWN_MAX - 1);
+            self.0.push_front((row.resource, likeness, comparison, remade));
+        }
+        Ok(made)
+    }
 }
 
 /// Whether the edit raises the generation (MD2, ST8).

@@ -109,6 +109,14 @@ impl Writing<'_> {
         self.record(comparison, managed, self.manager)
     }
 
+    /// As `track`, for an object that was there, whose differences are known.
+    pub fn credit(&self, differences: Comparison, managed: &mut ManagedFields) -> Result<(), Malformed> {
+        match managed.is_empty() {
+            true => Ok(()),
+            false => self.record(differences, managed, self.manager),
+        }
+    }
+
     /// A write of all parts is recorded as two writes, one of the status and one of the rest.
     fn record(&self, comparison: Comparison, managed: &mut ManagedFields, name: &str) -> Result<(), Malformed> {
         if self.part == Part::Whole && self.row.status_subresource {

@@ -15,6 +15,7 @@
 mod check;
 mod compare;
 mod field_set;
+mod glimpse;
 mod merge;
 mod remove;
 

@@ -180,6 +180,21 @@ proptest! {
     }
 
     #[test]
+    fn glimpses_differ_as_the_values_do(a in orchard(), b in orchard()) {
+        let schema = schema();
+        let glimpsed = |member: &[&str], value: &Value| schema.glimpse(member, &value.to_string());
+        let whole = |of: &Tree| tree(json!({"spec": glimpsed(&["spec"], &of["spec"])}));
+        let parts = |of: &Tree| -> Tree {
+            let members = of["spec"].as_object().unwrap().iter();
+            let members = members.map(|(name, value)| (name.clone(), glimpsed(&["spec", name], value)));
+            tree(json!({"spec": members.collect::<Tree>()}))
+        };
+        let expected = schema.compare(&a, &b);
+        prop_assert_eq!(&schema.compare(&whole(&a), &whole(&b)), &expected);
+        prop_assert_eq!(&schema.compare(&parts(&a), &parts(&b)), &expected);
+    }
+
+    #[test]
     fn what_was_removed_is_gone_and_the_rest_is_there(a in orchard(), b in orchard()) {
         let gone = schema().fields_of(&a).intersection(&schema().fields_of(&b));
         let left = schema().without(a.clone(), &gone);
@@ -264,6 +279,20 @@ fn ap9_items_come_in_the_order_of_the_configuration() {
         (&[], &["b", "a"], &["b", "a"]),
     ] {
         assert_eq!(schema().merge(list(live), &list(config)), list(expected), "{live:?} {config:?}");
+    }
+}
+
+#[test]
+fn glimpses_of_values_of_another_shape_differ_as_the_values_do() {
+    let shapes = [json!(null), json!({}), json!([]), json!(1), json!("1"), json!({"a": 1}), json!([{"kind": "a"}])];
+    let schema = schema();
+    for member in ["size", "trees", "paths", "order", "signs", "gate", "pond", "notes", "unknown"] {
+        for (old, new) in shapes.iter().flat_map(|old| shapes.iter().map(move |new| (old, new))) {
+            let values = |value: &Value| tree(json!({"spec": {member: value}}));
+            let glimpses = |value: &Value| values(&schema.glimpse(&["spec", member], &value.to_string()));
+            let found = schema.compare(&glimpses(old), &glimpses(new));
+            assert_eq!(found, schema.compare(&values(old), &values(new)), "{member}: {old} {new}");
+        }
     }
 }
 

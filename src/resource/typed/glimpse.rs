@@ -1,0 +1,59 @@
+//! A value as a comparison looks at it, read from its text. Where the type says that a value is one
+//! field, a comparison only asks whether two values are equal. Texts say that as well, so such a
+//! value is not read.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::super::schema::{Schema, Shape};
+use super::{Members, Parts, Type};
+
+/// The name of a member, which is borrowed where it needs no decoding.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Schema {
+    /// The value of a member for `compare`, which finds the same differences between two of them as
+    /// between the values themselves. `text` has to be written as a tree is: sorted and without
+    /// blanks.
+    pub fn glimpse(&self, member: &[&str], text: &str) -> Value {
+        glimpse(member.iter().fold(Type::Known(self.root()), below), text)
+    }
+}
+
+fn below<'a>(of: Type<'a>, name: &&str) -> Type<'a> {
+    match of {
+        Type::Known(node) => match &node.shape {
+            Shape::Object(object) => Members::Known(object).of(name),
+            _ => Type::Deduced,
+        },
+        Type::Deduced => Type::Deduced,
+    }
+}
+
+fn glimpse(of: Type<'_>, text: &str) -> Value {
+    let first = text.as_bytes().first();
+    let parts = match first {
+        Some(b'{') => of.parts(&Value::Object(Map::new())),
+        Some(b'[') => of.parts(&Value::Array(Vec::new())),
+        Some(b'n') => return Value::Null,
+        _ => Parts::One,
+    };
+    match parts {
+        Parts::One => Value::from(text),
+        Parts::Items(_) => serde_json::from_str(text).expect("the text of a JSON value"),
+        Parts::Members(types) => {
+            let members: BTreeMap<Name<'_>, &RawValue> = serde_json::from_str(text).expect("the text of a JSON object");
+            let members = members.into_iter().map(|(Name(name), text)| {
+                let value = glimpse(types.of(&name), text.get());
+                (name.into_owned(), value)
+            });
+            Value::Object(members.collect())
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::api::fleet::placement::v1beta1::any as fleet;
 use crate::api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use crate::api::meta::ObjectMeta;
 use crate::events::ObjectReference;
-use crate::k8s::{GroupResource, Key, Object};
+use crate::k8s::{GroupResource, Key, Object, read_json};
 use crate::watch::View;
 
 pub use crate::scheduler::underway::{CLUSTER_MOVES, MOVES};
@@ -108,13 +108,13 @@ fn api_version() -> String {
 
 impl AnyRebalance {
     pub fn read(object: &Object) -> Result<AnyRebalance, serde_json::Error> {
-        serde_json::from_slice(&object.text.content())
+        read_json(&object.text.content())
     }
 }
 
 impl AnyMove {
     pub fn read(object: &Object) -> Option<AnyMove> {
-        let read = serde_json::from_slice(&object.text.content());
+        let read = read_json(&object.text.content());
         read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read as a Move")).ok()
     }
 
@@ -185,15 +185,15 @@ pub fn new_move(owner: &Owner, key: &Key, spec: &MoveSpec, status: &MoveStatus) 
         metadata["namespace"] = (*key.namespace).into();
     }
     let kind = if key.resource == MOVES { "Move" } else { "ClusterMove" };
-    let object = json!({
-        "apiVersion": api_version(),
-        "kind": kind,
-        "metadata": metadata,
-        "spec": written(spec),
-        "status": written(status),
-    });
-    let Value::Object(object) = object else { unreachable!("written as an object") };
-    object
+    // The macro would copy each of the trees.
+    let members = [
+        ("apiVersion", api_version().into()),
+        ("kind", kind.into()),
+        ("metadata", metadata),
+        ("spec", written(spec)),
+        ("status", written(status)),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 pub fn written(value: &impl serde::Serialize) -> Value {

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::seen::{depth, now, reports};
-use super::{End, Found, Step, Told, placed, read};
+use super::{End, Found, Step, Told, placed};
 use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
@@ -100,22 +100,18 @@ impl Step<'_> {
             self.end_pending(rank, end);
             return Turn::Begins;
         }
-        let object = self.scene.view.get(&waiting.binding);
-        let Some((object, case)) = object
-            .filter(|object| !object.deleting)
-            .and_then(|object| Some((object, Case::find(self.scene.view, &object.key)?)))
-        else {
-            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
-            return Turn::Begins;
-        };
-        if let Some(kinds) = PlacementKinds::of(waiting.binding.resource) {
+        let object = self.scene.view.get(&waiting.binding).filter(|object| !object.deleting);
+        if let (Some(kinds), Some(object)) = (PlacementKinds::of(waiting.binding.resource), object) {
             let turn = waves.ask(&Arrivals::default());
             if turn == Turn::Begins {
                 self.start_placement(rank, waiting, object, kinds);
             }
             return turn;
         }
-        let Some(binding) = read(object) else { return Turn::Waits };
+        let Some((object, (case, binding))) = object.and_then(|object| Some((object, Case::read(object)?))) else {
+            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
+            return Turn::Begins;
+        };
         if self.is_held_up(&binding) {
             self.run.held_up.insert(waiting.binding.clone());
             return Turn::Waits;
@@ -299,7 +295,7 @@ pub(super) fn begun(
     mark: (bool, &UnderWay),
     now: Time,
 ) -> Vec<Edit> {
-    let mut edits = placed(object, first, term, now);
+    let mut edits = placed(object, binding, first, term, now);
     match mark {
         (true, mark) => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
         (false, _) if binding.metadata.annotations.contains_key(MOVE) => {

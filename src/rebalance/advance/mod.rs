@@ -33,7 +33,7 @@ use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::{ClusterSet, Profile, Request, Target};
 use crate::events::ObjectReference;
-use crate::k8s::{Edit, GroupResource, Key, Object, Time};
+use crate::k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use crate::registry::Change;
 use crate::scheduler::lower;
 use crate::scheduler::planning;
@@ -262,7 +262,7 @@ impl<'a> Step<'a> {
         // them. Nothing that is ready goes.
         if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
             self.table.charge(found.object, &targets, &back);
-            edits = placed(found.object, &back, None, self.scene.now);
+            edits = placed(found.object, found.binding, &back, None, self.scene.now);
             self.recount(&planning::shares(&targets), &planning::shares(&back));
             targets = back;
         }
@@ -278,7 +278,7 @@ impl<'a> Step<'a> {
         match surge::next(rollout, &moving.from, &moving.to, found.request, reports, left, room) {
             surge::Next::To(targets) => {
                 self.table.charge(found.object, &found.request.targets, &targets);
-                let mut edits = placed(found.object, &targets, None, self.scene.now);
+                let mut edits = placed(found.object, found.binding, &targets, None, self.scene.now);
                 let mark = UnderWay { at: UnderWay::listed(&targets), ..moving.mark.clone() };
                 edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
                 self.change(found.object, edits);
@@ -423,7 +423,7 @@ impl<'a> Step<'a> {
     }
 
     fn tell(&mut self, object: &Object, binding: &AnyBinding, is_warning: bool, reason: &'static str, message: String) {
-        let about = binding.clone().subjects(&object.key).to_vec();
+        let about = binding.subjects(&object.key).to_vec();
         self.told.push(Told { about, is_warning, reason, message });
     }
 
@@ -445,12 +445,12 @@ struct Found<'f> {
 }
 
 /// The edits of a pass that decided on these targets.
-pub fn placed(object: &Object, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+pub fn placed(object: &Object, binding: &AnyBinding, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
     let mut targets = targets.to_vec();
     targets.sort_by(|one, other| one.name.cmp(&other.name));
-    planning::edits(object, &targets, term, now).expect("the binding was read before")
+    planning::edits(object, binding, &targets, term, now)
 }
 
 fn read(object: &Object) -> Option<AnyBinding> {
-    serde_json::from_slice(&object.text.content()).ok()
+    read_json(&object.text.content()).ok()
 }

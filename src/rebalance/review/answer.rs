@@ -15,7 +15,7 @@ use crate::api::ballast::v1alpha1::{
 };
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Trace;
-use crate::k8s::{FieldErrors, FieldPath};
+use crate::k8s::{FieldErrors, FieldPath, read_json};
 use crate::rebalance::record::listed;
 use crate::scheduler::planning::{self, Case, Draft, How, Present, Proposal, Selection, shares};
 
@@ -233,7 +233,7 @@ fn unscheduled(case: &Case) -> Option<(MoveReason, String)> {
     if case.is_placement() {
         return None;
     }
-    let binding: AnyBinding = serde_json::from_slice(&case.object.text.content()).ok()?;
+    let binding: AnyBinding = read_json(&case.object.text.content()).ok()?;
     let scheduled = binding.status.conditions.into_iter().find(|condition| condition.type_ == "Scheduled")?;
     let reason = match &*scheduled.reason {
         "Unschedulable" => MoveReason::NoRoom,

@@ -26,7 +26,7 @@ use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::meta::{Condition, ObjectMeta};
 use crate::clock::Clock;
 use crate::events::{Note, ObjectReference, Recorder, Severity};
-use crate::k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time};
+use crate::k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
 use crate::registry::{Atomicity, Change, Client};
 use crate::watch::{self, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
@@ -118,7 +118,7 @@ impl Work for Schedules {
 }
 
 fn read<T: for<'a> Deserialize<'a>>(object: &Object) -> Option<T> {
-    let read = serde_json::from_slice(&object.text.content());
+    let read = read_json(&object.text.content());
     read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read")).ok()
 }
 

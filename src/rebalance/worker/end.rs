@@ -76,7 +76,7 @@ fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
         let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
         let back = surge::taken_back(&read.spec.from, &request, &reports);
-        edits.extend(back.into_iter().flat_map(|back| placed(object, &back, None, now)));
+        edits.extend(back.into_iter().flat_map(|back| placed(object, &binding, &back, None, now)));
     }
     edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
     edits

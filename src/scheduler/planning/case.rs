@@ -12,7 +12,7 @@ use crate::api::karmada::work::v1alpha2::{
     AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, ResourceHealth, kind_of,
 };
 use crate::engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
-use crate::k8s::{Key, Object};
+use crate::k8s::{Key, Object, read_json};
 use crate::placements;
 use crate::scheduler::lower;
 use crate::watch::View;
@@ -43,10 +43,15 @@ impl Case {
 
     /// None if the object is not a binding of the Karmada family, or cannot be read.
     pub fn of(object: &Arc<Object>) -> Option<Case> {
+        Some(Case::read(object)?.0)
+    }
+
+    /// As `of`, with the binding as it was read.
+    pub fn read(object: &Arc<Object>) -> Option<(Case, AnyBinding)> {
         if !BINDINGS.contains(&object.key.resource) {
             return None;
         }
-        let binding: AnyBinding = serde_json::from_slice(&object.text.content()).ok()?;
+        let binding: AnyBinding = read_json(&object.text.content()).ok()?;
         let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let tasks = &binding.spec.graceful_eviction_tasks;
         let is_only_by_taint = |cluster: &&str| {
@@ -56,7 +61,7 @@ impl Case {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
         let resource = &binding.spec.resource;
-        Some(Case {
+        let case = Case {
             binding: reference(kind_of(object.key.resource), object),
             workload: WorkloadRef {
                 api_version: resource.api_version.clone(),
@@ -68,7 +73,8 @@ impl Case {
             driven_out_of: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
-        })
+        };
+        Some((case, binding))
     }
 
     /// Shares what many cases have alike, which saves memory and later comparisons.
@@ -151,7 +157,7 @@ impl Case {
 
     /// What the clusters report. It is read only where somebody asks.
     pub(super) fn reports(&self) -> Reports {
-        let binding = serde_json::from_slice::<AnyBinding>(&self.object.text.content());
+        let binding = read_json::<AnyBinding>(&self.object.text.content());
         let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
         Reports(items.into_iter().map(|item| (item.cluster_name.as_str().into(), available(&item))).collect())
     }

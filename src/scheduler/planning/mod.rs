@@ -76,14 +76,13 @@ impl Planner {
 /// The edits that put a binding on these targets, as the scheduler would write them after a pass
 /// that succeeded. `term` is the affinity group that the targets belong to, if there are groups.
 ///
-/// A trigger that is pending would count as served, so it must be left to the scheduler. The error
-/// says that the object is not a binding, or is damaged.
-pub fn edits(object: &Object, to: &[Target], term: Option<&str>, now: Time) -> Result<Vec<Edit>, serde_json::Error> {
+/// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
+/// left to the scheduler.
+pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
     let content = object.text.content();
-    let binding: AnyBinding = serde_json::from_slice(&content)?;
-    let placement = BindingSketch::of(&content)?.spec.placement();
-    let trigger = Trigger::of(&binding);
+    let placement = BindingSketch::of(&content).ok().and_then(|sketch| sketch.spec.placement());
+    let trigger = Trigger::of(binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };
-    Ok(commit::edits(&binding, placement, object.generation, trigger, &decision, true, now))
+    commit::edits(binding, placement, object.generation, trigger, &decision, true, now)
 }

@@ -26,7 +26,7 @@ pub struct AnyBinding {
 
 impl AnyBinding {
     /// The objects that events about a binding refer to: the binding, and the workload (R73).
-    pub fn subjects(self, key: &Key) -> [core::ObjectReference; 2] {
+    pub fn subjects(&self, key: &Key) -> [core::ObjectReference; 2] {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let kind = kind_of(key.resource);
         let binding = core::ObjectReference {
@@ -34,10 +34,10 @@ impl AnyBinding {
             kind: Some(kind.to_owned()),
             namespace: text(&key.namespace),
             name: text(&key.name),
-            uid: self.metadata.uid,
+            uid: self.metadata.uid.clone(),
             ..core::ObjectReference::default()
         };
-        let resource = self.spec.resource;
+        let resource = self.spec.resource.clone();
         let template = core::ObjectReference {
             api_version: Some(resource.api_version),
             kind: Some(resource.kind),

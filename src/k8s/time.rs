@@ -12,6 +12,9 @@ pub struct Time {
     seconds: i64,
 }
 
+/// The seconds from the year 0000 to 9999, in which jiff's own form is ours.
+const YEARS_OF_FOUR_DIGITS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
+
 impl Time {
     /// The instant at these seconds, clamped to the years -9999 to 9999, which RFC 3339 can write.
     pub fn from_seconds(seconds: i64) -> Time {
@@ -42,7 +45,11 @@ impl FromStr for Time {
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let instant = jiff::Timestamp::from_second(self.seconds).expect("clamped when made");
-        write!(f, "{}", instant.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        match YEARS_OF_FOUR_DIGITS.contains(&self.seconds) {
+            // This takes a fraction of the time, and every write has a few times.
+            true => write!(f, "{instant}"),
+            false => write!(f, "{}", instant.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::api::core;
-use crate::k8s::{Object, Quantity};
+use crate::k8s::{Object, Quantity, read_json};
 
 /// Amounts by resource. Zero ones are left out. Differences may be negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,14 +67,14 @@ impl Spec {
 impl Usage {
     /// A binding that cannot be read uses nothing: nobody can place it.
     pub fn of(binding: &Object) -> Usage {
-        let Binding { spec } = serde_json::from_slice(&binding.text.content()).unwrap_or_default();
+        let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
         spec.on(&targets)
     }
 
     /// What the binding would use with so many replicas on each cluster.
     pub fn on(binding: &Object, targets: &[i32]) -> Usage {
-        let Binding { spec } = serde_json::from_slice(&binding.text.content()).unwrap_or_default();
+        let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets)
     }
 

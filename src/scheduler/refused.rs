@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{commit, news};
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::events::Recorder;
-use crate::k8s::{Object, Time};
+use crate::k8s::{Object, Time, read_json};
 use crate::metrics;
 use crate::registry::{Atomicity, Change, Client};
 use crate::worker::{Failure, Handled, Next, Worked};
@@ -27,7 +27,7 @@ pub async fn tell_all(
     for (object, message) in refused {
         metrics::scheduled("unschedulable");
         tracing::debug!(key = %object.key, message, "refused by a quota");
-        let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) else { continue };
+        let Ok(binding) = read_json::<AnyBinding>(&object.text.content()) else { continue };
         let edits = commit::refusal(&binding, &message, now);
         let news = news::of_refusal(&object.key, binding, message, edits.is_empty());
         if edits.is_empty() {

@@ -34,7 +34,7 @@ use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use crate::api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch};
 use crate::clock::Clock;
-use crate::k8s::{GroupResource, Key, Object, Time};
+use crate::k8s::{GroupResource, Key, Object, Time, read_json};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Handled, Next, Queue, Work, Worked};
@@ -241,13 +241,17 @@ impl Eviction<'_> {
             (_, Some(_)) => (*name, Host::There { taints: &[] }),
             (_, None) => (*name, Host::Unknown),
         });
-        plan::plan(hosts, &spec.tolerations(), self.now)
+        // They are read from the placement, and most clusters have no taint.
+        let is_tainted =
+            clusters.iter().filter_map(|(.., cluster)| cluster.as_ref()).any(|it| !it.spec.taints.is_empty());
+        let tolerations = if is_tainted { spec.tolerations() } else { Vec::new() };
+        plan::plan(hosts, &tolerations, self.now)
     }
 
     /// The binding without the clusters that it leaves.
     fn without(&self, object: &Object, plan: &Plan) -> Result<Map<String, Value>, String> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
-        let binding: AnyBinding = serde_json::from_slice(&object.text.content()).map_err(|error| error.to_string())?;
+        let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
         let purge_mode = match (behavior, self.taints) {
             (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,

@@ -16,7 +16,7 @@ use crate::api::karmada::policy::v1alpha1::ReplicaSchedulingType;
 use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, RESOURCE_BINDINGS, ResourceBindingSpec};
 use crate::clock::Clock;
 use crate::events::{Note, Recorder, Severity};
-use crate::k8s::{GroupResource, Key, Object, Time};
+use crate::k8s::{GroupResource, Key, Object, Time, read_json};
 use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Handled, Next, Queue, Work, Worked};
@@ -107,7 +107,7 @@ impl Work for GracefulEviction {
 
 fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> {
     let object = view.get(key).filter(|object| !object.deleting)?;
-    Some((object, serde_json::from_slice(&object.text.content()).ok()?))
+    Some((object, read_json(&object.text.content()).ok()?))
 }
 
 fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> Plan {

@@ -37,7 +37,7 @@ use crate::api::karmada::apps::v1alpha1::{
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, Trigger, key_of_workload};
 use crate::clock::Clock;
 use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
-use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time};
+use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time, read_json};
 use crate::registry::{Atomicity, Change, Client};
 use crate::resource::Resource;
 use crate::watch::{Event, View};
@@ -118,7 +118,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return Handled::new(key, Next::Done);
         };
-        let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.text.content()) {
+        let rebalancer: WorkloadRebalancer = match read_json(&object.text.content()) {
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");

@@ -13,10 +13,13 @@ use self::plan::Plan;
 use super::{WORKLOAD_REBALANCERS, commit_one};
 use crate::api::karmada::apps::v1alpha1::WorkloadRebalancer;
 use crate::clock::Clock;
-use crate::k8s::{Edit, GroupResource, Key, Time};
+use crate::k8s::{Edit, GroupResource, Key, Time, read_json};
 use crate::registry::{Change, Client};
 use crate::watch::{Event, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+/// The member without which a WorkloadRebalancer stays.
+const TIME_TO_LIVE: &[u8] = b"\"ttlSecondsAfterFinished\"";
 
 pub struct Ttl {
     client: Client,
@@ -67,7 +70,11 @@ impl Work for Ttl {
 async fn expire(client: &Client, key: &Key, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
-    let rebalancer: WorkloadRebalancer = match serde_json::from_slice(&object.text.content()) {
+    // Most have no time to live. A list of ten thousand workloads takes milliseconds to read.
+    if memchr::memmem::find(&object.text.content(), TIME_TO_LIVE).is_none() {
+        return Next::Done;
+    }
+    let rebalancer: WorkloadRebalancer = match read_json(&object.text.content()) {
         Ok(rebalancer) => rebalancer,
         Err(error) => {
             tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::tally::{Facts, News, Tally};
+use self::tally::{Facts, News, Recent, Tally};
 use super::CLUSTERS;
 use super::planning::{Case, Draft, Planner, Present, is_displaced};
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
@@ -43,6 +43,7 @@ pub struct Census {
     clock: Arc<dyn Clock>,
     planner: Arc<Planner>,
     tally: Tally,
+    recent: Recent,
     sweep: Arc<Mutex<Sweep>>,
 }
 
@@ -61,7 +62,8 @@ impl Census {
     /// The profile has to be the scheduler's: the question is what that would decide.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> Census {
         let planner = Arc::new(Planner::new(profile));
-        Census { client, clock, planner, tally: Tally::default(), sweep: Arc::default() }
+        let (tally, recent) = (Tally::default(), Recent::default());
+        Census { client, clock, planner, tally, recent, sweep: Arc::default() }
     }
 
     fn publish(&self, news: Vec<News>) {
@@ -127,7 +129,11 @@ impl Work for Census {
             return self.publish(news);
         }
         if !before.zip(after).is_some_and(|(before, after)| tally::differ_in_metadata(before, after)) {
-            let news = self.tally.binding(before.map(Facts::of).as_ref(), after.map(Facts::of).as_ref());
+            let (before, after) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
+            let news = self.tally.binding(before.as_ref(), after.as_ref());
+            if let Some(facts) = after {
+                self.recent.put(&event.object, facts);
+            }
             self.publish(news);
         }
         let mut sweep = lock(&self.sweep);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::api::karmada::work::v1alpha2::TargetSketch;
-use crate::k8s::Object;
+use crate::k8s::{Key, Object, Revision, read_json};
 
 /// Clusters whose replicas are told by name. Those of all others are told as one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
@@ -118,7 +118,7 @@ impl Facts {
     /// What cannot be read counts nothing.
     pub fn of(binding: &Object) -> Facts {
         let content = binding.text.content();
-        let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
+        let seen: Seen<'_> = read_json(&content).unwrap_or_default();
         let spec = seen.spec.unwrap_or_default();
         let state = match seen.status.unwrap_or_default().condition("Scheduled") {
             Some(true) => Some(State::Scheduled),
@@ -140,7 +140,7 @@ impl Facts {
     /// A placement of the Fleet family counts as one workload. It knows of no replicas.
     pub fn of_placement(placement: &Object) -> Facts {
         let content = placement.text.content();
-        let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
+        let seen: Seen<'_> = read_json(&content).unwrap_or_default();
         // The type of the condition begins with the kind.
         let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
         let state = match seen.status.unwrap_or_default().condition_that(is_scheduled) {
@@ -149,6 +149,31 @@ impl Facts {
             None => State::Waiting,
         };
         Facts { state: Some(state), ..Facts::default() }
+    }
+}
+
+/// Bindings of which `Recent` knows what they count.
+const RECENT_MAX: usize = 8_192;
+
+/// What bindings counted that have changed of late. The next change of one needs to know it again,
+/// and reading it anew would cost as much as the change itself.
+#[derive(Default)]
+pub struct Recent(HashMap<Key, (Revision, Facts)>);
+
+impl Recent {
+    /// What this version counts.
+    pub fn take(&mut self, binding: &Object) -> Facts {
+        match self.0.remove(&binding.key) {
+            Some((revision, facts)) if revision == binding.revision => facts,
+            _ => Facts::of(binding),
+        }
+    }
+
+    pub fn put(&mut self, binding: &Object, facts: Facts) {
+        if self.0.len() >= RECENT_MAX {
+            self.0.clear();
+        }
+        self.0.insert(binding.key.clone(), (binding.revision, facts));
     }
 }
 
@@ -166,7 +191,7 @@ pub fn differ_in_metadata(before: &Object, after: &Object) -> bool {
 /// Whether a cluster says that it is Ready.
 pub fn is_ready(cluster: &Object) -> bool {
     let content = cluster.text.content();
-    let seen: Seen<'_> = serde_json::from_slice(&content).unwrap_or_default();
+    let seen: Seen<'_> = read_json(&content).unwrap_or_default();
     seen.status.unwrap_or_default().condition("Ready") == Some(true)
 }
 
@@ -277,6 +302,19 @@ mod tests {
         assert!(!differ_in_metadata(&with("a", 1), &with("a", 2)));
         let bare = object(&json!({"metadata": {}}));
         assert!(!differ_in_metadata(&bare, &bare), "nothing is known without a spec");
+    }
+
+    #[test]
+    fn what_a_version_counts_is_remembered_for_its_next_change_alone() {
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        let text = json!({"metadata": {}, "spec": {"clusters": [{"name": "m1", "replicas": 2}]}}).to_string();
+        let version = |revision| Object::decode(key.clone(), Revision(revision), text.clone().into()).unwrap();
+        let (remembered, mut recent) = (Facts { evictions: 7, ..Facts::default() }, Recent::default());
+        recent.put(&version(1), remembered.clone());
+        assert_eq!(recent.take(&version(1)), remembered);
+        assert_eq!(recent.take(&version(1)), Facts::of(&version(1)));
+        recent.put(&version(1), remembered);
+        assert_eq!(recent.take(&version(2)), Facts::of(&version(2)));
     }
 
     #[test]

@@ -23,9 +23,11 @@ pub struct Likeness {
 
 /// What a change makes of a record, told so that it can be made of those that are alike.
 #[derive(Clone, Debug)]
-pub struct Remade(Option<Box<[(ArcIntern<str>, Source)]>>);
+pub struct Remade(Option<Box<[Made]>>);
 
-/// Where the time of an entry comes from.
+/// The words of an entry, and where its time comes from.
+type Made = (ArcIntern<str>, Source);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Entry(usize),
@@ -64,7 +66,7 @@ impl Remade {
     pub fn of(&self, before: &Managers, now: Time) -> Option<Option<Managers>> {
         let Some(entries) = &self.0 else { return Some(None) };
         let now = text(now)?;
-        let entry = |(words, from): &(ArcIntern<str>, Source)| {
+        let entry = |(words, from): &Made| {
             let time = match from {
                 Source::Entry(number) => before.entries().get(*number)?.time?,
                 Source::Now => now,

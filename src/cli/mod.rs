@@ -24,6 +24,7 @@ mod health;
 mod identity;
 pub mod kubeconfig;
 mod leadership;
+mod lift;
 mod manual;
 mod memory;
 pub mod openapi;
@@ -77,6 +78,9 @@ enum Command {
     Check(check::Args),
     /// Move a log between SQLite and PostgreSQL, either way, while no server runs
     Copy(copy::Args),
+    /// Move the revisions of a stopped server's log on, so that whoever has seen later ones lists
+    /// anew
+    Lift(lift::Args),
     /// Bring the objects of an API server, as they are, into the log of a stopped server
     Import(Box<transfer::ImportArgs>),
     /// Write the objects of a stopped server's log to files, or back to an API server
@@ -136,6 +140,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Certs(args) => certs::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Lift(args) => lift::run(&args),
         Command::Import(args) => transfer::import::run(*args),
         Command::Export(args) => transfer::export::run(*args),
         Command::Completion(args) => manual::completion(&args),

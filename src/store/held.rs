@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy};
+use crate::k8s::Revision;
 
 /// A log that is led by whoever holds this.
 pub struct Held {
@@ -32,6 +33,11 @@ impl Held {
     /// As `Store::commit`, in the term of this holder.
     pub async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
         self.store.commit(self.term, changes).await
+    }
+
+    /// As `Store::lift`, in the term of this holder.
+    pub async fn lift(&self, to: Revision) -> Result<(), Error> {
+        self.store.lift(self.term, to).await
     }
 
     /// Does the work for as long as the lead is kept, which this renews. Once it is lost, the work

@@ -43,6 +43,29 @@ impl MemoryStore {
     }
 }
 
+impl Log {
+    /// `Store::compact`.
+    fn compact(&mut self, through: Revision, limit: usize) -> bool {
+        self.compacted = self.compacted.max(through.min(self.heads.last));
+        let end = self.compacted.min(Revision(self.swept.0.saturating_add(limit as i64)));
+        // A change is superseded when another one replaces it, so the replacements lead to it. A
+        // deletion replaces the last state and is no state itself.
+        let mut gone = Vec::new();
+        for change in self.changes.range(self.swept.next()..end.next()).map(|(_, change)| change) {
+            gone.push(change.previous);
+            if change.operation == Operation::Delete {
+                gone.push(change.revision);
+            }
+        }
+        for revision in gone {
+            self.changes.remove(&revision);
+            self.replaced.remove(&revision);
+        }
+        self.swept = end;
+        self.swept < self.compacted
+    }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
@@ -98,24 +121,19 @@ impl Store for MemoryStore {
     }
 
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        Ok(self.log().compact(through, limit))
+    }
+
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
         let mut log = self.log();
-        log.compacted = log.compacted.max(through.min(log.heads.last));
-        let end = log.compacted.min(Revision(log.swept.0.saturating_add(limit as i64)));
-        // A change is superseded when another one replaces it, so the replacements lead to it. A
-        // deletion replaces the last state and is no state itself.
-        let mut gone = Vec::new();
-        for change in log.changes.range(log.swept.next()..end.next()).map(|(_, change)| change) {
-            gone.push(change.previous);
-            if change.operation == Operation::Delete {
-                gone.push(change.revision);
-            }
+        log.lease.check(term)?;
+        let last = log.heads.last;
+        if last < to {
+            log.compact(last, usize::MAX >> 1);
+            (log.heads.last, log.compacted, log.swept) = (to, to, to);
+            self.newest.send_modify(|newest| newest.last = to);
         }
-        for revision in gone {
-            log.changes.remove(&revision);
-            log.replaced.remove(&revision);
-        }
-        log.swept = end;
-        Ok(log.swept < log.compacted)
+        Ok(())
     }
 
     async fn news(&self, after: Revision) -> Result<(), Error> {

@@ -105,6 +105,22 @@ pub struct Size {
     pub free: Option<u64>,
 }
 
+/// How far a log is lifted whose clients may have seen later revisions than anybody here knows:
+/// more than a server writes between a backup and its use, or between an import and the switch.
+pub const REVISIONS_SKIPPED: i64 = 1_000_000_000;
+
+/// The latest revision that a log is lifted to. Up to here it is exact wherever JSON is read, and
+/// the revisions that follow do not run out.
+pub const LIFT_MAX: Revision = Revision(1 << 52);
+
+/// Where a log that ends with `last` is lifted to, so that neither its own revisions nor those that
+/// clients have seen elsewhere, up to `seen` and what came since, are given out again. `None`
+/// beyond `LIFT_MAX`.
+pub fn lifted(last: Revision, seen: Revision) -> Option<Revision> {
+    let to = Revision(last.max(seen).0.saturating_add(REVISIONS_SKIPPED));
+    (to <= LIFT_MAX).then_some(to)
+}
+
 /// Counts those who led: a term is greater than all before it. It is zero until somebody takes the
 /// lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,6 +252,13 @@ pub trait Store: Send + Sync + 'static {
     /// for long. The newest change of a live key always stays. `bounds().compacted` moves first, so
     /// a crash in between leaves superfluous rows and never a gap.
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
+
+    /// Makes `to` the end of the log, if the log ends before it. Everything up to there is
+    /// compacted: only states are left, a reader of the past is answered `Error::Compacted`, and
+    /// the next change is `to` plus one. So revisions that clients have seen elsewhere are not
+    /// given out with another meaning. It is `Error::Deposed` unless `term` is the present one. A
+    /// crash leaves a log that is lifted or is not, and the same call may be repeated.
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error>;
 
     /// It sees every commit that was acknowledged anywhere before the call. So it is a barrier for
     /// reads.

@@ -132,7 +132,7 @@ async fn answered<T>(action: &'static str, answer: impl Future<Output = Result<T
 fn taken_back(last: Revision, known: Revision) -> Error {
     let advice = format!(
         "it is at revision {last}, and revision {known} was there before: the database was replaced by an older one; \
-         restart every replica"
+         stop all replicas, `ballast lift` it, and start them"
     );
     Error::Corrupt { advice, source: None }
 }

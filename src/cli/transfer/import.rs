@@ -17,7 +17,7 @@ use crate::cli::{AnswerIsNo, UsageError, tables};
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::{Document, Revision};
 use crate::resource::ResourceKind;
-use crate::store::{self, Held, Settings, Store};
+use crate::store::{self, Bounds, Held, Settings, Store};
 
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
@@ -133,6 +133,8 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
 struct Plan {
     states: States,
     writes: Vec<Write>,
+    /// Where the log is lifted to before anything is written.
+    lift: Option<Revision>,
     report: Report,
 }
 
@@ -143,9 +145,17 @@ impl Plan {
         held: &Held,
         args: &ImportArgs,
     ) -> anyhow::Result<(Report, usize, Revision)> {
-        let Plan { states, writes, report } = Plan::make(source, kinds, held.store(), args).await?;
+        let Plan { mut states, writes, lift, report } = Plan::make(source, kinds, held.store(), args).await?;
         let count = writes.len();
-        let last = log::write(held, &states, writes, SystemClock.now_ms()).await;
+        let written = async {
+            // First, so that whatever is written is later than what clients have seen.
+            if let Some(to) = lift {
+                held.lift(to).await?;
+                states.bounds = Bounds { last: to, compacted: to };
+            }
+            log::write(held, &states, writes, SystemClock.now_ms()).await
+        };
+        let last = written.await;
         let last = last.context("the import broke off; what was written stays, and running it again finishes it")?;
         Ok((report, count, last))
     }
@@ -157,7 +167,7 @@ impl Plan {
         args: &ImportArgs,
     ) -> anyhow::Result<Plan> {
         let states = States::read(store).await.context("failed to read the database")?;
-        let mut plan = Plan { states, writes: Vec::new(), report: Report::default() };
+        let mut plan = Plan { states, writes: Vec::new(), lift: None, report: Report::default() };
         for kind in kinds {
             let row = kind.stored();
             let Some(comparison) = source.compare(kind, &plan.states.by_key).await? else {
@@ -170,11 +180,39 @@ impl Plan {
             plan.take(comparison, store, args.prune).await?;
         }
         plan.report.remarks = source.left_out();
+        plan.lift_above(source, args.dry_run);
         let only_here = plan.report.sum(|tally| tally.only_there);
         if only_here > 0 && !args.prune {
             plan.report.remarks.push(format!("Only here, and left alone without --prune: {only_here}"));
         }
         Ok(plan)
+    }
+
+    /// Clients that live through the switch watch from a version of the source. In the log that
+    /// must be the past, or they would wait in silence for revisions that mean something else.
+    fn lift_above(&mut self, source: &Source, is_dry_run: bool) {
+        let seen = source.seen();
+        if let Some(version) = &seen.strange {
+            let what = "what watched there has to be restarted, or it may wait in silence";
+            self.report.remarks.push(format!("The source has a version that is no revision, {version}: {what}"));
+        }
+        if seen.latest == Revision::ZERO {
+            return;
+        }
+        let Bounds { last, compacted } = self.states.bounds;
+        let reaches_back = match source {
+            // Its clients come here, and what they have seen must be in no past of this log.
+            Source::Api(_) => compacted <= seen.latest,
+            // It may be an export of this very log, whose past is worth keeping.
+            Source::Files(_) => last < seen.latest,
+        };
+        let Some(to) = store::lifted(last, seen.latest).filter(|_| reaches_back) else { return };
+        let is = if is_dry_run { "would be" } else { "is" };
+        let what = "what watched there lists anew";
+        self.report
+            .remarks
+            .push(format!("The log {is} lifted to revision {to}, far above {} of the source: {what}", seen.latest));
+        self.lift = Some(to);
     }
 
     fn tell(&mut self, row: &ResourceKind, comparison: &Comparison) {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::Tree;
 use super::comparison::{Fingerprint, Here};
 use crate::k8s::{Document, GroupResource, Key, Revision};
-use crate::store::{Change, Error, Held, Operation, Store};
+use crate::store::{Bounds, Change, Error, Held, Operation, Store};
 
 /// Rows that are read at once, about two megabytes.
 const PAGE_ROWS: usize = 1000;
@@ -16,9 +16,9 @@ const COMMIT_ROWS: usize = 1000;
 const COMMIT_BYTES: usize = 4 << 20;
 
 /// What a log holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct States {
-    pub last: Revision,
+    pub bounds: Bounds,
     /// When the newest change was made, in milliseconds since 1970.
     pub time_ms: i64,
     pub by_key: HashMap<Key, Here>,
@@ -26,8 +26,9 @@ pub struct States {
 
 impl States {
     pub async fn read(store: &dyn Store) -> anyhow::Result<States> {
-        let last = store.bounds().await?.last;
-        let mut states = States { last, ..States::default() };
+        let bounds = store.bounds().await?;
+        let last = bounds.last;
+        let mut states = States { bounds, time_ms: 0, by_key: HashMap::new() };
         // A deletion is no state, and may be the newest change.
         states.time_ms = store.rows(&[last]).await?.first().map_or(0, |change| change.time_ms);
         each_state(store, last, |change| {
@@ -103,7 +104,7 @@ pub enum Write {
 /// Makes the changes in their order, in commits that are bounded. Returns the revision of the last
 /// one.
 pub async fn write(held: &Held, states: &States, writes: Vec<Write>, now_ms: i64) -> Result<Revision, Error> {
-    let (mut last, time_ms) = (states.last, states.time_ms.max(now_ms));
+    let (mut last, time_ms) = (states.bounds.last, states.time_ms.max(now_ms));
     let (mut group, mut bytes) = (Vec::new(), 0);
     for write in writes {
         last = last.next();

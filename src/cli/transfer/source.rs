@@ -12,8 +12,14 @@ use super::{Tree, files, metadata};
 use crate::cli::UsageError;
 use crate::cli::operator::CommonArgs;
 use crate::cli::operator::server::{Refused, Server};
-use crate::k8s::{GroupResource, Key};
+use crate::k8s::{GroupResource, Key, Revision};
 use crate::resource::ResourceKind;
+use crate::store::{LIFT_MAX, REVISIONS_SKIPPED};
+
+/// The latest version above which a log can be lifted.
+const SEEN_MAX: i64 = LIFT_MAX.0 - REVISIONS_SKIPPED;
+/// Letters of a strange version that are shown.
+const SHOWN_MAX: usize = 40;
 
 /// How often a list is begun again that took longer than the server keeps its beginning (410).
 const LIST_TRIES: usize = 3;
@@ -23,10 +29,29 @@ pub enum Source {
     Files(Files),
 }
 
+/// The latest version that clients of the source may have seen, as far as it was shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub latest: Revision,
+    /// A version that is no number of ours. Nobody knows what comes before it and what after.
+    pub strange: Option<String>,
+}
+
+impl Seen {
+    fn note(&mut self, version: &str) {
+        match version.parse::<i64>() {
+            Ok(version) if (0..=SEEN_MAX).contains(&version) => self.latest = self.latest.max(Revision(version)),
+            _ if version.is_empty() => {}
+            _ => drop(self.strange.get_or_insert_with(|| version.chars().take(SHOWN_MAX).collect())),
+        }
+    }
+}
+
 /// An API server, and which kinds it serves.
 pub struct Api {
     pub server: Server,
     served: BTreeSet<(&'static str, &'static str, &'static str)>,
+    seen: Seen,
 }
 
 /// The objects of files, by kind.
@@ -34,6 +59,7 @@ pub struct Files {
     by_kind: BTreeMap<GroupResource, Vec<Tree>>,
     /// Objects of kinds that are not imported, counted by kind.
     left: BTreeMap<String, usize>,
+    seen: Seen,
 }
 
 impl Api {
@@ -61,7 +87,7 @@ impl Api {
                 served.insert((row.group, row.version, row.plural));
             }
         }
-        Ok(Api { server, served })
+        Ok(Api { server, served, seen: Seen::default() })
     }
 
     /// The version of a kind to use there: the one that is stored here, or another one.
@@ -87,7 +113,7 @@ impl Api {
 
     /// Compares page by page, so that no more than one is held.
     async fn compare(
-        &self,
+        &mut self,
         row: &ResourceKind,
         stored: &ResourceKind,
         here: &HashMap<Key, Here>,
@@ -97,13 +123,20 @@ impl Api {
         loop {
             tries += 1;
             let mut comparing = Comparing::begin(stored, here);
+            let seen = &mut self.seen;
             let pages = self.server.list_pages(&path, &[], |page| {
                 // What is no object has no name either, and is refused.
                 let trees = page.into_iter().map(|item| object(item).unwrap_or_default());
-                trees.for_each(|object| add(&mut comparing, object));
+                trees.for_each(|object| {
+                    seen.note(metadata(&object, "resourceVersion"));
+                    add(&mut comparing, object);
+                });
             });
             match pages.await {
-                Ok(_) => return Ok(comparing.end()),
+                Ok(version) => {
+                    self.seen.note(&version);
+                    return Ok(comparing.end());
+                }
                 Err(error) if tries < LIST_TRIES && is_expired(&error) => {}
                 Err(error) => return Err(error.context(format!("failed to list {}", row.resource))),
             }
@@ -129,7 +162,7 @@ fn object(value: Value) -> anyhow::Result<Tree> {
 impl Files {
     /// Reads a file, a folder of files, or standard input (`-`).
     pub fn read(path: &Path, kinds: &[Versions]) -> anyhow::Result<Files> {
-        let mut read = Files { by_kind: BTreeMap::new(), left: BTreeMap::new() };
+        let mut read = Files { by_kind: BTreeMap::new(), left: BTreeMap::new(), seen: Seen::default() };
         files::read(path, &mut |object| read.take(object, kinds))?;
         if read.by_kind.is_empty() {
             let what = format!("{} has no object of a kind that is imported", path.display());
@@ -143,7 +176,10 @@ impl Files {
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let is_it = |row: &ResourceKind| row.kind == kind && row.api_version() == api_version;
         match kinds.iter().find(|versions| versions.all().iter().any(|row| is_it(row))) {
-            Some(versions) => self.by_kind.entry(versions.resource()).or_default().push(object),
+            Some(versions) => {
+                self.seen.note(metadata(&object, "resourceVersion"));
+                self.by_kind.entry(versions.resource()).or_default().push(object);
+            }
             None => *self.left.entry(format!("{kind} of {api_version}")).or_default() += 1,
         }
     }
@@ -163,6 +199,14 @@ impl Source {
                 Some(row) => Ok(Some(api.compare(row, kind.stored(), here).await?)),
                 None => Ok(None),
             },
+        }
+    }
+
+    /// What was seen so far.
+    pub fn seen(&self) -> &Seen {
+        match self {
+            Source::Api(api) => &api.seen,
+            Source::Files(files) => &files.seen,
         }
     }
 

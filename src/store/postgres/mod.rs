@@ -64,6 +64,8 @@ impl Default for Settings {
 const COMMIT_TRIES: usize = 4;
 /// The least time to wait for who leads, however short the lease.
 const LEAD_MIN: Duration = Duration::from_secs(1);
+/// Changes that are looked at in one step before the log is lifted.
+const LIFT_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -267,6 +269,22 @@ impl Store for PostgresStore {
             on_pool!(self, self.connector.answer_max, "failed to compact the log", sweep(swept, end))?;
         }
         Ok(end < compacted)
+    }
+
+    /// What is removed goes first, in slices. Nobody else commits in this term, so all of it is
+    /// gone when the log is lifted.
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        let last = self.bounds().await?.last;
+        let current = on_pool!(self, self.connector.answer_max, "failed to lift the log", term())?;
+        if last < to && current == term {
+            while self.compact(last, LIFT_ROWS).await? {}
+        }
+        let current =
+            on_pool!(self, self.connector.answer_max, "failed to lift the log", lift(term, to, self.notifies))?;
+        match current {
+            current if current == term => Ok(()),
+            current => Err(Error::Deposed { asked: term, current }),
+        }
     }
 
     async fn bounds(&self) -> Result<Bounds, Error> {

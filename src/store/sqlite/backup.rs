@@ -4,23 +4,20 @@
 //! The copy is a single file. It gets its name only once it is durable.
 //!
 //! A server that continues from the copy must not reuse revisions that clients have seen with other
-//! contents. So the counter of the copy is moved on, and everything before counts as compacted. A
-//! watch that resumes gets 410 and lists again.
+//! contents. So the copy is lifted (docs/decisions/0011): a watch that resumes gets 410 and lists
+//! again.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
 use super::errors::{classify, corrupt};
 use super::open::{APPLICATION_ID, unavailable};
 use super::statements;
 use crate::k8s::Revision;
-use crate::store::Error;
-
-/// How far the counter is moved: more than a server writes between a copy and its use.
-const REVISIONS_SKIPPED: i64 = 1_000_000_000;
+use crate::store::{Error, REVISIONS_SKIPPED};
 
 /// Copies the database to the new file `copy`. Returns the revision of the last change in it.
 pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
@@ -44,26 +41,13 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
 
     let options = SqliteConnectOptions::new().filename(&unfinished).disable_statement_logging();
     let mut written = options.connect().await.map_err(failed)?;
-    let last = move_on(&mut written).await.map_err(failed)?;
+    let (bounds, _) = statements::bounds(&mut written).await.map_err(failed)?;
+    let lifted = Revision(bounds.last.0.saturating_add(REVISIONS_SKIPPED));
+    statements::lift(&mut written, lifted).await.map_err(failed)?;
     written.close().await.map_err(failed)?;
     let placed =
         File::open(&unfinished).and_then(|file| file.sync_all()).and_then(|()| std::fs::rename(&unfinished, copy));
     placed.map_err(|error| unavailable(ACTION, error))?;
-    Ok(last)
-}
-
-/// Removes everything but the states, and moves the counter on. Returns its old value.
-async fn move_on(copy: &mut SqliteConnection) -> Result<Revision, sqlx::Error> {
-    let (bounds, _) = statements::bounds(copy).await?;
-    let next = bounds.last.0.saturating_add(REVISIONS_SKIPPED);
-    sqlx::raw_sql(
-        "BEGIN; DELETE FROM changes WHERE operation = 'delete' OR revision IN
-             (SELECT previous FROM changes WHERE previous > 0)",
-    )
-    .execute(&mut *copy)
-    .await?;
-    sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1").bind(next).execute(&mut *copy).await?;
-    sqlx::raw_sql("COMMIT").execute(copy).await?;
     Ok(bounds.last)
 }
 

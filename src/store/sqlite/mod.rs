@@ -254,6 +254,20 @@ impl Store for SqliteStore {
         Ok(end < compacted)
     }
 
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        self.lease().check(term)?;
+        let (mut slot, mut heads) = self.heads().await?;
+        if heads.last < to {
+            // After a failure the log may be lifted or not, so the heads are not put back.
+            on!(self.lines.writer, "failed to lift the log", lift(to))?;
+            heads.last = to;
+            self.newest.send_modify(|newest| newest.last = to);
+            self.checkpointer.wrote_beside();
+        }
+        *slot = Some(heads);
+        Ok(())
+    }
+
     async fn bounds(&self) -> Result<Bounds, Error> {
         let (bounds, _) = on!(self.lines.reader, "failed to read the log", bounds())?;
         Ok(bounds)

@@ -323,6 +323,21 @@ pub(super) async fn sweep(
     Ok(())
 }
 
+/// Removes everything but the states, and has the log end with `to`, in one transaction. With the
+/// bound beyond the last row, the end of the log is the bound.
+pub(super) async fn lift(connection: &mut SqliteConnection, to: Revision) -> Result<(), sqlx::Error> {
+    begin(connection).await?;
+    sqlx::raw_sql(
+        "DELETE FROM changes WHERE operation = 'delete' OR revision IN
+             (SELECT previous FROM changes WHERE previous > 0)",
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1").bind(to.0).execute(&mut *connection).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
 /// The size of the file, without the WAL.
 pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx::Error> {
     let (bytes, free): (i64, i64) = sqlx::query_as(

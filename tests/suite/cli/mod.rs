@@ -10,6 +10,7 @@ mod full_disk;
 mod health;
 mod kill;
 mod kubectl;
+mod lift;
 mod operator;
 mod page;
 mod rebalancer;

@@ -59,6 +59,9 @@ over_every_back_end! {
     a_compacted_deletion_does_not_turn_the_counter_back
     a_deleted_key_stays_deleted_however_far_compaction_has_come
     revisions_are_found_by_time
+    a_lifted_log_begins_after_all_that_was_before
+    an_empty_log_can_be_lifted
+    only_who_leads_lifts
     large_batches_keep_their_order
     the_past_of_a_kind_is_told_with_what_it_replaced
 }
@@ -476,6 +479,86 @@ async fn revisions_are_found_by_time(store: Arc<dyn Store>) {
     assert_eq!([before(7500).await, before(10_001).await, before(15_001).await], [0, 10, 15]);
 }
 
+/// Revisions that clients have seen elsewhere: far beyond what a walk over them would take.
+const LIFTED: i64 = 3_000_000_000;
+
+async fn lifted_log(store: &Arc<dyn Store>) -> Vec<Change> {
+    let (web, api, db) = (binding("web"), binding("api"), binding("db"));
+    let rows = Rows::default().create(&web).create(&api).update(&web, 1, 1).delete(&api, 2, 2).create(&db);
+    let rows = commit(store, rows).await;
+    store.lift(FIRST, Revision(LIFTED)).await.unwrap();
+    vec![rows[2].clone(), rows[4].clone()]
+}
+
+async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
+    let (web, api) = (binding("web"), binding("api"));
+    let kept = lifted_log(&store).await;
+    let bounds = Bounds { last: Revision(LIFTED), compacted: Revision(LIFTED) };
+    assert_eq!(store.bounds().await.unwrap(), bounds);
+    assert_eq!(states(&store).await, kept);
+    let all: Vec<Revision> = (1..=5).map(Revision).collect();
+    assert_eq!(store.rows(&all).await.unwrap(), kept, "nothing is left but the states");
+    for asked in [0, 5, 6, LIFTED - 1].map(Revision) {
+        let span = Span { after: asked, through: Revision(i64::MAX) };
+        for refused in [
+            store.changes(asked, 10).await.map(drop),
+            store.history(BINDINGS, span, 10).await.map(drop),
+            store.page(asked, Revision::ZERO, 10).await.map(drop),
+        ] {
+            let is_past = matches!(refused, Err(Error::Compacted { compacted: Revision(LIFTED), .. }));
+            assert!(is_past, "{asked}: {refused:?}");
+        }
+    }
+    store.news(Revision(5)).await.unwrap();
+    assert_eq!(store.changes(Revision(LIFTED), 10).await.unwrap(), []);
+
+    // It goes on from there, and is compacted as ever.
+    let refused = store.commit(FIRST, &Rows::after(5).create(&api).rows).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+    let rows = Rows::after(LIFTED).update(&web, 1, 3).create(&api).delete(&api, LIFTED + 2, LIFTED + 2);
+    let mut rows = rows.rows;
+    rows.iter_mut().for_each(|row| row.time_ms = 6000);
+    store.commit(FIRST, &rows).await.unwrap();
+    assert_eq!(store.changes(Revision(LIFTED), 10).await.unwrap(), rows);
+    assert_eq!(states(&store).await, [kept[1].clone(), rows[0].clone()]);
+    assert_eq!(store.page(Revision(LIFTED), Revision::ZERO, 10).await.unwrap(), kept);
+    let before = async |time_ms| store.revision_before(time_ms).await.unwrap().0;
+    assert_eq!(before(7000).await, LIFTED + 3);
+    assert!((5..=LIFTED).contains(&before(6000).await));
+    compact(&store, LIFTED + 3).await;
+    assert_eq!(states(&store).await, [kept[1].clone(), rows[0].clone()]);
+    assert_eq!(store.rows(&[Revision(3), Revision(LIFTED + 3)]).await.unwrap(), []);
+
+    // What is late already is lifted no further, and the end never goes back.
+    for to in [0, LIFTED, LIFTED + 3] {
+        store.lift(FIRST, Revision(to)).await.unwrap();
+        assert_eq!(store.bounds().await.unwrap().last, Revision(LIFTED + 3), "{to}");
+    }
+    store.lift(FIRST, Revision(2 * LIFTED)).await.unwrap();
+    commit(&store, Rows::after(2 * LIFTED).create(&api)).await;
+    assert_eq!(states(&store).await.len(), 3);
+}
+
+async fn an_empty_log_can_be_lifted(store: Arc<dyn Store>) {
+    store.lift(FIRST, Revision(LIFTED)).await.unwrap();
+    assert_eq!(states(&store).await, []);
+    assert_eq!(store.revision_before(i64::MAX).await.unwrap(), Revision(0));
+    let rows = commit(&store, Rows::after(LIFTED).create(&binding("web"))).await;
+    assert_eq!(states(&store).await, rows);
+}
+
+async fn only_who_leads_lifts(store: Arc<dyn Store>) {
+    let term = store.lead(&anna(), Duration::from_secs(60)).await.unwrap().term;
+    let rows = Rows::default().create(&binding("web")).update(&binding("web"), 1, 1);
+    store.commit(term, &rows.rows).await.unwrap();
+    let refused = store.lift(FIRST, Revision(LIFTED)).await.unwrap_err();
+    assert!(matches!(refused, Error::Deposed { asked: FIRST, current } if current == term), "{refused:?}");
+    assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(2), compacted: Revision(0) });
+    assert_eq!(revisions(&store).await, [1, 2]);
+    store.lift(term, Revision(LIFTED)).await.unwrap();
+    store.commit(term, &Rows::after(LIFTED).create(&binding("api")).rows).await.unwrap();
+}
+
 async fn large_batches_keep_their_order(store: Arc<dyn Store>) {
     let mut last = 0;
     for size in [1, 2, 15, 63, 64, 65, 255, 256, 257, 320, 321, 1000] {
@@ -517,6 +600,7 @@ async fn random_calls_have_the_same_answers_everywhere() {
             };
             rows = rows.row(&key, operation, 1, if operation == Operation::Create { 0 } else { previous });
         }
+        let lifts = (below(50) == 0).then(|| Revision(last + below(30)));
         let (compacts, through) = (below(10) == 0, Revision(below(last as u64 + 2)));
         let (limit, after, shift_ms) = (1 + below(20) as usize, Revision(below(last as u64 + 2)), below(3) - 1);
         let answers = async |store: &Arc<dyn Store>| {
@@ -526,12 +610,16 @@ async fn random_calls_have_the_same_answers_everywhere() {
                 other => format!("{other:?}"),
             };
             let compacted = if compacts { Some(store.compact(through, limit).await) } else { None };
+            let lifted = match lifts {
+                Some(to) => Some(store.lift(FIRST, to).await),
+                None => None,
+            };
             let changes = store.changes(after, 7).await;
             let page = store.page(Revision(last), after, 3).await;
             let rows = store.rows(&[after, after.next()]).await;
             let bounds = store.bounds().await;
             let before = store.revision_before(after.0 * 1000 + shift_ms).await;
-            format!("{committed}\n{compacted:?}\n{changes:?}\n{page:?}\n{rows:?}\n{bounds:?}\n{before:?}")
+            format!("{committed}\n{compacted:?}\n{lifted:?}\n{changes:?}\n{page:?}\n{rows:?}\n{bounds:?}\n{before:?}")
         };
         let expected = answers(&memory).await;
         for other in &others {

@@ -102,6 +102,10 @@ impl Store for FaultyStore {
         self.inner.compact(through, limit).await
     }
 
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        self.inner.lift(term, to).await
+    }
+
     async fn probe(&self) -> Result<(), Error> {
         failure(&self.disk_is_full)
     }

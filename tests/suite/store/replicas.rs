@@ -148,6 +148,35 @@ async fn a_follower_that_missed_a_compacted_part_begins_anew_and_its_watchers_li
 }
 
 #[tokio::test]
+async fn re8_a_replica_goes_on_over_a_log_that_was_lifted_and_its_watchers_list_again() {
+    const TO: Revision = Revision(3_000_000_000);
+    let store = Arc::new(MemoryStore::new());
+    let (mut old, mut new) = (join(&store).await, join(&store).await);
+    lead(&*store, &mut old, "one").await;
+    let web = binding("web");
+    let at = put(&old, create(&web, 0)).await.unwrap();
+    tokio::time::timeout(PATIENCE, new.cache.reached(at)).await.unwrap();
+    // One has seen everything here, and one more than there is, as after a restored backup.
+    let watching = [at, Revision(1000)].map(|at| new.cache.subscribe(Interest::Kinds(vec![BINDINGS]), at).unwrap());
+    old.office.leave().await.unwrap();
+    let candidate = Candidate { name: "command".to_owned(), address: String::new() };
+    let term = store.lead_in(&candidate, Term(7), LEASE).await.unwrap().term;
+    store.lift(term, TO).await.unwrap();
+    store.resign(term).await.unwrap();
+    for mut watching in watching {
+        tokio::time::timeout(PATIENCE, new.cache.reached(TO)).await.unwrap();
+        assert!(tokio::time::timeout(PATIENCE, watching.next()).await.unwrap().is_err(), "it is told to list again");
+    }
+    lead(&*store, &mut new, "two").await;
+    let mut watching = old.cache.subscribe(Interest::All, TO).unwrap();
+    let changed = put(&new, update(&web, at, 1)).await.unwrap();
+    assert_eq!(changed, TO.next());
+    let event = next(&mut watching, 1).await.remove(0);
+    assert_eq!((event.revision, event.previous.as_deref().map(value)), (changed, Some(0)));
+    assert!(old.cache.subscribe(Interest::All, at).is_err());
+}
+
+#[tokio::test]
 async fn re6_and_re1_a_consistent_read_at_a_follower_sees_what_was_acknowledged_and_shares_its_question() {
     const READS: usize = 1000;
     let store = Arc::new(MemoryStore::new());
@@ -295,6 +324,11 @@ impl Store for Link {
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.pass().await;
         self.inner.resign(term).await
+    }
+
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.lift(term, to).await
     }
 
     async fn probe(&self) -> Result<(), Error> {

@@ -496,6 +496,10 @@ impl Store for FaultyStore {
         self.inner.rows(revisions).await
     }
 
+    async fn lift(&self, term: store::Term, to: Revision) -> Result<(), store::Error> {
+        self.inner.lift(term, to).await
+    }
+
     async fn probe(&self) -> Result<(), store::Error> {
         self.inner.probe().await
     }

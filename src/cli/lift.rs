@@ -1,0 +1,84 @@
+//! `ballast lift`: moves the revisions of a log on, while no server runs.
+//!
+//! It is for a log whose clients have seen later revisions than it has: a backup that was restored,
+//! or objects that came from elsewhere. They would wait in silence, or take old revisions for new
+//! ones. Afterwards a watch from any revision of before gets 410 and lists anew.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::{UsageError, tables};
+use crate::api;
+use crate::clock::{Clock, SystemClock};
+use crate::k8s::Revision;
+use crate::store::{self, Bounds, Held, LIFT_MAX, REVISIONS_SKIPPED, Settings};
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The database of the stopped server, as for `serve`
+    #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    pub database_url: String,
+
+    /// File with the password of the PostgreSQL user (otherwise PGPASSFILE or the URL)
+    #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
+    pub database_password_file: Option<PathBuf>,
+
+    /// A revision that clients have seen. Nothing is done if the log begins after it already;
+    /// otherwise the log is lifted in any case
+    #[arg(long, value_name = "REVISION", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=SEEN_MAX))]
+    pub above: Option<i64>,
+}
+
+/// The latest revision that a log can be lifted above.
+const SEEN_MAX: i64 = LIFT_MAX.0 - REVISIONS_SKIPPED;
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let url = &args.database_url;
+    store::check_url(url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
+    if url == "memory:" {
+        let what = "--database-url memory: is gone when the process ends; name a database";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if let Some(path) = url.strip_prefix("sqlite://")
+        && !Path::new(path).is_file()
+    {
+        return Err(UsageError(format!("there is no database at {path} (--database-url)")).into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let said = runtime.block_on(lift(args))?;
+    Ok(writeln!(std::io::stdout(), "{said}")?)
+}
+
+async fn lift(args: &Args) -> anyhow::Result<String> {
+    let (url, shown) = (&args.database_url, store::shown(&args.database_url));
+    let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
+    let tables = tables::tables(&api::standalone_kinds());
+    let name = format!("ballast-lift-{}", SystemClock.uuid());
+    let held = match Held::open(url, &tables, &settings, name).await {
+        Ok(held) => held,
+        Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
+        Err(error) => return Err(error).with_context(|| format!("failed to open {shown}")),
+    };
+    let done = held.during(lift_held(&held, args.above.map(Revision), &shown)).await;
+    let closed = held.close().await;
+    let said = done.with_context(|| format!("another process has taken {shown}"))??;
+    closed.with_context(|| format!("failed to close {shown}"))?;
+    Ok(said)
+}
+
+async fn lift_held(held: &Held, above: Option<Revision>, shown: &str) -> anyhow::Result<String> {
+    let failed = || format!("failed to lift {shown}");
+    let Bounds { last, compacted } = held.store().bounds().await.with_context(failed)?;
+    if let Some(above) = above.filter(|above| compacted > *above) {
+        return Ok(format!(
+            "{shown} begins after revision {compacted}: whoever watches from {above} lists anew already"
+        ));
+    }
+    let Some(to) = store::lifted(last, above.unwrap_or_default()) else {
+        anyhow::bail!("{shown} is at revision {last}, and no log is lifted beyond {LIFT_MAX}");
+    };
+    held.lift(to).await.with_context(failed)?;
+    Ok(format!("{shown} is lifted from revision {last} to {to}: whoever watches lists anew"))
+}

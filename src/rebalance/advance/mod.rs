@@ -56,7 +56,15 @@ pub struct Scene<'a> {
     /// The most bindings of this step.
     pub most: usize,
     /// Bindings whose writes were refused when the step was tried before, and why.
-    pub refused: &'a HashMap<Key, String>,
+    pub refused: &'a HashMap<Key, Refused>,
+}
+
+/// Why the write of a binding was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub message: String,
+    /// What the Move says in one word, where there is one for it.
+    pub reason: Option<MoveReason>,
 }
 
 /// What a step writes, besides the rebalance's status, and what it tells.
@@ -221,9 +229,9 @@ impl<'a> Step<'a> {
 
     /// How the move of a binding ends that cannot be written.
     fn refusal(&self, binding: &Key) -> Option<End> {
-        let why = self.scene.refused.get(binding)?;
-        let message = format!("its {} cannot be written: {why}", binding.resource);
-        Some(End { phase: MovePhase::Failed, reason: None, message, observed: None })
+        let Refused { message, reason } = self.scene.refused.get(binding)?;
+        let message = format!("its {} cannot be written: {message}", binding.resource);
+        Some(End { phase: MovePhase::Failed, reason: *reason, message, observed: None })
     }
 
     fn carry_on(&mut self, key: &Key, moving: &Moving, found: Found<'_>) {

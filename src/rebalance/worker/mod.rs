@@ -17,10 +17,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::board::Board;
 use self::phases::Phases;
-use super::advance::BINDINGS_PER_STEP_MAX;
+use super::advance::{BINDINGS_PER_STEP_MAX, Refused};
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
-use crate::api::ballast::v1alpha1::{APPROVED_BY, Phase, REBALANCE_LABEL, RebalanceStatus};
+use crate::api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
 use crate::api::fleet::placement::v1beta1::any as fleet;
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::clock::Clock;
@@ -154,14 +154,14 @@ struct Attempt {
     /// The most bindings of the step.
     most: usize,
     /// The objects whose writes were refused, and why.
-    refused: HashMap<Key, String>,
+    refused: HashMap<Key, Refused>,
 }
 
 /// Why nothing was written.
 struct Refusal {
     status: Box<Status>,
     /// What moves and cannot be written, and why, if that is the cause.
-    refused: Vec<(Key, String)>,
+    refused: Vec<(Key, Refused)>,
 }
 
 impl Refusal {
@@ -185,6 +185,7 @@ impl Shared {
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
         let mut attempt = Attempt { most: BINDINGS_PER_STEP_MAX, refused: HashMap::new() };
         let mut is_overtaken = false;
+        let knows_quotas = !self.client.is_away(BINDINGS[0]);
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
@@ -223,8 +224,9 @@ impl Shared {
                 Err(Refusal { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
-                        // Somebody else has used what the quota left. The newest view knows it.
-                        Failure::Refused if status.reason == quota::QUOTA_EXCEEDED && !is_overtaken => {
+                        // Somebody else has used what the quota left. The newest view knows it,
+                        // unless the quotas are kept elsewhere.
+                        Failure::Refused if knows_quotas && is_over_quota(&status) && !is_overtaken => {
                             is_overtaken = true;
                         }
                         Failure::Changed => attempt.most = (attempt.most / 2).max(1),
@@ -249,7 +251,7 @@ impl Shared {
                 Ok(object) => last = Some(object),
                 Err(status) => {
                     if let Some(key) = key.filter(|key| is_moved(key) && Failure::of(&status) == Failure::Refused) {
-                        refused.push((key, status.message.clone()));
+                        refused.push((key, Refused::by(&status)));
                     }
                     // What refuses the others is what was refused by itself.
                     let is_better = refusal.as_ref().is_none_or(|known| Failure::of(known) == Failure::Changed);
@@ -283,6 +285,18 @@ impl Shared {
         let severity = if phase == Phase::Aborted { Severity::Warning } else { Severity::Normal };
         tracing::info!(key = %owner.key, phase = phase.as_str(), %message, "rebalance");
         self.tell(owner, severity, phase.as_str(), message);
+    }
+}
+
+fn is_over_quota(status: &Status) -> bool {
+    status.reason == quota::QUOTA_EXCEEDED
+}
+
+impl Refused {
+    /// A quota, of ours or of a home, leaves no room.
+    fn by(status: &Status) -> Refused {
+        let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
+        Refused { message: status.message.clone(), reason }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::events::{Note, Severity};
 use crate::k8s::{GroupResource, Key, Object, Revision, Time};
 use crate::metrics;
-use crate::rebalance::advance::{Scene, Step, Told};
+use crate::rebalance::advance::{Refused, Scene, Step, Told};
 use crate::rebalance::decide::Table;
 use crate::rebalance::record::{AnyRebalance, Owner};
 use crate::rebalance::run::{Ledger, Run};
@@ -161,7 +161,7 @@ impl Shared {
                     sent.is_settled = true;
                 }
                 Err(status) if Failure::of(&status) == Failure::Refused => {
-                    let why = (key, status.message.clone());
+                    let why = (key, Refused::by(&status));
                     let known = refused.get_or_insert_with(|| Refusal::from(status));
                     known.refused.push(why);
                 }

@@ -166,6 +166,33 @@ async fn s4_13_bindings_move_at_home_in_waves_and_a_refused_one_fails_with_the_h
 }
 
 #[tokio::test]
+async fn s4_13_a_move_that_a_webhook_refuses_for_quota_fails_at_once_for_want_of_room() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    skewed(&home, &here, &named(2)).await;
+    let path = format!("{BINDINGS}/b0");
+    let meant = path.clone();
+    pair.line.refuse(
+        move |method, asked| *method == Method::PATCH && asked.starts_with(&meant),
+        status(403, "QuotaExceeded"),
+    );
+    let asked = pair.line.asked(&format!("PATCH {path}?"));
+    begin(&here, "there", json!({"select": [{"displaced": true}]})).await;
+    let rebalance = over(&here, &home, "there").await;
+    assert_eq!(settled(&rebalance), ("Completed".to_owned(), 2, 1, 2), "{rebalance}");
+    let refused = get(&here, &format!("{}/there.b0", ALL_MOVES.replace("moves", "namespaces/shop/moves"))).await;
+    let told = &refused["status"];
+    assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("NoRoom")), "{refused}");
+    assert!(told["message"].as_str().unwrap().contains("the test says QuotaExceeded"), "{refused}");
+    let more = pair.line.asked(&format!("PATCH {path}?")) - asked;
+    assert_eq!(more, 1, "nobody here knows more of the quota the second time");
+    let binding = get(&home, &path).await;
+    assert_eq!(shares(&binding), at(&[("m1", REPLICAS)]), "{binding}");
+    assert!(binding["metadata"]["annotations"][MARK].is_null(), "{binding}");
+    pair.stop().await;
+}
+
+#[tokio::test]
 async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
     let pair = Pair::start().await.in_step().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());

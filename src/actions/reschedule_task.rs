@@ -69,6 +69,8 @@ impl Default for Marking {
 
 pub struct RescheduleTasks {
     client: Client,
+    /// Stores what is left of a task.
+    intents: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
     marking: Marking,
@@ -76,7 +78,14 @@ pub struct RescheduleTasks {
 
 impl RescheduleTasks {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, marking: Marking) -> RescheduleTasks {
-        RescheduleTasks { client, clock, recorder: recorder.clone(), marking }
+        RescheduleTasks { intents: client.clone(), client, clock, recorder: recorder.clone(), marking }
+    }
+
+    /// What is left of a task is stored by this client. Where its fence does not hold, nobody would
+    /// finish the task, so it is refused when its time is over.
+    #[must_use]
+    pub fn leaving_the_rest_to(self, intents: Client) -> RescheduleTasks {
+        RescheduleTasks { intents, ..self }
     }
 }
 
@@ -176,7 +185,18 @@ impl RescheduleTasks {
         let Some(last) = marked.last().filter(|_| marked.len() < intent.selected) else { return Ok(()) };
         intent.pass(last, marked.len(), 0);
         let write = intent.begin(&self.clock.uuid())?;
-        self.client.batch(vec![write], Atomicity::All).await?.into_iter().try_for_each(|outcome| outcome.map(drop))
+        let stored = self.intents.batch(vec![write], Atomicity::All).await;
+        let stored = stored.and_then(|outcomes| outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)));
+        stored.map_err(|mut status| {
+            status.message = format!(
+                "{} of {} were marked within the {} s of a request, and nobody here can mark the rest later: {}",
+                marked.len(),
+                intent.selected,
+                self.marking.in_request_max.as_secs(),
+                status.message
+            );
+            status
+        })
     }
 
     /// What the answer says of a task that goes on.

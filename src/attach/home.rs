@@ -37,7 +37,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const TRIES_MAX: u32 = 4;
 /// The pause before the second try, unless the home names one. It doubles with each.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
-const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Bytes of an answer that are shown of a refusal which is no Status.
 const SHOWN_BYTES_MAX: usize = 256;
 
@@ -61,6 +61,11 @@ impl Outbox {
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
         }
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        let until = *self.rest_until.lock().expect("no panic while it is held");
+        until.is_some_and(|until| Instant::now() < until)
     }
 
     fn rest_for(&self, time: Duration) {
@@ -199,7 +204,7 @@ impl Attached {
     }
 
     /// Sends one request. Returns the object that is the answer.
-    async fn ask(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Tree, Status> {
+    pub(super) async fn ask(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Tree, Status> {
         let request = request.header(http::header::ACCEPT, "application/json").body(Body::from(body));
         let request = request.map_err(Status::internal)?;
         let asked = async {

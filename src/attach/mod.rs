@@ -4,6 +4,7 @@
 //! - `mirror` lists and watches what is kept there (`HOMED`), with kube's watchers.
 //! - `ledger` writes it into the log here, and knows which version at home each object here is.
 //! - `home` carries Ballast's own writes there: the spec first, then the status.
+//! - `events` tells there what became of bindings.
 //! - `patch` says what such a write changes, and `arrival` is an object as it came.
 //!
 //! *Invariants:*
@@ -18,6 +19,7 @@
 //!   then is the status, and with it the answer to a trigger: the pass is repeated, never lost.
 
 mod arrival;
+mod events;
 mod home;
 mod ledger;
 mod mirror;
@@ -39,6 +41,7 @@ use home::Outbox;
 use ledger::Ledger;
 use progress::Reports;
 
+pub use events::HomeEvents;
 pub use progress::Progress;
 
 /// The kinds whose home is the API server that Ballast is attached to: what scheduling and reviews
@@ -108,6 +111,16 @@ impl Attached {
             outbox: Outbox::default(),
             reports: Reports::of(mirrored),
         }
+    }
+
+    /// Whether the home wants to be left alone for a while.
+    fn is_resting(&self) -> bool {
+        self.outbox.is_resting()
+    }
+
+    /// The home, for messages.
+    fn url(&self) -> &str {
+        &self.place.url
     }
 
     /// How far the mirror is.

@@ -23,7 +23,7 @@ use crate::rebalance::Rebalances;
 use crate::rebalance::forecast::forecasts;
 use crate::rebalance::review::PlacementReviews;
 use crate::rebalance::schedule::Schedules;
-use crate::registry::{Action, Counsel, Registry};
+use crate::registry::{Action, Client, Counsel, Registry};
 use crate::resource::{Kinds, Resource};
 use crate::scheduler::{Census, FleetScheduler, Scheduler};
 use crate::watch::{Cache, Writer};
@@ -45,7 +45,8 @@ pub fn registry(
         writer.keep_books(Arc::new(Quotas));
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
-    let mut registry = with_marking(registry, clock, recorder, Marking::default());
+    let marks = marks(&registry);
+    let mut registry = with_marking(registry, marks, clock, recorder, Marking::default());
     let client = registry.client(User::component("placement-review"));
     let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
     for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
@@ -69,10 +70,23 @@ pub fn registry(
     registry
 }
 
-/// Lets RescheduleTasks mark in this way.
-pub fn with_marking(registry: Registry, clock: &Arc<dyn Clock>, recorder: &Recorder, marking: Marking) -> Registry {
-    let client = registry.client(User::component("reschedule-task"));
-    let tasks = RescheduleTasks::new(client, Arc::clone(clock), recorder, marking);
+/// Who marks bindings for a RescheduleTask. Take it before the registry gets its fence: a standby
+/// marks for whoever asks it.
+pub fn marks(registry: &Registry) -> Client {
+    registry.client(User::component("reschedule-task"))
+}
+
+/// Lets RescheduleTasks mark in this way. What is left of one is stored behind the registry's
+/// fence: a standby has no worker that would finish it.
+pub fn with_marking(
+    registry: Registry,
+    marks: Client,
+    clock: &Arc<dyn Clock>,
+    recorder: &Recorder,
+    marking: Marking,
+) -> Registry {
+    let intents = self::marks(&registry);
+    let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).leaving_the_rest_to(intents);
     registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
 }
 
@@ -94,12 +108,12 @@ pub struct WorkerOptions {
     /// How RescheduleTasks are finished that their requests could not finish.
     pub marking: Marking,
     /// Where events go besides the store.
-    pub host_events: Option<Arc<dyn Sink>>,
+    pub sinks: Vec<Arc<dyn Sink>>,
 }
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, marking, host_events } = options;
+    let WorkerOptions { recorder, profile, failover, controllers, marking, sinks: further } = options;
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
     if profile.federated_quotas {
@@ -116,7 +130,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock), &recorder)));
     let events = client("events");
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
-    sinks.extend(host_events);
+    sinks.extend(further);
     workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
     // `policy` brings whole placements to bindings, and `own-fields` what Karmada's detector leaves
     // out.

@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
 use super::UsageError;
-use super::config::{ControllersArgs, ServeArgs};
+use super::config::{AttachArgs, ControllersArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
 use crate::api;
 use crate::api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
-use crate::attach::{Access, Attached, HOMED, Place, Progress, Reach};
+use crate::attach::{Access, Attached, HOMED, HomeEvents, Place, Progress, Reach};
 use crate::engine::karmada::Profile;
+use crate::events::Sink;
 use crate::k8s::Status;
 use crate::registry::{Asked, Counsel, Registry};
 use crate::resource::{Kinds, Resource, ResourceKind};
@@ -92,6 +93,14 @@ pub struct Mirroring {
     pub task: JoinHandle<()>,
 }
 
+impl Mirroring {
+    /// Where events go that are for the home.
+    pub fn events(&self, args: &AttachArgs) -> Option<Arc<dyn Sink>> {
+        let is_wanted = args.attach_events && self.access == Access::ReadWrite;
+        is_wanted.then(|| Arc::new(HomeEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
+    }
+}
+
 /// Makes the registry that of an attached server: what is kept at home is written there. One that
 /// only reads refuses rebalances, because nobody would carry them out.
 pub fn over(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
@@ -140,9 +149,11 @@ pub fn all_kinds(args: &ServeArgs) -> Kinds {
     if args.host.is_given() { api::kinds() } else { api::standalone_kinds() }
 }
 
-/// The profile of an attached server. Karmada's webhooks hold the quotas.
+/// The profile of an attached server. Karmada's webhooks hold the quotas. And a binding that no
+/// policy manages any more is to stay as it is: Karmada's detector takes the labels away when a
+/// policy is deleted, and leaves its placement.
 pub fn profile(profile: Profile) -> Profile {
-    Profile { federated_quotas: false, ..profile }
+    Profile { federated_quotas: false, unmanaged: false, ..profile }
 }
 
 /// Not ready before everything was listed once: what is read until then may be missing.

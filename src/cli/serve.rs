@@ -190,6 +190,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let own_writer = writer.clone();
     let mirroring = beside.map(|beside| beside.begin(&kinds, &cache, &own_writer));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
+    let home_events = mirroring.as_ref().and_then(|mirroring| mirroring.events(&args.attach));
     let (registry, mirrored, mirror) = match mirroring {
         None => (registry, None, None),
         Some(Mirroring { attached, access, progress, task }) => {
@@ -202,14 +203,15 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     };
     let in_request_max = args.reschedule_task_marking_duration.0;
     let marking = Marking { in_request_max, ..Marking::default() };
-    let registry = assembly::with_marking(registry, &clock, &recorder, marking);
     let lease = identity.lease(&args.host, clock.as_ref())?;
     // Of a shared log there is one opinion: then the lease decides in the election, by its term.
     let (election, lease) = match (election, lease) {
         (Some(election), Some(lease)) => (Some(election.decided_by(lease)), None),
         one => one,
     };
-    let registry = Arc::new(guarded(registry, &mut identity, &args.host, lease.as_ref()));
+    let marks = assembly::marks(&registry);
+    let registry = guarded(registry, &mut identity, &args.host, lease.as_ref());
+    let registry = Arc::new(assembly::with_marking(registry, marks, &clock, &recorder, marking));
     if election.is_none() {
         fill_defaults(&registry, &*own_store, Term::default()).await;
     }
@@ -222,7 +224,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         failover: args.failover.options(),
         controllers: args.controllers.chosen()?,
         marking,
-        host_events: identity.events(&args.host),
+        sinks: identity.events(&args.host).into_iter().chain(home_events).collect(),
     };
     let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
     let lead = election.as_ref().map(Election::lead);

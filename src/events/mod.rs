@@ -38,4 +38,9 @@ pub trait Sink: Send + Sync + 'static {
     /// Takes these events, and returns those to try again later. What is returned may still be
     /// dropped.
     async fn post(&self, notes: Vec<Note>) -> Vec<Note>;
+
+    /// Whether it wants its turn though there is nothing new.
+    fn has_more(&self) -> bool {
+        false
+    }
 }

@@ -87,7 +87,7 @@ impl Work for Events {
 
 async fn hand_out(recorder: &Recorder, sinks: &[Arc<dyn Sink>]) -> Next {
     let notes = recorder.take(POSTED_MAX);
-    if notes.is_empty() {
+    if notes.is_empty() && !sinks.iter().any(|sink| sink.has_more()) {
         return Next::After(POST_EVERY_MS);
     }
     let mut left = Vec::new();

@@ -1,6 +1,7 @@
 //! Beside a Karmada: an attached server and its home. The home is another Ballast without workers,
 //! and the line between them can be cut, and can have its requests answered by the test.
 
+mod events;
 mod moves;
 mod trouble;
 
@@ -24,6 +25,9 @@ use crate::support::{metric, wait_for};
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Where the binding of most tests is.
 const WEB: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/web";
+
+/// The label that says which policy manages a binding.
+const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
 /// The answer of the test in place of the home's. `None`: the home answers.
 type Answer = BoxFuture<'static, Option<Result<Response<Body>, std::io::Error>>>;
@@ -189,6 +193,7 @@ async fn give_clusters(karmada: &Raw, names: &[&str]) {
 /// A binding for this scheduler, on one cluster.
 fn placed(name: &str, cluster: &str) -> Value {
     let mut object = binding(name);
+    object["metadata"]["labels"] = json!({POLICY_ID: "1"});
     object["spec"]["replicas"] = 2.into();
     object["spec"]["schedulerName"] = "ballast".into();
     object["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": [cluster]}});
@@ -311,6 +316,29 @@ async fn bs2_a_binding_is_scheduled_at_home_and_only_if_it_names_this_scheduler(
     let other = get(&home, &format!("{BINDINGS}/other")).await;
     assert_eq!((targets(&other).len(), &other["status"]), (0, &Value::Null));
     assert_eq!(pair.line.asked(&format!("PATCH {BINDINGS}/other")), 0);
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn bs2_a_binding_that_no_policy_manages_any_more_stays_where_it_is() {
+    let pair = Pair::start().await.in_step().await;
+    let home = pair.karmada.admin();
+    give_clusters(&home, &["m1", "m2"]).await;
+    post(&home, BINDINGS, placed("web", "m1")).await;
+    scheduled(&home, WEB, "m1").await;
+    // As Karmada's detector does when the policy is deleted. Then the placement is of nobody.
+    patch(&home, WEB, json!({"metadata": {"labels": {POLICY_ID: null}}})).await;
+    let elsewhere = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
+    patch(&home, WEB, json!({"spec": {"placement": elsewhere}})).await;
+    let before = same(&pair.admin(), &home, WEB).await;
+    for name in ["next", "last"] {
+        post(&home, BINDINGS, placed(name, "m2")).await;
+        scheduled(&home, &format!("{BINDINGS}/{name}"), "m2").await;
+    }
+    assert_eq!(unnumbered(get(&home, WEB).await), before);
+    // Another policy takes it over.
+    patch(&home, WEB, json!({"metadata": {"labels": {POLICY_ID: "2"}}})).await;
+    scheduled(&home, WEB, "m2").await;
     pair.stop().await;
 }
 

@@ -70,7 +70,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("host", &["k8s", "resource", "auth", "events", "registry", "worker", "clock", "telemetry", "metrics"]),
     // Attached to a server, it knows its pauses, and is no host.
-    ("attach", &["k8s", "resource", "registry", "watch", "worker", "host", "telemetry", "metrics"]),
+    ("attach", &["k8s", "resource", "events", "registry", "watch", "worker", "host", "telemetry", "metrics"]),
     ("ui", &[]),
     ("server", &["k8s", "resource", "registry", "auth", "clock", "telemetry", "metrics", "ui"]),
     // It is the far side of a request that the server passes on.

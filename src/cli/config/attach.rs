@@ -14,4 +14,8 @@ pub struct AttachArgs {
     /// the rest
     #[arg(long, env = "BALLAST_ATTACH", value_name = "FILE")]
     pub attach: Option<PathBuf>,
+
+    /// Tell in that Karmada what became of its bindings, as events
+    #[arg(long, env = "BALLAST_ATTACH_EVENTS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub attach_events: bool,
 }

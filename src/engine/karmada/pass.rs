@@ -196,7 +196,7 @@ impl Pass {
         let scheduler =
             if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
         // Differs from Karmada (D5): a binding with a placement is enough, whoever wrote it.
-        let managed = request.managed || self.profile.deviates();
+        let managed = request.managed || self.profile.unmanaged;
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
             return Err(Skip::Filtered);
         }

@@ -17,6 +17,8 @@ pub struct Profile {
     /// Whether workloads of several pod templates are placed as one set when they go to one
     /// cluster.
     pub multiple_pod_templates: bool,
+    /// Whether bindings are scheduled of which no label says that a policy manages them (D5).
+    pub unmanaged: bool,
 }
 
 /// The rules that a profile decides by.
@@ -37,6 +39,7 @@ impl Profile {
             workload_affinity: false,
             federated_quotas: false,
             multiple_pod_templates: false,
+            unmanaged: false,
         }
     }
 
@@ -48,6 +51,7 @@ impl Profile {
             workload_affinity: true,
             federated_quotas: true,
             multiple_pod_templates: true,
+            unmanaged: true,
         }
     }
 

@@ -353,7 +353,7 @@ fn of_placement(case: &Case) -> Proposal {
 
 fn stays(skip: Skip) -> Proposal {
     let message = match skip {
-        Skip::Filtered => "its scheduling is suspended, or another scheduler places it",
+        Skip::Filtered => "its scheduling is suspended, another scheduler places it, or no policy manages it",
         Skip::Deleting => "it is being deleted",
         Skip::NoPlacement(_) => "it has no placement",
         Skip::Unchanged => "nothing asks for a decision",

@@ -275,6 +275,14 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
         karmada.create(BINDINGS, &binding(name, "ballast")).await;
     }
     karmada.settled(&first).await;
+    wait_for("an event at home", async || {
+        let events = karmada.get("/api/v1/namespaces/shop/events").await;
+        let is_told = |event: &Value| {
+            event["involvedObject"]["kind"] == "ResourceBinding" && event["reason"] == "ScheduleBindingSucceed"
+        };
+        events["items"].as_array().unwrap().iter().any(is_told).then_some(())
+    })
+    .await;
     answers_triggers(&karmada, &ballast, &first).await;
     let other = karmada.get(&format!("{BINDINGS}/other")).await;
     assert_eq!((&other["metadata"]["generation"], &other["status"]), (&json!(1), &Value::Null));
@@ -391,9 +399,11 @@ fn asked_only_what_the_role_says(cluster: &Cluster) {
     ];
     let read = kinds.iter().flat_map(|kind| ["list", "watch"].map(|verb| format!("{verb} {kind}")));
     let written = ["", "/status"].map(|part| format!("patch resourcebindings{part}"));
-    let expected: BTreeSet<String> = read.chain(written).collect();
-    // Somebody else's write in between is chance, and so is the look that follows it.
+    let expected: BTreeSet<String> = read.chain(written).chain(["create events".to_owned()]).collect();
+    // Somebody else's write in between is chance, and so is the look that follows it. So is an
+    // event that happens again.
     done.remove("get resourcebindings");
+    done.remove("patch events");
     assert_eq!(done, expected);
 }
 

@@ -80,7 +80,7 @@ impl Replica {
             failover: without_a_rate(),
             controllers: Controllers::default(),
             marking: Marking::default(),
-            host_events: None,
+            sinks: Vec::new(),
         };
         let workers = assembly::workers(&registry, &clock, options);
         let runners = workers.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();

@@ -1,11 +1,19 @@
 //! RescheduleTasks that select more than can be marked in the time of their request: the rest is
 //! marked from an intent in the log, once each, whatever crashes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::actions::Marking;
-use ballast::k8s::{GroupResource, Key};
-use ballast::watch::Interest;
+use ballast::actions::{Marking, RescheduleTasks};
+use ballast::api;
+use ballast::cli::assembly;
+use ballast::clock::{Clock, SystemClock};
+use ballast::engine::karmada::Profile;
+use ballast::events::Recorder;
+use ballast::k8s::{GroupResource, Key, Object, User};
+use ballast::registry::{Action, Atomicity, Change};
+use ballast::store::MemoryStore;
+use ballast::watch::{self, Interest, Limits};
 use serde_json::{Value, json};
 
 use super::events::events_about;
@@ -74,6 +82,39 @@ async fn a_task_that_runs_out_of_time_says_so_and_goes_on_from_its_intent() {
     ] {
         assert!(told.contains(&expected), "{expected} {told:#?}");
     }
+}
+
+/// A standby of attached servers has a log of its own, and nobody who works on it.
+#[tokio::test]
+async fn a_task_too_large_for_a_replica_without_the_lease_is_refused_and_leaves_no_intent() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (cache, writer, task) =
+        watch::open(Arc::new(MemoryStore::new()), Arc::clone(&clock), Limits::default()).await.unwrap();
+    let (recorder, kinds) = (Recorder::new(Arc::clone(&clock)), Arc::new(api::kinds()));
+    let (authorizer, profile) = (Arc::default(), Profile::ours());
+    let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, &profile);
+    let marks = assembly::marks(&registry);
+    let changes = (0..APPS).map(|number| (RB, Change::Create(app(number).as_object().unwrap().clone()))).collect();
+    marks.batch(changes, Atomicity::All).await.unwrap().into_iter().for_each(|made| drop(made.unwrap()));
+    let standby = registry.with_fence(Arc::new(|| false)).client(User::component("story"));
+    let marking = Marking { per_commit_max: 3, in_request_max: Duration::ZERO };
+    let action = RescheduleTasks::new(marks, clock, &recorder, marking).leaving_the_rest_to(standby);
+    let asked = json!({
+        "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask", "metadata": {"name": "t"},
+        "spec": everything(),
+    });
+    let mut asked = asked.as_object().unwrap().clone();
+    let refused = action.create(&User::component("story"), &mut asked, false).await.unwrap_err();
+    assert_eq!(refused.code, 503, "{refused}");
+    let why = "3 of 7 were marked within the 0 s of a request, and nobody here can mark the rest later: \
+               this replica does not hold the lease";
+    assert_eq!(refused.message, why);
+    assert_eq!(cache.view().count(INTENTS, None), 0);
+    let owed =
+        |object: &&Arc<Object>| object.value().unwrap()["metadata"]["annotations"]["ballast.dev/owed"] != Value::Null;
+    assert_eq!(cache.view().list(RB, None).filter(owed).count(), 3);
+    drop((action, cache));
+    drop(task);
 }
 
 #[tokio::test]

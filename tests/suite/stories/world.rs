@@ -117,7 +117,7 @@ impl World {
             failover: self.failover,
             controllers: self.controllers.clone(),
             marking: self.marking,
-            host_events: None,
+            sinks: Vec::new(),
         };
         let work = assembly::workers(&registry, &clock, options);
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();

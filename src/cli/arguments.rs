@@ -40,7 +40,10 @@ const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
     ("Steer", &["rebalance", "pause", "resume", "abort", "approve", "undo"]),
     ("Try", &["demo", "simulate"]),
-    ("Run a server", &["serve", "health", "backup", "check", "copy", "import", "export", "certs", "serving-cert"]),
+    (
+        "Run a server",
+        &["serve", "health", "backup", "check", "copy", "lift", "import", "export", "certs", "serving-cert"],
+    ),
     ("About the program", &["completion", "man", "openapi", "help"]),
 ];
 

@@ -233,6 +233,7 @@ fn bs5_beside_karmada_the_roles_have_what_is_needed_and_nothing_else() {
             "{binding}: after a conflict it is read anew"
         );
     }
+    assert_eq!(server.remove("events."), Some(vec!["create", "patch"]), "what became of bindings");
     assert_eq!(server, mirrored(&["list", "watch"]));
     let bound = attached.iter().find(|it| it["kind"] == "ClusterRoleBinding").unwrap();
     assert_eq!(bound["roleRef"]["name"], role["metadata"]["name"]);

@@ -144,19 +144,28 @@ async fn bs5_the_history_is_told_from_the_events_at_home() {
 #[tokio::test]
 async fn bs5_decisions_are_those_of_karmada_s_scheduler_or_with_a_flag_those_of_ballast() {
     let karmada = after_an_outage().await;
-    // Nothing says which policy manages it (D5).
-    let mut unmanaged = example("bindings.yaml").remove(0);
-    unmanaged["metadata"]["name"] = json!("unmanaged");
-    unmanaged["spec"]["resource"]["name"] = json!("unmanaged");
-    unmanaged["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
-    karmada.keep(BINDINGS, &unmanaged).await;
+    let further = |name: &str, kind: &str| {
+        let mut binding = example("bindings.yaml").remove(0);
+        binding["metadata"]["name"] = json!(name);
+        binding["spec"]["resource"]["name"] = json!(name);
+        binding["spec"]["resource"]["kind"] = json!(kind);
+        binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+        binding
+    };
+    // Nothing says which policy manages it. Beside a Karmada that is respected (D5).
+    karmada.keep(BINDINGS, &further("unmanaged", "Deployment")).await;
+    // No cluster serves its kind. Only a Fresh pass of ours does not spare the present one (D1).
+    let mut unserved = further("unserved", "Unserved");
+    unserved["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "1"});
+    karmada.keep(BINDINGS, &unserved).await;
     for (flag, expected) in [
-        ("", "1 of 2 workloads would move"),
-        (" --scheduling-profile karmada", "1 of 2 workloads would move"),
-        (" --scheduling-profile default", "2 of 2 workloads would move"),
+        ("", "2 would stay"),
+        (" --scheduling-profile karmada", "2 would stay"),
+        (" --scheduling-profile default", "1 would stay"),
     ] {
-        let (out, _) = told(&karmada, &format!("preview{flag}"), 0).await;
-        assert!(out.contains(expected), "{flag}: {out}");
+        let done = run(&karmada, &format!("preview{flag}")).await;
+        let out = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(out.contains("1 of 3 workloads would move") && out.contains(expected), "{flag}: {out}");
     }
     let (_, err) = told(&karmada, "displaced --scheduling-profile other", 2).await;
     assert!(err.contains("[possible values: default, karmada]"), "{err}");

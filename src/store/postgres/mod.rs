@@ -9,6 +9,7 @@
 
 mod connector;
 mod errors;
+mod lift;
 mod news;
 mod open;
 mod scratch;
@@ -221,8 +222,15 @@ impl Store for PostgresStore {
             let wanted = limit - page.len();
             let states =
                 on_pool!(self, self.connector.answer_max, "failed to read the objects", states(at, span, wanted))?;
-            page.extend(states);
             after = span.through;
+            if states.is_empty() {
+                // A log that was lifted has a gap that no walk would cross.
+                match on_pool!(self, self.connector.answer_max, "failed to read the objects", row_after(after))? {
+                    Some(next) => after = Revision(next.0 - 1),
+                    None => break,
+                }
+            }
+            page.extend(states);
             // A long stretch of history is crossed in a few steps.
             length = (length * 4).min(SPAN_MAX);
         }

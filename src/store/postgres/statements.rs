@@ -13,6 +13,8 @@ use sqlx::{Connection, FromRow, Row};
 use crate::k8s::{GroupResource, Key, Revision};
 use crate::store::{Bounds, Candidate, Change, Leadership, Operation, Replacement, Size, Span, Term};
 
+pub(super) use super::lift::{lift, row_after};
+
 /// The channel on which commits and resignations are told.
 pub(super) const CHANNEL: &str = "ballast";
 
@@ -440,34 +442,6 @@ pub(super) async fn sweep(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Has the log end with `to` if it ends before it and the term is the present one, which is
-/// returned. Both rows change in one statement.
-pub(super) async fn lift(
-    connection: &mut PgConnection,
-    term: Term,
-    to: Revision,
-    notifies: bool,
-) -> Result<Term, sqlx::Error> {
-    let (current, is_lifted): (i64, bool) = sqlx::query_as(
-        "WITH lifted AS (
-             UPDATE head SET last = $2 WHERE term = $1 AND last < $2 RETURNING term
-         ), emptied AS (
-             UPDATE compaction SET compacted = $2, swept = $2 WHERE EXISTS (SELECT 1 FROM lifted)
-         )
-         SELECT term, true FROM lifted
-         UNION ALL
-         SELECT term, false FROM head WHERE NOT EXISTS (SELECT 1 FROM lifted)",
-    )
-    .bind(term.0)
-    .bind(to.0)
-    .fetch_one(&mut *connection)
-    .await?;
-    if notifies && is_lifted {
-        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(to.0.to_string()).execute(connection).await?;
-    }
-    Ok(Term(current))
 }
 
 /// Times never decrease along the log, so a binary search saves an index that would slow every

@@ -92,6 +92,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         let text = serde_saphyr::to_string(&args)?;
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
+    memory::without_huge_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let exporter = match args.tracing.export() {

@@ -106,6 +106,13 @@ impl ServerProcess {
         self.process.wait().expect("it is our child")
     }
 
+    /// A line of what the kernel says of the process: `THP_enabled`.
+    pub fn kernel_says(&self, name: &str) -> Option<String> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(|value| value.trim().to_owned())
+    }
+
     /// The resident set, in bytes.
     pub fn resident_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");

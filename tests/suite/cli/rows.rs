@@ -14,7 +14,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 /// A running server, a client of its administrator, and their folder.
 struct Running {
     admin: Raw,
-    _server: ServerProcess,
+    server: ServerProcess,
     _folder: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let server = ServerProcess::start(folder.path(), &[]);
         let admin = Raw::admin(server.address, &Files::in_dir(&folder.path().join("certs")));
-        Running { admin, _server: server, _folder: folder }
+        Running { admin, server, _folder: folder }
     }
 
     async fn post(&self, path: &str, object: &Value) -> Reply {
@@ -33,6 +33,14 @@ impl Running {
     async fn put(&self, path: &str, object: &Value) -> Reply {
         self.admin.send(Method::PUT, path, &[JSON], object.to_string()).await
     }
+}
+
+/// Otherwise memory that was given back would come back while the server rests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kernel_makes_no_huge_pages_of_the_servers_memory() {
+    let running = Running::start();
+    // Kernels before 5.0 do not say.
+    assert_eq!(running.server.kernel_says("THP_enabled").unwrap_or("0".to_owned()), "0");
 }
 
 /// Otherwise an alert would miss the first failure.
@@ -71,6 +79,51 @@ async fn an_idle_server_has_no_queue_and_its_timers_are_counted_apart() {
         }
     };
     tokio::time::timeout(WITHIN, seen).await.expect("the events of the failed pass wait for their end");
+}
+
+/// What a quota refuses was decided, and is unschedulable until the quota has room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_quota_refuses_is_counted_as_unschedulable_until_there_is_room() {
+    let running = Running::start();
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}});
+    assert_eq!(running.post(CLUSTERS, &cluster).await.code, 201);
+    let status = json!({"status": {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+        "resourceSummary": {"allocatable": {"cpu": "8", "pods": "100"}, "allocated": {}}}});
+    let merge = [("content-type", "application/merge-patch+json")];
+    let path = format!("{CLUSTERS}/m1/status");
+    assert_eq!(running.admin.send(Method::PATCH, &path, &merge, status.to_string()).await.code, 200);
+    let quotas = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/federatedresourcequotas";
+    let quota = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+        "metadata": {"name": "small"}, "spec": {"overall": {"cpu": "20m"}}});
+    assert_eq!(running.post(quotas, &quota).await.code, 201);
+    let mut web = binding("web");
+    web["spec"]["replicas"] = json!(3);
+    web["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "10m"}});
+    web["spec"]["placement"] = json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    assert_eq!(running.post(BINDINGS, &web).await.code, 201);
+    // Decisions that were refused and those that were written, and how many workloads are in which
+    // state.
+    let counted = async || {
+        let metrics = running.admin.get("/metrics").await;
+        let decided = |result: &str| {
+            value(metrics.text(), &format!("ballast_scheduler_bindings_total{{result=\"{result}\"}}")) > 0.0
+        };
+        let are = |state: &str| value(metrics.text(), &format!("ballast_workloads{{state=\"{state}\"}}"));
+        (decided("unschedulable"), decided("scheduled"), are("unschedulable"), are("scheduled"))
+    };
+    let until = async |wanted: (bool, bool, f64, f64)| {
+        while counted().await != wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, until((true, false, 1.0, 0.0))).await.expect("the refusal is counted");
+    let more = json!({"spec": {"overall": {"cpu": "30m"}}}).to_string();
+    let grown = running.admin.send(Method::PATCH, &format!("{quotas}/small"), &merge, more).await;
+    assert_eq!(grown.code, 200, "{}", grown.text());
+    tokio::time::timeout(WITHIN, until((true, true, 0.0, 1.0))).await.expect("what fits now is counted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

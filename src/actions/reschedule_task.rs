@@ -38,7 +38,7 @@ use self::intent::Intent;
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::task::v1alpha1::RescheduleTask;
-use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, Trigger};
+use crate::api::karmada::work::v1alpha2::{BindingSketch, Trigger};
 use crate::clock::Clock;
 use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 use crate::k8s::{Edit, Key, Object, Revision, Status, Time, User};
@@ -156,8 +156,8 @@ impl RescheduleTasks {
             let view = self.client.view();
             // A binding that is gone by now needs no mark.
             let mark = |base: &Arc<Object>| {
-                let change = Change::Edit { base: Arc::clone(base), edits: mark(base, intent.asked, about)? };
-                Some(((base.key.clone(), base.revision), (base.key.resource, change)))
+                let (owed, edits) = mark(base, intent.asked, about)?;
+                Some(((base.key.clone(), owed), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
             };
             let (marks, changes): (Vec<(Key, Revision)>, Vec<_>) =
                 keys.iter().filter_map(|key| mark(view.get(key)?)).unzip();
@@ -234,19 +234,20 @@ impl RescheduleTasks {
 /// Remembers who is about to write these marks: the scheduler may answer before it is heard that
 /// they are written.
 fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) {
-    let of_bindings = marks.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
-    for overtaken in recorder.asks().note(about, of_bindings.map(|(key, owed)| (key, *owed))) {
+    for overtaken in recorder.asks().note(about, marks.iter().map(|(key, owed)| (key, *owed))) {
         recorder.summed_up(Some(overtaken));
     }
 }
 
-/// The edits that mark the binding or placement. `None` if it cannot be read.
-fn mark(object: &Object, now: Time, about: &EventReference) -> Option<Vec<Edit>> {
+/// The edits that mark the binding or placement, and the debt by which the mark is known. `None` if
+/// it cannot be read.
+fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision, Vec<Edit>)> {
     if PlacementKinds::of(object.key.resource).is_some() {
-        return Some(trigger::accepted(trigger::next(trigger::triggered_at(object), now), about).into());
+        let stamp = trigger::next(trigger::triggered_at(object), now);
+        return Some((trigger::debt(stamp), trigger::accepted(stamp, about).into()));
     }
     let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
     edits.extend(Trigger::accepted(stamp, object.revision, about));
-    Some(edits)
+    Some((object.revision, edits))
 }

@@ -3,6 +3,7 @@
 //!
 //! A trigger names the time of its cause and not its writer. So the writer notes here what it is
 //! about to write, by the debt (`work::v1alpha2::OWED`), which no two triggers of a binding share.
+//! The debt of a Fleet placement is the time of its trigger (`placement::v1beta1::trigger::debt`).
 //! The scheduler finds the writer of a trigger here, and says what its pass came to. When all
 //! triggers of one writer have been answered, one event says so on the object that asked.
 //!
@@ -30,6 +31,8 @@ const NAMES_TOLD_MAX: usize = 3;
 pub enum Answer {
     /// So many replicas arrived somewhere else.
     Moved(i64),
+    /// A Fleet placement is on so many other clusters.
+    Joined(i64),
     Stayed,
     /// No place was found. The trigger waits for one.
     Nowhere,
@@ -77,6 +80,8 @@ struct Tally {
     is_resumed: bool,
     moved: Names,
     replicas: i64,
+    /// The clusters that Fleet placements moved to.
+    clusters: i64,
     stayed: usize,
     nowhere: Names,
     left_alone: usize,
@@ -119,18 +124,34 @@ impl Tally {
                 self.moved.add(key);
                 self.replicas += replicas;
             }
+            Answer::Joined(clusters) => {
+                self.moved.add(key);
+                self.clusters += clusters;
+            }
             Answer::Stayed => self.stayed += 1,
             Answer::Nowhere => self.nowhere.add(key),
             Answer::LeftAlone => self.left_alone += 1,
         }
     }
 
+    /// `4 replicas`, `4 replicas and 1 cluster`, `2 clusters`.
+    fn arrived(&self) -> String {
+        let (replicas, clusters) = (self.replicas, self.clusters);
+        let joined = if clusters == 1 { "1 cluster".to_owned() } else { format!("{clusters} clusters") };
+        match (replicas, clusters) {
+            (_, 0) => format!("{replicas} replicas"),
+            (0, _) => joined,
+            _ => format!("{replicas} replicas and {joined}"),
+        }
+    }
+
     fn summary(&self) -> Summary {
-        let Tally { asked, moved, replicas, stayed, nowhere, left_alone, overtaken, unfollowed, .. } = self;
+        let Tally { asked, moved, stayed, nowhere, left_alone, overtaken, unfollowed, .. } = self;
         let since = if self.is_resumed { " since a restart" } else { "" };
         let mut message = format!(
-            "{asked} answered{since}: {} moved with {replicas} replicas{}, {stayed} stayed, {} fit nowhere{}",
+            "{asked} answered{since}: {} moved with {}{}, {stayed} stayed, {} fit nowhere{}",
             moved.count,
+            self.arrived(),
             moved.told(),
             nowhere.count,
             nowhere.told(),
@@ -344,6 +365,24 @@ mod tests {
         assert_eq!(asks.asker(&key("c"), Some(at(5))).as_deref(), Some(&who("r")), "what waits still has a cause");
         assert_eq!(answered(&asks, "c", 5, Answer::Moved(1)), None, "told once");
         assert!(asks.is_empty());
+    }
+
+    #[test]
+    fn clusters_that_placements_joined_are_counted_apart_from_replicas() {
+        let sum = |answers: &[Answer]| {
+            let (asks, names) = (Asks::default(), ["a", "b"]);
+            noted(&asks, &who("r"), &names[..answers.len()], 5);
+            asks.close(&who("r"));
+            let told = names.iter().zip(answers).map(|(name, answer)| answered(&asks, name, 5, answer.clone()));
+            told.last().flatten().unwrap()
+        };
+        let told = sum(&[Answer::Joined(1)]);
+        assert_eq!(told, "1 answered: 1 moved with 1 cluster (shop/a), 0 stayed, 0 fit nowhere.");
+        let told = sum(&[Answer::Moved(3), Answer::Joined(2)]);
+        assert_eq!(
+            told,
+            "2 answered: 2 moved with 3 replicas and 2 clusters (shop/a, shop/b), 0 stayed, 0 fit nowhere."
+        );
     }
 
     #[test]

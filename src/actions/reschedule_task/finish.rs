@@ -83,8 +83,8 @@ impl Step {
         let is_left = |key: &&Key| !tried.refused.contains(key) && !tried.marked.contains(key);
         let taken = keys.iter().filter(is_left).filter_map(|key| {
             let base = view.get(key)?;
-            let edits = mark(base, intent.asked, &intent.about)?;
-            Some(((key.clone(), base.revision), (key.resource, Change::Edit { base: Arc::clone(base), edits })))
+            let (owed, edits) = mark(base, intent.asked, &intent.about)?;
+            Some(((key.clone(), owed), (key.resource, Change::Edit { base: Arc::clone(base), edits })))
         });
         let (marks, mut changes): (Vec<_>, Vec<_>) = taken.unzip();
         if let Some(last) = keys.last() {

@@ -34,10 +34,10 @@ use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{
     ObjectReference, RebalanceResult, WorkloadRebalancer, WorkloadRebalancerStatus,
 };
-use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, Trigger, key_of_workload};
+use crate::api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
 use crate::clock::Clock;
 use crate::events::{Note, ObjectReference as EventReference, Recorder, Severity};
-use crate::k8s::{Edit, GroupResource, Key, Object, Status, Time, read_json};
+use crate::k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
 use crate::registry::{Atomicity, Change, Client};
 use crate::resource::Resource;
 use crate::watch::{Event, View};
@@ -139,8 +139,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         let plan = plan::plan(request, find, now, stamps_max);
         let about = reference(&key, &rebalancer);
         // The scheduler may answer before this hears that the stamps are written.
-        let of_bindings = plan.stamps.iter().filter(|(key, _)| BINDINGS.contains(&key.resource));
-        let noted = of_bindings.filter_map(|(key, _)| Some((key, view.get(key)?.revision)));
+        let noted = plan.stamps.iter().filter_map(|(key, time)| Some((key, debt(view.get(key)?, *time))));
         for overtaken in recorder.asks().note(&about, noted) {
             recorder.summed_up(Some(overtaken));
         }
@@ -236,6 +235,11 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     }
     let known = trigger::triggered_at(object);
     Found::Placement(key, known)
+}
+
+/// The debt of a trigger in the form of the object's family.
+fn debt(object: &Object, stamp: Time) -> Revision {
+    if PlacementKinds::of(object.key.resource).is_some() { trigger::debt(stamp) } else { object.revision }
 }
 
 /// The stamp in the form of the object's family.

@@ -29,8 +29,8 @@ use crate::api::fleet::placement::v1beta1::names::{
 use crate::api::fleet::placement::v1beta1::strays::Strays;
 use crate::clock::Clock;
 use crate::engine::fleet::MemberClusters;
-use crate::events::{Note, Recorder, Severity};
-use crate::k8s::{GroupResource, Key, Object};
+use crate::events::{Answer, Note, Recorder, Severity};
+use crate::k8s::{GroupResource, Key, Object, Revision};
 use crate::metrics;
 use crate::placements::{self, Changes, children, commit, is_latest, read};
 use crate::registry::{Change, Client, Part};
@@ -116,6 +116,9 @@ impl Work for FleetScheduler {
         self.changed.clear();
         let children = SCOPES.into_iter().flat_map(|kinds| [kinds.policy_snapshots, kinds.bindings]);
         self.strays.list(children.flat_map(|kind| view.list(kind, None)).map(Arc::as_ref));
+        let asked =
+            all_placements(view).filter_map(|object| news::unanswered(view, object, &self.strays.of(&object.key)));
+        self.recorder.asks().resume(asked.collect());
         for object in all_placements(view) {
             queue.mark(object.key.clone(), 0);
         }
@@ -226,7 +229,10 @@ impl Pass {
     }
 
     async fn schedule(&self, key: &Key, strays: &[Key]) -> Next {
-        let Some(object) = self.view.get(key) else { return Next::Done };
+        let Some(object) = self.view.get(key) else {
+            self.tell_asker(key, Some((Revision(i64::MAX), Answer::LeftAlone)));
+            return Next::Done;
+        };
         let Some(kinds) = PlacementKinds::of(key.resource) else { return Next::Done };
         let Some(placement) = read::<AnyPlacement>(object) else { return Next::Done };
         let bindings: Vec<AnyBinding> = children(&self.view, kinds.bindings, key, strays)
@@ -234,6 +240,7 @@ impl Pass {
             .map(|binding| AnyBinding::clone(&binding))
             .collect();
         if object.deleting {
+            self.tell_asker(key, Some((Revision(i64::MAX), Answer::LeftAlone)));
             let (changes, next) = clear_away(kinds, &placement, &bindings);
             return commit(NAME, &self.client, key, changes, next).await;
         }
@@ -261,8 +268,10 @@ impl Pass {
         let is_fulfilled = dirty::is_fulfilled(&settled.objects.snapshot.status);
         let is_news = !changes.is_empty() && !is_fulfilled;
         let moved = news::of(&self.view, kinds, object, &placement, &snapshot, &bindings, &settled);
+        let answer = news::answer(&snapshot, &bindings, &settled);
         let next = commit(NAME, &self.client, key, changes, Next::Done).await;
         if matches!(next, Next::Done) {
+            self.tell_asker(key, answer);
             metrics::scheduled(if is_fulfilled { "scheduled" } else { "unschedulable" });
             if let Some(message) = moved {
                 let about = placements::reference(kinds, object);
@@ -274,6 +283,13 @@ impl Pass {
             // placement became unsatisfied only now.
             Next::Done if is_news && self.clusters_changed() => Next::Again,
             next => next,
+        }
+    }
+
+    /// Whoever asked for this pass hears what came of it.
+    fn tell_asker(&self, key: &Key, answer: Option<(Revision, Answer)>) {
+        if let Some((debt, answer)) = answer {
+            self.recorder.summed_up(self.recorder.asks().answered(key, Some(debt), &answer));
         }
     }
 

@@ -1,4 +1,5 @@
-//! Why the clusters of a placement change, and the sentence that says so (BD11). Pure.
+//! Why the clusters of a placement change, the sentence that says so, and what whoever asked for it
+//! hears (BD11). Pure.
 
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use crate::api::fleet::placement::v1beta1::names::{MEMBER_CLUSTERS, NUMBER_OF_CL
 use crate::api::fleet::placement::v1beta1::{BindingState, ResourceBindingSpec, trigger};
 use crate::api::meta::ObjectMeta;
 use crate::engine::karmada::Target;
-use crate::k8s::{Key, Object};
-use crate::placements::children;
+use crate::events::{Answer, ObjectReference};
+use crate::k8s::{Key, Object, Revision};
+use crate::placements::{children, is_latest, read};
 use crate::scheduler::cause::{self, Cause, Shift};
 use crate::scheduler::lower::fleet::Settled;
 use crate::watch::View;
@@ -44,8 +46,7 @@ fn why(
     was: &[Target],
     is: &[Target],
 ) -> Cause {
-    let is_decided = snapshot.status.conditions.iter().any(|condition| condition.type_ == "Scheduled");
-    if !is_decided {
+    if !is_decided(snapshot) {
         return match trigger::asked(&placement.metadata).filter(|_| is_for_trigger(view, kinds, object, snapshot)) {
             Some((_, Some(asker))) => Cause::Asked(asker),
             Some((at, None)) => Cause::Trigger(Some(at)),
@@ -69,6 +70,41 @@ fn why(
         }
         _ => Cause::Clusters,
     }
+}
+
+/// What a pass over this snapshot came to, for whoever wrote the trigger that it serves, with the
+/// trigger's debt. `None`: it serves none. `before` is as it was when it was decided.
+pub fn answer(snapshot: &AnyPolicySnapshot, before: &[AnyBinding], settled: &Settled) -> Option<(Revision, Answer)> {
+    let stamp = snapshot.metadata.annotations.get(trigger::TRIGGERED_AT)?.parse().ok()?;
+    let was: Vec<&str> = before.iter().filter_map(|binding| cluster(&binding.metadata, &binding.spec)).collect();
+    let is = settled.objects.bindings.iter().filter_map(|parts| cluster(&parts.metadata, &parts.spec));
+    let answer = match is.filter(|cluster| !was.contains(cluster)).count() {
+        0 if dirty::is_fulfilled(&settled.objects.snapshot.status) => Answer::Stayed,
+        0 => Answer::Nowhere,
+        joined => Answer::Joined(joined as i64),
+    };
+    Some((trigger::debt(stamp), answer))
+}
+
+/// The placement's last trigger and who wrote it, if no pass has answered it. `strays` are the
+/// children that are not named after the placement.
+pub fn unanswered(view: &View, placement: &Arc<Object>, strays: &[Key]) -> Option<(Key, Revision, ObjectReference)> {
+    let kinds = PlacementKinds::of(placement.key.resource)?;
+    let metadata = &read::<AnyPlacement>(placement)?.metadata;
+    let (stamp, asker) = trigger::asked(metadata)?;
+    let mut snapshots = children(view, kinds.policy_snapshots, &placement.key, strays)
+        .filter(|object| is_latest(object))
+        .filter_map(read::<AnyPolicySnapshot>);
+    let is_answered =
+        |snapshot: Arc<AnyPolicySnapshot>| is_decided(&snapshot) && trigger::is_served(metadata, &snapshot.metadata);
+    if snapshots.any(is_answered) {
+        return None;
+    }
+    Some((placement.key.clone(), trigger::debt(stamp), asker?))
+}
+
+fn is_decided(snapshot: &AnyPolicySnapshot) -> bool {
+    snapshot.status.conditions.iter().any(|condition| condition.type_ == "Scheduled")
 }
 
 /// Whether the snapshot was made for the placement's last trigger, and not for a policy that came

@@ -343,6 +343,69 @@ async fn s4_11_a_placement_says_why_its_clusters_change() {
     world.edit(&shop, |shop| shop["spec"]["policy"]["numberOfClusters"] = 2.into()).await;
     world.settle().await;
     check(&mut world, "Clusters changed: joins b, because 2 clusters are wanted, not 1.").await;
+    world
+        .edit(&shop, |shop| {
+            let gold = json!([{"labelSelector": {"matchLabels": {"tier": "gold"}}}]);
+            let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": gold}});
+            shop["spec"]["policy"]["affinity"] = json!({"clusterAffinity": affinity});
+        })
+        .await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: leaves b, because its policy changed.").await;
+    world.delete(&Key::cluster(MEMBER, "a")).await;
+    world.settle().await;
+    check(&mut world, "Clusters changed: leaves a, because a went away.").await;
+}
+
+#[tokio::test]
+async fn s4_11_who_asks_for_placements_hears_what_came_of_them() {
+    let mut world = World::new().await;
+    for (name, tier) in [("a", "gold"), ("b", "tin")] {
+        member(&world, name, tier).await;
+    }
+    let required = |tier: &str| {
+        let terms = json!([{"labelSelector": {"matchLabels": {"tier": tier}}}]);
+        let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}});
+        json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": affinity}})
+    };
+    for (name, tier) in [("moves", "gold"), ("stays", "tin")] {
+        world.given(crp(name, required(tier))).await;
+    }
+    world.settle().await;
+    agents(&mut world).await;
+    world.edit(&Key::cluster(MEMBER, "a"), |member| member["metadata"]["labels"]["tier"] = "tin".into()).await;
+    member(&world, "c", "gold").await;
+    world.settle().await;
+    assert_eq!(bound(&world), "a b", "nothing moves by itself");
+    let workload = |name: &str| json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": name});
+    let answers = |world: &World, kind: &str| -> Vec<String> {
+        let all = told(world, kind).into_iter();
+        all.filter_map(|told| told.strip_prefix("RescheduleAnswered ").map(str::to_owned)).collect()
+    };
+    world.given(rebalancer("demo", vec![workload("moves"), workload("stays")])).await;
+    world.settle().await;
+    world.pass_seconds(2).await;
+    assert_eq!(
+        answers(&world, "WorkloadRebalancer"),
+        ["2 answered: 1 moved with 1 cluster (moves), 1 stayed, 0 fit nowhere."]
+    );
+    // Nothing is gold any more. The server dies between the trigger and its pass.
+    agents(&mut world).await;
+    world.edit(&Key::cluster(MEMBER, "c"), |member| member["metadata"]["labels"]["tier"] = "tin".into()).await;
+    world.settle().await;
+    world.task(json!({"targetRefResource": [workload("moves")]})).await.unwrap();
+    world.crash().await;
+    world.settle().await;
+    world.pass_seconds(2).await;
+    assert_eq!(
+        answers(&world, "RescheduleTask"),
+        ["1 answered since a restart: 0 moved with 0 replicas, 0 stayed, 1 fit nowhere (moves)."]
+    );
+    // What is answered stays answered, also over a restart.
+    world.crash().await;
+    world.settle().await;
+    world.pass_seconds(2).await;
+    assert_eq!((answers(&world, "WorkloadRebalancer").len(), answers(&world, "RescheduleTask").len()), (1, 1));
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::api::asker::{self, ASKED_BY};
 use crate::api::core::ObjectReference;
 use crate::api::meta::ObjectMeta;
 use crate::api::tree;
-use crate::k8s::{Edit, Key, Object, Time};
+use crate::k8s::{Edit, Key, Object, Revision, Time};
 use crate::resource::Given;
 
 const GROUP: &str = "placement.kubernetes-fleet.io";
@@ -47,6 +47,12 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
 /// The stamp of a trigger that was caused at `cause`, over a placement with this stamp.
 pub fn next(known: Option<Time>, cause: Time) -> Time {
     known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
+}
+
+/// The number that a trigger is known by (`events::Asks`). A later trigger of the placement has a
+/// larger one.
+pub fn debt(stamp: Time) -> Revision {
+    Revision(stamp.seconds())
 }
 
 /// The edits that stamp a placement because of `asker`.

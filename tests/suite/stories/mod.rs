@@ -14,6 +14,7 @@ mod quota;
 mod rebalancer;
 mod safe;
 mod safe_causes;
+mod safe_edges;
 mod safe_faults;
 mod safe_judge;
 mod safe_reviews;

@@ -1,0 +1,146 @@
+//! What a move is held to at its edges: whose it is, what counts as on its way, and how long it
+//! may take (BD2, BD4-BD7).
+
+use ballast::k8s::Key;
+use serde_json::{Value, json};
+
+use super::fleet::{binding, by_room, cluster};
+use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
+use super::world::World;
+
+/// So many workloads, all of which report from member2.
+async fn reporting(count: usize) -> (World, Vec<Key>) {
+    let (world, keys) = fled(count).await;
+    for key in &keys {
+        report(&world, key, &[("member2", 4)]).await;
+    }
+    (world, keys)
+}
+
+#[tokio::test]
+async fn s4_6_a_binding_that_was_made_anew_is_not_the_one_that_moved() {
+    let (mut world, keys) = reporting(2).await;
+    world.given(rebalance("home", json!({}))).await;
+    world.settle().await;
+    report(&world, &keys[1], &[("member1", 2), ("member2", 2)]).await;
+    world.settle().await;
+    assert_eq!((outcome(&world, "home", 0), outcome(&world, "home", 1)), ("Moving -".into(), "Settled -".into()));
+    // Nobody sees that they were gone in between.
+    for (index, key) in keys.iter().enumerate() {
+        world.delete(key).await;
+        world.given(binding(&format!("web-{index}"), 4, by_room())).await;
+    }
+    world.settle().await;
+    assert_eq!(outcome(&world, "home", 0), "Superseded BindingGone");
+    let before = world.placed(&keys[1]);
+    world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
+    world.settle().await;
+    for index in [0, 1] {
+        assert_eq!(outcome(&world, "back", index), "Failed BindingGone");
+    }
+    assert_eq!(world.placed(&keys[1]), before);
+}
+
+#[tokio::test]
+async fn replicas_that_are_ready_are_no_longer_on_their_way() {
+    let (mut world, keys) = reporting(2).await;
+    let bounded = json!({"rollout": {"maxMovingReplicas": 3, "order": "Name"}});
+    let home = world.given(rebalance("home", bounded)).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "pending 1, moving 1", "two and two are more than three");
+    report(&world, &keys[0], &[("member1", 1), ("member2", 2)]).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "moving 2", "one and two are not");
+}
+
+#[tokio::test]
+async fn s4_5_each_step_of_a_surge_has_its_time() {
+    let (mut world, keys) = reporting(1).await;
+    let surging = json!({"strategy": "SurgeFirst", "settle": {"timeoutSeconds": 60}});
+    let home = world.given(rebalance("home", json!({"rollout": surging}))).await;
+    world.settle().await;
+    for (ready, then) in [(1, "member1:2 member2:3"), (2, "member1:2 member2:2")] {
+        world.clock.advance_seconds(50);
+        report(&world, &keys[0], &[("member1", ready), ("member2", 5 - ready)]).await;
+        world.settle().await;
+        assert_eq!(world.placed(&keys[0]), then);
+    }
+    world.settle().await;
+    assert_eq!(outcome(&world, "home", 0), "Settled -");
+    assert_eq!(phase(&world, &home), "Completed");
+}
+
+#[tokio::test]
+async fn s4_6_a_mark_that_a_finished_rebalance_left_holds_up_nobody() {
+    let (mut world, keys) = fled(1).await;
+    let first = world.given(rebalance("first", json!({}))).await;
+    world.settle().await;
+    assert_eq!(phase(&world, &first), "Completed");
+    let left = json!({"by": "clusterrebalances/first", "move": "first.web-0-deployment", "replicas": 4,
+                      "at": [["member1", 2], ["member2", 2]]});
+    world.edit(&keys[0], |it| it["metadata"]["annotations"]["ballast.dev/move"] = left.to_string().into()).await;
+    world.given(cluster("member3")).await;
+    let second = world.given(rebalance("second", json!({}))).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &second), "settled 1");
+    assert_eq!(mark(&world, &keys[0]), None);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_lengthens_no_pause_between_waves() {
+    let (mut world, _) = fled(2).await;
+    let bounded = json!({"rollout": {"maxConcurrent": 1, "intervalSeconds": 30, "order": "Name"}});
+    let home = world.given(rebalance("home", bounded)).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "pending 1, settled 1");
+    world.clock.advance_seconds(-100_000);
+    // Something looks at it, so it notices.
+    world.edit(&home, |object| object["metadata"]["labels"] = json!({"seen": "yes"})).await;
+    world.settle().await;
+    world.pass_seconds(31).await;
+    assert_eq!(summary(&world, &home), "settled 2");
+}
+
+/// The workloads of a rebalance in the order in which their moves began.
+async fn order_of(order: &str, change: impl Fn(usize, &mut Value)) -> Vec<usize> {
+    let (mut world, keys) = reporting(3).await;
+    for (index, key) in keys.iter().enumerate() {
+        world.edit(key, |binding| change(index, binding)).await;
+    }
+    world.settle().await;
+    let spec = json!({"approval": "Required", "rollout": {"maxConcurrent": 1, "order": order}});
+    let home = world.given(rebalance("home", spec)).await;
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "pending 3");
+    world.edit(&home, |object| object["spec"]["approved"] = true.into()).await;
+    let mut begun = Vec::new();
+    for _ in &keys {
+        world.settle().await;
+        let moving = (0..keys.len()).find(|index| outcome(&world, "home", *index) == "Moving -").expect("one moves");
+        begun.push(moving);
+        let to = move_of(&world, "home", moving)["spec"]["to"].clone();
+        let shares = to.as_array().unwrap().iter();
+        let ready: Vec<(&str, i64)> =
+            shares.map(|share| (share["name"].as_str().unwrap(), share["replicas"].as_i64().unwrap())).collect();
+        report(&world, &keys[moving], &ready).await;
+    }
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "settled 3");
+    begun
+}
+
+#[tokio::test]
+async fn moves_begin_in_the_order_that_is_asked_for() {
+    let priorities = [1, 3, 2];
+    let important = |index: usize, binding: &mut Value| {
+        binding["spec"]["schedulePriority"] = json!({"priority": priorities[index]});
+    };
+    assert_eq!(order_of("Priority", important).await, [1, 2, 0]);
+    assert_eq!(order_of("Name", important).await, [0, 1, 2]);
+    let sizes = [6, 4, 5];
+    let large = |index: usize, binding: &mut Value| {
+        binding["spec"]["replicas"] = sizes[index].into();
+        binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": sizes[index]}]);
+    };
+    assert_eq!(order_of("FewestReplicas", large).await, [1, 2, 0]);
+}

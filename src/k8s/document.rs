@@ -10,6 +10,7 @@ use bytes::Bytes;
 use memchr::memmem;
 use serde_json::{Map, Value};
 
+use super::object::{LabelPairs, shared_labels};
 use super::text::Record;
 use super::{Managers, Object, Parts, Revision, Text};
 
@@ -29,7 +30,7 @@ pub struct Document {
 pub(super) struct Head {
     pub uid: Arc<str>,
     /// Sorted by key.
-    pub labels: Arc<[(Box<str>, Box<str>)]>,
+    pub labels: Arc<LabelPairs>,
     pub generation: i64,
     pub deleting: bool,
 }
@@ -126,7 +127,7 @@ impl Head {
         let labels = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
         Head {
             uid: metadata["uid"].as_str().unwrap_or_default().into(),
-            labels: labels.collect(),
+            labels: shared_labels(labels.collect()),
             generation: metadata["generation"].as_i64().unwrap_or_default(),
             deleting: !metadata["deletionTimestamp"].is_null(),
         }

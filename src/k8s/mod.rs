@@ -21,6 +21,7 @@ mod object;
 mod packed;
 mod parts;
 pub mod patch;
+mod pool;
 pub mod protobuf;
 pub mod quantity;
 mod query;

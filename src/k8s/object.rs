@@ -10,8 +10,15 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::pool::Pool;
 use super::document::Head;
 use super::{Document, Key, Revision, Text, read_json};
+
+/// Pairs of a name and a value, sorted.
+pub(super) type LabelPairs = [(Box<str>, Box<str>)];
+
+static NAMESPACES: Pool<str> = Pool::new();
+static LABELS: Pool<LabelPairs> = Pool::new();
 
 /// One immutable version of an object. The cache, watchers and workers share it.
 #[derive(Debug)]
@@ -23,8 +30,8 @@ pub struct Object {
     /// The revision of the change that created the object.
     pub created: Revision,
     pub uid: Arc<str>,
-    /// Sorted by key. Versions with equal labels share them.
-    pub labels: Arc<[(Box<str>, Box<str>)]>,
+    /// Sorted by key. Objects with equal labels share them, as a rule.
+    pub labels: Arc<LabelPairs>,
     pub generation: i64,
     /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
     pub deleting: bool,
@@ -55,8 +62,9 @@ impl Object {
         labels.sort_unstable();
         let uid = read.metadata.uid.into();
         let (generation, deleting) = (read.metadata.generation, read.metadata.deletion_timestamp.is_some());
-        let labels = labels.into();
+        let labels = shared_labels(labels.into());
         let text = Text::split(json.clone(), read.metadata.managed_fields);
+        let key = shared_namespace(key);
         Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() })
     }
 
@@ -65,6 +73,7 @@ impl Object {
     pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
         let Head { uid, labels, generation, deleting } = document.head().clone();
         let text = document.at(revision);
+        let key = shared_namespace(key);
         Object { key, revision, created, uid, labels, generation, deleting, text, typed: OnceLock::new() }
     }
 
@@ -95,6 +104,18 @@ impl Object {
     fn undecodable(&self, source: serde_json::Error) -> DecodeError {
         DecodeError { key: self.key.clone(), revision: self.revision, source }
     }
+}
+
+/// The objects of a namespace need its name once.
+fn shared_namespace(key: Key) -> Key {
+    Key { namespace: NAMESPACES.share(key.namespace), ..key }
+}
+
+/// More labels than this are not shared, because the last ones of each sort are held on to.
+const SHARED_LABELS_MAX: usize = 16;
+
+pub(super) fn shared_labels(labels: Arc<LabelPairs>) -> Arc<LabelPairs> {
+    if labels.len() > SHARED_LABELS_MAX { labels } else { LABELS.share(labels) }
 }
 
 #[derive(Deserialize)]
@@ -174,6 +195,25 @@ mod tests {
         let first = object.typed::<Value>().unwrap();
         let second = object.typed::<Value>().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn objects_share_what_they_have_alike() {
+        let json = |name: &str| {
+            let managers = r#""managedFields":[{"manager":"m","operation":"Update","time":"2026-11-23T07:00:00Z"}]"#;
+            let text = format!(r#"{{"metadata":{{"labels":{{"app":"web"}},{managers},"name":"{name}"}}}}"#);
+            let key = Key::namespaced(key().resource, String::from("shop"), name);
+            Object::decode(key, Revision(1), text.into()).unwrap()
+        };
+        let (one, other) = (json("a"), json("b"));
+        assert!(Arc::ptr_eq(&one.key.namespace, &other.key.namespace));
+        assert!(Arc::ptr_eq(&one.labels, &other.labels));
+        assert!(one.text.managers().unwrap().is_shared_with(other.text.managers().unwrap()));
+        let Value::Object(tree) = serde_json::from_slice(&one.text.whole()).unwrap() else { panic!("an object") };
+        let written = Object::of(key(), Revision(2), Revision(1), &Document::new(tree));
+        assert!(Arc::ptr_eq(&one.key.namespace, &written.key.namespace));
+        assert!(Arc::ptr_eq(&one.labels, &written.labels));
+        assert!(one.text.managers().unwrap().is_shared_with(written.text.managers().unwrap()));
     }
 
     #[test]

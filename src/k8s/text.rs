@@ -13,6 +13,7 @@ use internment::ArcIntern;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::pool::Pool;
 use super::content::Content;
 use super::packed::Dictionaries;
 use super::read_json;
@@ -23,6 +24,10 @@ const TAIL: &[u8] = b"],";
 const TIME: &str = ",\"time\":\"";
 pub(super) const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
 const AFTER_TIME: &str = "\"}";
+
+static RECORDS: Pool<[Entry]> = Pool::new();
+/// Longer records are not shared, because the last ones are held on to.
+const SHARED_ENTRIES_MAX: usize = 16;
 
 /// Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +47,7 @@ pub(super) struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers(Arc<[Entry]>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     /// The entry up to its time, or the whole entry if it does not end with one.
     pub words: ArcIntern<str>,
@@ -134,12 +139,18 @@ impl Managers {
     pub fn of(list: &[Value]) -> Managers {
         // `to_string` of a value writes each word by itself, and takes several times as long.
         let text = |entry| serde_json::to_string(entry).expect("a tree of JSON values always serializes");
-        Managers(list.iter().map(|entry| Entry::of(&text(entry))).collect())
+        Managers::shared(list.iter().map(|entry| Entry::of(&text(entry))).collect())
     }
 
     fn read(list: &str) -> Option<Managers> {
         let entries: Vec<&RawValue> = serde_json::from_str(list).ok()?;
-        Some(Managers(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
+        Some(Managers::shared(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
+    }
+
+    /// Objects that were written in the same seconds by the same programs share their records.
+    fn shared(entries: Arc<[Entry]>) -> Managers {
+        let is_short = entries.len() <= SHARED_ENTRIES_MAX;
+        Managers(if is_short { RECORDS.share(entries) } else { entries })
     }
 
     /// The member's value, parsed at each call.
@@ -151,6 +162,11 @@ impl Managers {
             read_json(&text).expect("made of the text of a JSON value")
         };
         self.0.iter().map(parse).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_shared_with(&self, other: &Managers) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -176,7 +192,7 @@ impl Managers {
 
 impl FromIterator<Entry> for Managers {
     fn from_iter<T: IntoIterator<Item = Entry>>(entries: T) -> Managers {
-        Managers(entries.into_iter().collect())
+        Managers::shared(entries.into_iter().collect())
     }
 }
 

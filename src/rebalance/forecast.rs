@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::nearest::with_nearest;
 use super::plans;
-use super::record::{AnyRebalance, Owner, listed};
+use super::record::{AnyRebalance, Owner, listed, replicas};
 use super::review::suppose::nearest_workload;
 use crate::api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
@@ -244,7 +244,7 @@ fn would_move(present: &Present, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> 
             }
             Proposal::Move { to, arrivals, .. } => lines.add(|| {
                 let (from, to) = (listed(&case.from()), listed(&shares(&to)));
-                format!("{}: {arrivals} replicas would move, {from} -> {to}", subject())
+                format!("{}: {} would move, {from} -> {to}", subject(), replicas(arrivals))
             }),
             Proposal::Unplaceable { message, .. } => {
                 lines.add(|| format!("{}: fits nowhere and would stay: {message}", subject()));

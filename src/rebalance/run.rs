@@ -24,7 +24,7 @@ pub struct Run {
     pub owner: String,
     /// Whether the Moves are known to be as many as the summary says.
     pub is_complete: bool,
-    /// The moves that wait, in their order, each with its key and its binding.
+    /// The moves that wait, in their order. The rank of each names its binding.
     pub pending: BTreeMap<Rank, Waiting>,
     /// The moves under way, by binding.
     pub moving: HashMap<Key, Moving>,
@@ -43,10 +43,10 @@ pub struct Run {
     pub held_up: BTreeSet<Key>,
 }
 
+/// A move that waits. There may be a hundred thousand.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     pub key: Key,
-    pub binding: Key,
     /// Replicas that move, as planned.
     pub replicas: i64,
 }
@@ -155,7 +155,7 @@ impl Run {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
                 None | Some(MovePhase::Pending) => {
-                    run.wait(view, order, Waiting { key, binding, replicas: read.spec.replicas });
+                    run.wait(view, order, &binding, Waiting { key, replicas: read.spec.replicas });
                 }
                 Some(MovePhase::Moving) => {
                     run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_away);
@@ -174,13 +174,15 @@ impl Run {
         run
     }
 
-    /// Adds a move that waits.
-    pub fn wait(&mut self, view: &View, order: Order, waiting: Waiting) {
-        let content = view.get(&waiting.binding).map(|object| object.text.content());
+    /// Adds the move of a binding that waits.
+    pub fn wait(&mut self, view: &View, order: Order, binding: &Key, waiting: Waiting) {
+        let object = view.get(binding);
+        let content = object.map(|object| object.text.content());
         let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
         let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
         let (priority, all) = sizes.unwrap_or_default();
-        let rank = planning::rank(order, priority, all, &waiting.binding);
+        // The names are those of the object, which has them in memory already.
+        let rank = planning::rank(order, priority, all, object.map_or(binding, |object| &object.key));
         self.pending.insert(rank, waiting);
     }
 

@@ -128,7 +128,8 @@ impl fmt::Display for Cause {
                 write!(f, "because its placement changed ({kind} {namespace}{slash}{name})")
             }
             Cause::Evicted(evictions) => {
-                let one = |it: &Eviction| format!("{} ({} replicas, {})", it.cluster, it.replicas, it.reason);
+                let are = |count: i32| if count == 1 { "1 replica".to_owned() } else { format!("{count} replicas") };
+                let one = |it: &Eviction| format!("{} ({}, {})", it.cluster, are(it.replicas), it.reason);
                 let told: Vec<String> = evictions.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
                 write!(f, "because it was evicted from {}{}", told.join(" and "), more(evictions.len()))
             }

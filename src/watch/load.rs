@@ -84,13 +84,7 @@ impl Decoders {
         let done = if self.busy.len() < DECODERS_MAX { None } else { self.next().await };
         let mut packer = self.idle.pop().unwrap_or_default();
         self.busy.push_back(spawn_blocking(move || {
-            let mut namespace: Arc<str> = Arc::default();
-            let decoded = page.into_iter().map(|mut change| {
-                // Objects of a namespace come together, and need its name once.
-                match change.key.namespace == namespace {
-                    true => change.key.namespace = Arc::clone(&namespace),
-                    false => namespace = Arc::clone(&change.key.namespace),
-                }
+            let decoded = page.into_iter().map(|change| {
                 let object = object(change)?;
                 packer.pack(&object);
                 Ok(Arc::new(object))

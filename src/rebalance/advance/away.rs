@@ -104,8 +104,8 @@ impl Step<'_> {
         summary.moving -= 1;
         summary.pending += 1;
         self.withdrawn.insert(key.clone());
-        let waiting = Waiting { key: moving.key, binding: key.clone(), replicas: moving.replicas };
-        self.run.wait(self.scene.view, self.scene.rebalance.spec.rollout.order, waiting);
+        let waiting = Waiting { key: moving.key, replicas: moving.replicas };
+        self.run.wait(self.scene.view, self.scene.rebalance.spec.rollout.order, key, waiting);
         self.has_more = true;
     }
 

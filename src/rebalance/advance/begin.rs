@@ -17,7 +17,7 @@ use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
 use crate::rebalance::waves::{self, Arrivals, Turn, Waves};
 use crate::rebalance::{placement_moves, surge};
-use crate::scheduler::planning::{Case, Proposal, Rank, shares};
+use crate::scheduler::planning::{self, Case, Proposal, Rank, shares};
 use crate::scheduler::underway::{MOVE, UnderWay};
 
 /// Moves that one step asks in vain whether they may begin.
@@ -74,7 +74,7 @@ impl Step<'_> {
             }
             let (rank, waiting) = (rank.clone(), waiting.clone());
             after = Some(rank.clone());
-            if self.withdrawn.contains(&waiting.binding) {
+            if self.withdrawn.contains(&planning::ranked(&rank)) {
                 // Its Move is written in this step already, so it is asked in the next one.
                 (self.has_more, self.run.is_wave_open) = (true, true);
                 continue;
@@ -96,12 +96,13 @@ impl Step<'_> {
             self.count_end(MovePhase::Unchanged, 0);
             return Turn::Begins;
         }
-        if let Some(end) = self.refusal(&waiting.binding) {
+        let at = planning::ranked(rank);
+        if let Some(end) = self.refusal(&at) {
             self.end_pending(rank, end);
             return Turn::Begins;
         }
-        let object = self.scene.view.get(&waiting.binding).filter(|object| !object.deleting);
-        if let (Some(kinds), Some(object)) = (PlacementKinds::of(waiting.binding.resource), object) {
+        let object = self.scene.view.get(&at).filter(|object| !object.deleting);
+        if let (Some(kinds), Some(object)) = (PlacementKinds::of(at.resource), object) {
             let turn = waves.ask(&Arrivals::default());
             if turn == Turn::Begins {
                 self.start_placement(rank, waiting, object, kinds);
@@ -113,7 +114,7 @@ impl Step<'_> {
             return Turn::Begins;
         };
         if self.is_held_up(&binding) {
-            self.run.held_up.insert(waiting.binding.clone());
+            self.run.held_up.insert(at);
             return Turn::Waits;
         }
         if case.request.is_triggered(self.scene.profile) {
@@ -227,7 +228,9 @@ impl Step<'_> {
         }
         self.recount(&from, &shares(&first));
         let message = format!(
-            "{replicas} replicas move, {} -> {}, because of {}",
+            "{} {}, {} -> {}, because of {}",
+            record::replicas(replicas),
+            if replicas == 1 { "moves" } else { "move" },
             record::listed(&from),
             record::listed(&wanted),
             self.scene.owner.title(),
@@ -251,8 +254,8 @@ impl Step<'_> {
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
         let (started, deadline, arriving) = (self.scene.now, self.deadline(), run::arrivals(&from, &wanted));
         let moving = Moving { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
-        self.run.insert(waiting.binding.clone(), moving);
-        self.note_arrivals(&waiting.binding, &reports);
+        self.run.insert(object.key.clone(), moving);
+        self.note_arrivals(&object.key, &reports);
     }
 
     fn start_placement(&mut self, rank: &Rank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
@@ -282,7 +285,7 @@ impl Step<'_> {
             arriving: Arrivals::default(),
             needs: Needs::default(),
         };
-        self.run.insert(waiting.binding.clone(), moving);
+        self.run.insert(object.key.clone(), moving);
     }
 }
 

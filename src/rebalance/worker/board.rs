@@ -11,6 +11,8 @@ pub struct Board {
     /// By rebalance. The one that is worked on is not here.
     runs: HashMap<Key, Run>,
     working: Option<Working>,
+    /// Rebalances that wait for somebody, of which nothing is remembered.
+    resting: HashSet<Key>,
     /// When finished rebalances ended, for those with a time to live. Never in the future.
     ended: HashMap<Key, Time>,
 }
@@ -44,6 +46,7 @@ impl Board {
 
     /// Takes what is remembered of a rebalance, and what all others have under way.
     pub fn take(&mut self, owner: &Owner) -> (Option<Run>, Vec<Ledger>) {
+        self.resting.remove(&owner.key);
         self.working = Some(Working { key: owner.key.clone(), changed: HashSet::new(), is_void: false });
         // Another one may have got the name.
         let known = self.runs.remove(&owner.key).filter(|run| run.owner == owner.uid);
@@ -61,6 +64,17 @@ impl Board {
         is_changed
     }
 
+    /// Ends the work on a rebalance that waits for somebody, and has nothing under way. What was
+    /// remembered of it is made again when it goes on: kept, it would be a fifth of the memory of
+    /// its Moves. Returns whether something of it changed meanwhile.
+    pub fn put_to_rest(&mut self, key: Key) -> bool {
+        let is_void = self.working.take().is_none_or(|working| working.is_void);
+        if !is_void {
+            self.resting.insert(key);
+        }
+        is_void
+    }
+
     /// What was worked on has not been written, and is not put back.
     pub fn give_up(&mut self) {
         self.working = None;
@@ -73,7 +87,8 @@ impl Board {
         let working = self.working.as_mut().filter(|working| working.key == *key);
         let is_worked_on = working.is_some();
         working.into_iter().for_each(|working| working.is_void = true);
-        self.runs.remove(key).is_some() || is_worked_on
+        let is_resting = self.resting.remove(key);
+        self.runs.remove(key).is_some() || is_worked_on || is_resting
     }
 
     /// Forgets the run of a rebalance that is over.
@@ -120,6 +135,23 @@ mod tests {
             assert!(board.put_back(owner("1").key, Run::default()));
             assert!(board.runs.is_empty());
         }
+    }
+
+    #[test]
+    fn one_that_rests_is_known_until_it_goes_on_or_is_forgotten() {
+        let (mut board, of) = (Board::default(), owner("1"));
+        board.take(&of);
+        assert!(!board.put_to_rest(of.key.clone()));
+        assert!(board.runs.is_empty());
+        assert!(board.forget(&of.key), "a Move of it is gone, so it is looked at");
+        assert!(!board.forget(&of.key));
+        board.take(&of);
+        assert!(!board.put_to_rest(of.key.clone()));
+        assert!(board.take(&of).0.is_none());
+        assert!(board.resting.is_empty());
+        board.forget(&of.key);
+        assert!(board.put_to_rest(of.key.clone()), "what happened meanwhile is looked at");
+        assert!(board.resting.is_empty());
     }
 
     #[test]

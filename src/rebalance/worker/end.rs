@@ -72,7 +72,7 @@ impl Shared {
 /// ones still stand in for them. What surplus is left, the scheduler takes back.
 fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
     let mut edits = Vec::new();
-    if let Ok(binding) = object.typed::<AnyBinding>() {
+    if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
         let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
         let back = surge::taken_back(&read.spec.from, &request, &reports);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Attempt, Refusal, Shared, edited, status_change};
-use crate::api::ballast::v1alpha1::{MovePhase, RebalanceStatus};
+use crate::api::ballast::v1alpha1::{MovePhase, Phase, RebalanceStatus};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::events::{Note, Severity};
 use crate::k8s::{GroupResource, Key, Object, Revision, Time};
@@ -85,7 +85,13 @@ impl Shared {
         let has_more = has_more || is_settled;
         let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
         let is_over = status.is_finished();
-        let is_changed = self.board().put_back(owner.key.clone(), run);
+        // Nothing of one that has not begun is under way, so no binding concerns it.
+        let has_begun = status.started_at.is_some() || !run.moving.is_empty();
+        let waits = status.phase == Some(Phase::Planned) && !has_begun && !has_more;
+        let is_changed = match waits {
+            true => self.board().put_to_rest(owner.key.clone()),
+            false => self.board().put_back(owner.key.clone(), run),
+        };
         let next = match due {
             _ if has_more || is_changed || is_over => Next::Again,
             // Those that could not be written now are dirty.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::case::{Case, shares};
 pub use self::draft::{Draft, How, Proposal, is_displaced};
-pub use self::plan::{Plan, Planned, Rank, Refused, Stayed, in_order, plan, plan_by, plan_return, rank};
+pub use self::plan::{Plan, Planned, Rank, Refused, Stayed, in_order, plan, plan_by, plan_return, rank, ranked};
 pub use self::selection::{SELECTED_MAX, Selection, TooMany};
 use super::commit;
 use super::members::Members;

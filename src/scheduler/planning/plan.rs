@@ -170,6 +170,11 @@ pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> Rank {
     (first, Arc::clone(&binding.namespace), Arc::clone(&binding.name), binding.resource)
 }
 
+/// The binding of a rank.
+pub fn ranked((_, namespace, name, resource): &Rank) -> Key {
+    Key { resource: *resource, namespace: Arc::clone(namespace), name: Arc::clone(name) }
+}
+
 /// The replicas of the selected workloads on each cluster, before and after.
 #[derive(Default)]
 struct Counts(BTreeMap<Arc<str>, (i64, i64)>);

@@ -1,0 +1,54 @@
+//! What many objects have in common, held once: the name of their namespace, their labels, and their
+//! record of managers. The objects of a rebalance or of a fleet were made in the same seconds by
+//! the same programs, so this is a good part of what they take beside their texts.
+//!
+//! A value is compared with one that was seen lately, so sharing may miss an equal one. It holds on
+//! to a bounded number of values.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Values that are remembered, each at the place that its hash names.
+const PLACES: usize = 1_024;
+
+/// The values of one sort that were seen lately. For statics.
+pub(super) struct Pool<T: ?Sized + 'static>(LazyLock<Places<T>>);
+
+type Places<T> = Box<[Mutex<Option<Arc<T>>>]>;
+
+impl<T: ?Sized + Eq + Hash> Pool<T> {
+    pub const fn new() -> Pool<T> {
+        Pool(LazyLock::new(|| (0..PLACES).map(|_| Mutex::default()).collect()))
+    }
+
+    /// An equal value that is there already, or this one, which the next one like it will share.
+    pub fn share(&self, value: Arc<T>) -> Arc<T> {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        let place = &self.0[hasher.finish() as usize % PLACES];
+        // What a panic leaves is a value or none.
+        let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some(same) if *same == value => Arc::clone(same),
+            _ => Arc::clone(known.insert(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_share_their_memory_and_others_stay_as_they_are() {
+        static NAMES: Pool<str> = Pool::new();
+        let first = NAMES.share("shop".into());
+        assert!(Arc::ptr_eq(&first, &NAMES.share("shop".into())));
+        for number in 0..10 * PLACES {
+            let name = format!("shop-{number}");
+            assert_eq!(*NAMES.share(name.as_str().into()), *name);
+        }
+        let known = NAMES.0.iter().filter_map(|place| place.lock().unwrap().clone()).count();
+        assert!(known > PLACES / 2 && known <= PLACES, "{known}");
+    }
+}

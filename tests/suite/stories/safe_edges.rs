@@ -4,7 +4,7 @@
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
-use super::fleet::{binding, by_room, cluster};
+use super::fleet::{aggregated, binding, by_room, cluster};
 use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
 use super::world::World;
 
@@ -33,8 +33,9 @@ async fn s4_6_a_binding_that_was_made_anew_is_not_the_one_that_moved() {
     world.settle().await;
     assert_eq!(outcome(&world, "home", 0), "Superseded BindingGone");
     let before = world.placed(&keys[1]);
-    world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
+    let back = world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
     world.settle().await;
+    assert_eq!(world.get(&back).unwrap()["status"]["summary"]["selected"], 2, "who is gone is counted, too");
     for index in [0, 1] {
         assert_eq!(outcome(&world, "back", index), "Failed BindingGone");
     }
@@ -64,10 +65,67 @@ async fn s4_5_each_step_of_a_surge_has_its_time() {
         report(&world, &keys[0], &[("member1", ready), ("member2", 5 - ready)]).await;
         world.settle().await;
         assert_eq!(world.placed(&keys[0]), then);
+        // The first step's time is over by the second one, and that does not matter.
+        world.clock.advance_seconds(20);
+        world.settle().await;
+        assert_ne!(outcome(&world, "home", 0), "Failed SettleTimeout");
     }
     world.settle().await;
     assert_eq!(outcome(&world, "home", 0), "Settled -");
     assert_eq!(phase(&world, &home), "Completed");
+}
+
+/// Nobody reports what has arrived, so only the rebalance knows that the room is taken.
+#[tokio::test]
+async fn s4_1_what_nobody_reports_takes_its_room_from_the_next_wave() {
+    let mut world = World::new().await;
+    for name in ["member1", "member2"] {
+        world.given(cluster(name)).await;
+    }
+    let apart = |index: usize| {
+        let mut binding = binding(&format!("web-{index}"), 1, aggregated());
+        binding["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["member1"]});
+        binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 1}]);
+        binding
+    };
+    world.stored((0..2).map(apart)).await;
+    let room = async |world: &mut World, pods: &str| {
+        let member1 = Key::cluster(super::world::CLUSTER, "member1");
+        let summary = |object: &mut Value| object["status"]["resourceSummary"]["allocatable"]["pods"] = pods.into();
+        world.edit(&member1, summary).await;
+    };
+    room(&mut world, "2").await;
+    let bounded = json!({"rollout": {"maxConcurrent": 1, "intervalSeconds": 30, "order": "Name"}});
+    let home = world.given(rebalance("home", bounded)).await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(summary(&world, &home), "pending 1, settled 1", "there was room for both");
+    room(&mut world, "1").await;
+    world.clock.advance_seconds(31);
+    while world.turn_of("rebalance").await {}
+    assert_eq!(outcome(&world, "home", 1), "Failed NoRoom");
+    assert_eq!(summary(&world, &home), "settled 1, failed 1");
+}
+
+#[tokio::test]
+async fn s4_2_the_replicas_to_move_are_those_that_the_moves_say_also_where_they_come_out_otherwise() {
+    let (mut world, keys) = reporting(2).await;
+    let bounded = json!({"rollout": {"maxConcurrent": 1, "order": "Name"}});
+    let home = world.given(rebalance("home", bounded)).await;
+    world.settle().await;
+    let counted = |world: &World| world.get(&home).unwrap()["status"]["summary"]["replicasToMove"].clone();
+    assert_eq!(counted(&world), 4);
+    world
+        .edit(&keys[1], |binding| {
+            binding["spec"]["replicas"] = 8.into();
+            binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 8}]);
+        })
+        .await;
+    report(&world, &keys[0], &[("member1", 2), ("member2", 2)]).await;
+    world.settle().await;
+    assert_eq!(outcome(&world, "home", 1), "Moving -");
+    let moved = |index: usize| move_of(&world, "home", index)["spec"]["replicas"].as_i64().unwrap();
+    assert_eq!((moved(0), moved(1)), (2, 4));
+    assert_eq!(counted(&world), 6);
 }
 
 #[tokio::test]

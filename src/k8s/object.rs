@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::pool::Pool;
 use super::document::Head;
+use super::pool::Pool;
 use super::{Document, Key, Revision, Text, read_json};
 
 /// Pairs of a name and a value, sorted.

@@ -13,9 +13,9 @@ use internment::ArcIntern;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pool::Pool;
 use super::content::Content;
 use super::packed::Dictionaries;
+use super::pool::Pool;
 use super::read_json;
 
 const HEAD: &[u8] = b"\"managedFields\":[";

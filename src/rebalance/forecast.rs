@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::nearest::with_nearest;
 use super::plans;
-use super::record::{AnyRebalance, Owner, listed, replicas};
+use super::record::{AnyRebalance, Owner, listed};
 use super::review::suppose::nearest_workload;
 use crate::api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
@@ -26,6 +26,7 @@ use crate::engine::karmada::Profile;
 use crate::k8s::{GroupResource, Key, Status};
 use crate::registry::{Asked, Client, Counsel};
 use crate::resource::Resource;
+use crate::scheduler::cause::counted;
 use crate::scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
 use crate::watch::View;
 
@@ -244,7 +245,7 @@ fn would_move(present: &Present, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> 
             }
             Proposal::Move { to, arrivals, .. } => lines.add(|| {
                 let (from, to) = (listed(&case.from()), listed(&shares(&to)));
-                format!("{}: {} would move, {from} -> {to}", subject(), replicas(arrivals))
+                format!("{}: {} would move, {from} -> {to}", subject(), counted(arrivals, "replica"))
             }),
             Proposal::Unplaceable { message, .. } => {
                 lines.add(|| format!("{}: fits nowhere and would stay: {message}", subject()));

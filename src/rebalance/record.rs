@@ -212,11 +212,6 @@ pub fn moves_of<'a>(view: &'a View, owner: &'a Key) -> impl Iterator<Item = (Key
         .filter(|(_, read)| read.owner().is_some_and(|known| known.key == *owner))
 }
 
-/// `1 replica`, `2 replicas`.
-pub fn replicas(count: i64) -> String {
-    if count == 1 { "1 replica".to_owned() } else { format!("{count} replicas") }
-}
-
 /// `member1:2,member2:4`; without replicas, the names alone.
 pub fn listed(shares: &[Share]) -> String {
     let share = |share: &Share| match share.replicas {

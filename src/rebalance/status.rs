@@ -3,6 +3,7 @@
 use crate::api::ballast::v1alpha1::{Approval, Phase, RebalanceSpec, RebalanceStatus, Summary};
 use crate::api::conditions::{self, Told};
 use crate::k8s::Time;
+use crate::scheduler::cause::counted;
 
 /// What a rebalance may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +88,9 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
 /// The state in a sentence.
 pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -> String {
     let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, failed: refused, .. } = summary;
-    let moves = |count: i64| counted(count, "move", "moves");
-    let workloads = |count: i64| counted(count, "workload", "workloads");
-    let replicas = |count: i64| counted(count, "replica", "replicas");
+    let moves = |count: i64| counted(count, "move");
+    let workloads = |count: i64| counted(count, "workload");
+    let replicas = |count: i64| counted(count, "replica");
     let counts = || {
         format!(
             "{settled} of {} settled with {}, {refused} failed, {superseded} superseded, {} unchanged",
@@ -118,15 +119,10 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -
     }
 }
 
-/// `1 move`, `2 moves`
-fn counted(count: i64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// The condition that the plan was made, or why it was not.
 pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not_made: Option<(&str, &str)>) {
     let summary = status.summary.unwrap_or_default();
-    let selected = counted(summary.selected, "workload", "workloads");
+    let selected = counted(summary.selected, "workload");
     let message = format!("{selected} selected, {} to move", summary.to_move);
     let told = match not_made {
         None => Told { type_: "Planned", status: "True", reason: "Planned", message: &message },

@@ -128,8 +128,8 @@ impl fmt::Display for Cause {
                 write!(f, "because its placement changed ({kind} {namespace}{slash}{name})")
             }
             Cause::Evicted(evictions) => {
-                let are = |count: i32| if count == 1 { "1 replica".to_owned() } else { format!("{count} replicas") };
-                let one = |it: &Eviction| format!("{} ({}, {})", it.cluster, are(it.replicas), it.reason);
+                let replicas = |it: &Eviction| counted(it.replicas.into(), "replica");
+                let one = |it: &Eviction| format!("{} ({}, {})", it.cluster, replicas(it), it.reason);
                 let told: Vec<String> = evictions.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
                 write!(f, "because it was evicted from {}{}", told.join(" and "), more(evictions.len()))
             }
@@ -190,10 +190,15 @@ impl Shift {
     }
 }
 
+/// `1 replica`, `2 replicas`.
+pub fn counted(number: i64, singular: &str) -> String {
+    if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
+}
+
 /// `2 replicas moved: member1 0 to 2, member2 4 to 2`
 impl fmt::Display for Shift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let are = |count: i64| if count == 1 { "1 replica".to_owned() } else { format!("{count} replicas") };
+        let are = |count: i64| counted(count, "replica");
         match (self.arriving, self.leaving) {
             (0, 0) => f.write_str("Clusters changed: ")?,
             (arriving, 0) => write!(f, "{} added: ", are(arriving))?,

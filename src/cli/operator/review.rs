@@ -7,6 +7,8 @@ use super::server::{Server, escaped};
 use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
 use crate::rebalance::record::listed;
 
+pub use crate::scheduler::cause::counted as count;
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
@@ -34,9 +36,4 @@ pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) ->
 /// `member1:2, member2:2`
 pub fn places(shares: &[Share]) -> String {
     listed(shares).replace(',', ", ")
-}
-
-/// `1 replica`, `2 replicas`
-pub fn count(number: i64, singular: &str) -> String {
-    if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
 }

@@ -17,6 +17,7 @@ use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
 use crate::rebalance::waves::{self, Arrivals, Turn, Waves};
 use crate::rebalance::{placement_moves, surge};
+use crate::scheduler::cause::counted;
 use crate::scheduler::planning::{self, Case, Proposal, Rank, shares};
 use crate::scheduler::underway::{MOVE, UnderWay};
 
@@ -229,7 +230,7 @@ impl Step<'_> {
         self.recount(&from, &shares(&first));
         let message = format!(
             "{} {}, {} -> {}, because of {}",
-            record::replicas(replicas),
+            counted(replicas, "replica"),
             if replicas == 1 { "moves" } else { "move" },
             record::listed(&from),
             record::listed(&wanted),

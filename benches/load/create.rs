@@ -1,10 +1,16 @@
 //! Creates objects over HTTPS: `cargo bench --bench load -- create`.
 //!
 //! 32 requests at a time share one HTTP/2 connection. Each object is durable before its answer.
+//!
+//! `-- create-beside` does the same in turns with another API server that knows the bindings, for
+//! example a kube-apiserver with Karmada's definitions. `BESIDE_ADDRESS` is its address and port,
+//! and `BESIDE_PEM` a folder with `ca.crt`, `client.crt` and `client.key`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ballast::cli::client::Client;
+use ballast::cli::client::{Client, Credentials};
 use serde_json::Value;
 
 use super::process::ServerProcess;
@@ -12,6 +18,9 @@ use super::setup::{BINDINGS, percentile, storm};
 
 const REQUESTS: usize = 30_000;
 const CONCURRENT: usize = 32;
+/// A slower server gets fewer requests, so that both take about as long.
+const REQUESTS_BESIDE: usize = 3_000;
+const TURNS: usize = 3;
 
 pub async fn run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -25,20 +34,10 @@ pub async fn run() {
 pub async fn measured(server: &ServerProcess, client: &Arc<Client>, shape: fn(&mut Value)) -> (f64, i64) {
     let (mut rate, mut begin) = (0.0, 0);
     for round in ["warm-up", "measured"] {
-        let sender = client.clone();
         let list = client.get(&format!("{BINDINGS}?limit=1")).await.expect("a list");
         begin = list["metadata"]["resourceVersion"].as_str().and_then(|it| it.parse().ok()).expect("a revision");
         let cpu_before = server.cpu();
-        let (whole, took) = storm(REQUESTS, CONCURRENT, move |i| {
-            let client = sender.clone();
-            async move {
-                let mut object = super::setup::binding(i);
-                object["metadata"]["name"] = format!("{round}-{i}").into();
-                shape(&mut object);
-                client.post(BINDINGS, &object).await.expect("created");
-            }
-        })
-        .await;
+        let (whole, took) = creates(client, round, REQUESTS, shape).await;
         rate = REQUESTS as f64 / whole.as_secs_f64();
         println!(
             "{round}: {REQUESTS} creates, {CONCURRENT} at a time: {rate:.0}/s, p50 {:.1?}, p99 {:.1?}, server CPU {:.0} µs each",
@@ -48,4 +47,44 @@ pub async fn measured(server: &ServerProcess, client: &Arc<Client>, shape: fn(&m
         );
     }
     (rate, begin)
+}
+
+async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut Value)) -> (Duration, Vec<Duration>) {
+    let (sender, round) = (client.clone(), Arc::<str>::from(round));
+    storm(count, CONCURRENT, move |i| {
+        let (client, round) = (sender.clone(), round.clone());
+        async move {
+            let mut object = super::setup::binding(i);
+            object["metadata"]["name"] = format!("{round}-{i}").into();
+            shape(&mut object);
+            client.post(BINDINGS, &object).await.expect("created");
+        }
+    })
+    .await
+}
+
+/// Both servers in turns. The other one's objects stay there.
+pub async fn beside() {
+    let given = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
+    let pem = PathBuf::from(given("BESIDE_PEM"));
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| pem.join(name));
+    let credentials = Credentials { ca: &ca, certificate: &certificate, key: &key };
+    let address = given("BESIDE_ADDRESS").parse().expect("an address and a port");
+    let theirs = Arc::new(Client::connect(address, &credentials).await.expect("the other server answers"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = ServerProcess::start(folder.path(), &[]);
+    let ours = Arc::new(server.client().await);
+    creates(&ours, "warm-up", REQUESTS, |_| {}).await;
+    for turn in 0..TURNS {
+        let round = format!("turn{turn}-{}", std::process::id());
+        let mut rates = Vec::new();
+        for (name, client, count) in [("ballast", &ours, REQUESTS), ("the other", &theirs, REQUESTS_BESIDE)] {
+            let (whole, took) = creates(client, &round, count, |_| {}).await;
+            let rate = count as f64 / whole.as_secs_f64();
+            let [p50, p99] = [50, 99].map(|percent| percentile(&took, percent));
+            println!("{name}: {count} creates, {CONCURRENT} at a time: {rate:.0}/s, p50 {p50:.1?}, p99 {p99:.1?}");
+            rates.push(rate);
+        }
+        println!("ratio {:.1}", rates[0] / rates[1]);
+    }
 }

@@ -1,7 +1,7 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | fleet | memory | unread | shared | follower | million`.
+//! rebalance | preview | moves | fleet | memory | unread | shared | follower | create-beside | million`.
 //!
-//! Without a name, all of them but the last run. The figures go to standard output, and no time is
+//! Without a name, all of them but the last two run. The figures go to standard output, and no time is
 //! asserted.
 
 #![allow(clippy::print_stdout)]
@@ -71,6 +71,9 @@ async fn main() {
     }
     if wanted("follower") {
         replicas::follower().await;
+    }
+    if asked.iter().any(|word| word == "create-beside") {
+        create::beside().await;
     }
     if asked.iter().any(|word| word == "million") {
         million::run().await;

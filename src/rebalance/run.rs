@@ -161,7 +161,9 @@ impl Run {
                     run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_away);
                 }
                 Some(phase) => {
-                    run.failed += i64::from(phase == MovePhase::Failed && !read.spec.to.is_empty());
+                    // A placement does not say where it is going.
+                    let had_its_turn = read.status.started_at.is_some() || !read.spec.to.is_empty();
+                    run.failed += i64::from(phase == MovePhase::Failed && had_its_turn);
                     if read.status.started_at.is_some() {
                         run.wave_ended = run.wave_ended.max(read.status.finished_at);
                     }

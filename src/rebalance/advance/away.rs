@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::seen::{depth, listed, pairs, reports};
+use super::seen::{depth, pairs, reports, shares_at};
 use super::{End, Found, Step, begin};
 use crate::api::ballast::v1alpha1::{MovePhase, MoveStatus};
 use crate::k8s::{Edit, Key, Object};
@@ -67,7 +67,7 @@ impl Step<'_> {
         }
         // A step whose second write was lost.
         if let Some(ours) = ours.filter(|ours| **ours != moving.mark) {
-            self.recount(&listed(&moving.mark.at), &listed(&ours.at));
+            self.recount(&shares_at(&moving.mark.at), &shares_at(&ours.at));
             if let Some(mut known) = self.run.remove(key) {
                 known.mark.clone_from(ours);
                 self.run.insert(key.clone(), known);
@@ -112,7 +112,7 @@ impl Step<'_> {
     /// Counts the replicas of a move that was never written where they are.
     pub(super) fn recount_unwritten(&mut self, moving: &Moving) {
         if moving.intent.is_some() {
-            self.recount(&listed(&moving.mark.at), &moving.from);
+            self.recount(&shares_at(&moving.mark.at), &moving.from);
         }
     }
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use self::seen::reports;
-use self::seen::{depth, listed, now, pairs, why_superseded};
+use self::seen::{depth, now, pairs, shares_at, why_superseded};
 use super::decide::Table;
 use super::placement_moves;
 use super::record::{self, AnyRebalance, Owner};
@@ -36,7 +36,7 @@ use crate::events::ObjectReference;
 use crate::k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use crate::registry::Change;
 use crate::scheduler::lower;
-use crate::scheduler::planning;
+use crate::scheduler::planning::{self, Case};
 use crate::scheduler::underway::{MOVE, UnderWay};
 use crate::watch::View;
 
@@ -199,7 +199,7 @@ impl<'a> Step<'a> {
         let is_ours = mark.as_ref() == Some(&moving.mark);
         let disturbance = moving.mark.disturbance(&request, self.scene.fleet, self.scene.profile);
         if mark.is_none() && self.is_let_go(&moving, found, disturbance.as_ref()) {
-            self.recount(&listed(&moving.mark.at), &planning::shares(&request.targets));
+            self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
             return self.carry_on(key, &moving, found);
         }
         if is_ours && disturbance.is_none() {
@@ -208,7 +208,7 @@ impl<'a> Step<'a> {
         // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
         let (reason, message) = why_superseded(disturbance, &request, &moving);
         let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
-        self.recount(&listed(&moving.mark.at), &planning::shares(&request.targets));
+        self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
         self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
     }
 
@@ -216,13 +216,32 @@ impl<'a> Step<'a> {
         let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
         let end = match object.map(|object| placement_moves::missing(self.scene.view, kinds, object)) {
             None => End::of(MovePhase::Superseded, MoveReason::BindingGone, "the placement is gone"),
-            Some(None) => End::settled(true),
+            Some(None) => return self.end_placement(key, moving),
             Some(Some(_)) if moving.deadline > self.scene.now => return,
             Some(Some(what)) => {
                 let seconds = self.scene.rebalance.spec.rollout.settle.timeout_seconds;
                 let message = format!("not settled within {seconds} seconds: {what}");
                 End::of(MovePhase::Failed, MoveReason::SettleTimeout, message)
             }
+        };
+        self.end(key, None, &[], end);
+    }
+
+    /// Ends the move of a placement whose trigger is answered. Only now it is known where it went.
+    fn end_placement(&mut self, key: &Key, moving: &Moving) {
+        let at = Case::find(self.scene.view, key).map(|case| case.from()).unwrap_or_default();
+        if self.scene.rebalance.spec.undo.is_none() {
+            self.end(key, None, &[], End::settled(true));
+            return self.add_to_move(&moving.key, Edit::set(&["spec", "to"], record::written(&at)));
+        }
+        let wanted = self.scene.view.get(&moving.key).and_then(|object| record::AnyMove::read(object));
+        let end = match wanted.map(|read| read.spec.to) {
+            Some(wanted) if !wanted.is_empty() && wanted != at => {
+                let (at, wanted) = (record::listed(&at), record::listed(&wanted));
+                let message = format!("its own scheduler places it on {at}, and not back on {wanted}");
+                End::of(MovePhase::Failed, MoveReason::NoClusterFits, message)
+            }
+            _ => End::settled(true),
         };
         self.end(key, None, &[], end);
     }

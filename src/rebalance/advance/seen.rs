@@ -55,7 +55,7 @@ pub(super) fn pairs(shares: &[Share]) -> Vec<(String, i64)> {
     shares.iter().map(|share| (share.name.clone(), i64::from(share.replicas))).collect()
 }
 
-pub(super) fn listed(at: &[(String, i64)]) -> Vec<Share> {
+pub(super) fn shares_at(at: &[(String, i64)]) -> Vec<Share> {
     let share = |(name, replicas): &(String, i64)| Share {
         name: name.clone(),
         replicas: i32::try_from(*replicas).unwrap_or(i32::MAX),

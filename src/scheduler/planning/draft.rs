@@ -18,6 +18,9 @@ use crate::k8s::{Object, Time};
 use crate::quota;
 use crate::watch::View;
 
+/// Why an undo leaves somebody alone.
+const AT_HOME: &str = "it is where it was";
+
 /// How bindings are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
@@ -38,7 +41,8 @@ impl How {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposal {
     Move {
-        /// By name. Empty for a Fleet placement, which moves by being triggered.
+        /// By name. Empty for a Fleet placement, which moves by being triggered; in an undo, where
+        /// it was.
         to: Vec<Target>,
         /// The affinity group that the targets belong to, if there are groups.
         term: Option<Box<str>>,
@@ -127,7 +131,7 @@ impl Draft {
     /// Proposes to go back to `from`, with the filters and the room of the present.
     pub fn propose_return(&mut self, case: &Case, from: &[Share]) -> Proposal {
         if case.is_placement() {
-            return of_placement(case);
+            return return_of_placement(case, from);
         }
         self.know_groups(&case.request);
         let request = self.request(case, Mode::Fresh);
@@ -139,7 +143,7 @@ impl Draft {
             Err(message) => return Proposal::Unplaceable { reason: MoveReason::ReplicasChanged, message },
         };
         if case.is_at(&wanted) {
-            return Proposal::Stay { reason: None, message: "it is where it was".to_owned() };
+            return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
         }
         let term = match self.pass.admit(&request, &wanted) {
             Ok(term) => term,
@@ -348,6 +352,19 @@ fn of_placement(case: &Case) -> Proposal {
     match case.request.deleting {
         true => stays(Skip::Deleting),
         false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
+    }
+}
+
+/// A placement goes where its own scheduler places it. Whether that is back is seen in the end.
+fn return_of_placement(case: &Case, from: &[Share]) -> Proposal {
+    let target = |share: &Share| Target { name: share.name.as_str().into(), replicas: 0, components: Vec::new() };
+    let to: Vec<Target> = from.iter().map(target).collect();
+    if case.is_at(&to) {
+        return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
+    }
+    match of_placement(case) {
+        Proposal::Move { term, arrivals, limited, .. } => Proposal::Move { to, term, arrivals, limited },
+        other => other,
     }
 }
 

@@ -279,8 +279,9 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     world.pass_seconds(5).await;
     assert_eq!(bound(&world), "a b b");
     assert_eq!(summary(&world, &home), "moving 1, settled 1");
-    let shop = cluster_move(&world, "home.shop")["status"].clone();
-    assert_eq!((&shop["phase"], &shop["observed"]), (&json!("Settled"), &json!(true)));
+    let shop = cluster_move(&world, "home.shop");
+    assert_eq!((&shop["status"]["phase"], &shop["status"]["observed"]), (&json!("Settled"), &json!(true)));
+    assert_eq!(shop["spec"]["to"], json!([{"name": "b", "replicas": 0}]), "now it can be said");
     world.clock.advance_seconds(120);
     world.settle().await;
     let wide = cluster_move(&world, "home.wide")["status"].clone();
@@ -288,6 +289,53 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     assert!(wide["message"].as_str().unwrap().contains("the scheduler does not find all clusters"), "{wide}");
     assert_eq!(phase(&world, &home), "Completed");
     assert_eq!(summary(&world, &home), "settled 1, failed 1");
+}
+
+#[tokio::test]
+async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
+    let mut world = World::new().await;
+    for (name, tier) in [("a", "gold"), ("b", "tin")] {
+        member(&world, name, tier).await;
+    }
+    let policy = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
+    world.given(crp("shop", policy)).await;
+    world.settle().await;
+    agents(&mut world).await;
+    let swap = async |world: &mut World, tiers: [&str; 2]| {
+        for (name, tier) in ["a", "b"].into_iter().zip(tiers) {
+            world.edit(&Key::cluster(MEMBER, name), |it| it["metadata"]["labels"]["tier"] = tier.into()).await;
+        }
+        world.settle().await;
+    };
+    let moved = async |world: &mut World, name: &str, spec: Value| {
+        let owner = world.given(rebalance(name, spec)).await;
+        world.settle().await;
+        agents(world).await;
+        world.clock.advance_seconds(80);
+        world.settle().await;
+        agents(world).await;
+        world.pass_seconds(5).await;
+        assert_eq!(phase(world, &owner), "Completed");
+        summary(world, &owner)
+    };
+    swap(&mut world, ["tin", "gold"]).await;
+    let select = json!({"select": [{"kind": "ClusterResourcePlacement"}]});
+    assert_eq!(moved(&mut world, "home", select).await, "settled 1");
+    assert_eq!(bound(&world), "b");
+    // Its scheduler still prefers b, so it stays there, and the undo does not claim otherwise.
+    let undo = json!({"undo": {"name": "home"}});
+    assert_eq!(moved(&mut world, "early", undo.clone()).await, "failed 1");
+    assert_eq!(bound(&world), "b");
+    let early = cluster_move(&world, "early.shop");
+    assert_eq!(early["spec"]["to"], json!([{"name": "a", "replicas": 0}]));
+    assert_eq!(early["status"]["reason"], "NoClusterFits");
+    assert_eq!(early["status"]["message"], "its own scheduler places it on b, and not back on a");
+    swap(&mut world, ["gold", "tin"]).await;
+    assert_eq!(moved(&mut world, "late", undo.clone()).await, "settled 1");
+    assert_eq!(bound(&world), "a");
+    assert_eq!(moved(&mut world, "again", undo).await, "unchanged 1");
 }
 
 #[tokio::test]

@@ -16,10 +16,11 @@ use super::plans;
 use super::record::{AnyRebalance, Owner, listed};
 use super::review::suppose::nearest_workload;
 use crate::api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
+use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use crate::api::karmada::policy::v1alpha1::POLICIES;
 use crate::api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
-use crate::api::karmada::work::v1alpha2::key_of_workload;
+use crate::api::karmada::work::v1alpha2::{BindingSketch, key_of_workload};
 use crate::api::tree;
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
@@ -153,20 +154,39 @@ impl Counsel for Rebalancers {
 fn match_each(view: &View, workloads: &[ObjectReference]) -> (Vec<Key>, Vec<String>) {
     let (mut keys, mut lines) = (Vec::new(), Lines::default());
     for (index, workload) in workloads.iter().enumerate() {
-        let namespace = workload.namespace.as_deref().unwrap_or_default();
-        let key = key_of_workload(&workload.kind, namespace, &workload.name);
-        match view.get(&key) {
-            Some(_) => keys.push(key),
+        match find(view, workload) {
+            Some(key) => keys.push(key),
             None => lines.add(|| unmatched(view, index, workload)),
         }
     }
     (keys, lines.finish())
 }
 
+/// The binding of a workload, or the placement of the Fleet family that is named.
+fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
+    let ObjectReference { api_version, kind, name, namespace } = workload;
+    let namespace = namespace.as_deref().unwrap_or_default();
+    if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
+        return view.get(&key).map(|_| key);
+    }
+    let key = key_of_workload(kind, namespace, name);
+    let content = view.get(&key)?.text.content();
+    // One that cannot be read is counted as failed, and is no mistake in the list.
+    let binds =
+        |sketch: BindingSketch<'_>| sketch.spec.resource().is_none_or(|it| it.is_named(api_version, kind, name));
+    BindingSketch::of(&content).map_or(true, binds).then_some(key)
+}
+
 fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
-    let ObjectReference { kind, name, namespace, .. } = workload;
+    let ObjectReference { api_version, kind, name, namespace } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();
     let what = format!("spec.workloads[{index}]: no binding of {}", named(kind, namespace, name));
+    let other = view.get(&key_of_workload(kind, namespace, name)).map(|object| object.text.content());
+    let other = other.as_deref().and_then(|content| BindingSketch::of(content).ok()?.spec.resource());
+    if let Some(other) = other {
+        let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
+        return format!("{what} of {api_version}; the binding of that name is for {other}");
+    }
     nearest_workload(what, view, namespace, kind, name)
 }
 

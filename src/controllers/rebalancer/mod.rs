@@ -217,11 +217,7 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     let content = object.text.content();
     let Ok(binding) = BindingSketch::of(&content) else { return Found::Refused };
     let Some(bound) = binding.spec.resource() else { return Found::Refused };
-    // Names in lower case can collide: ClusterRoles Foo and foo. The binding says which one it
-    // binds.
-    let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
-    let is_same_group = group(&bound.api_version) == group(&workload.api_version);
-    if bound.kind != workload.kind || bound.name != workload.name || !is_same_group {
+    if !bound.is_named(api_version, kind, name) {
         return Found::Nothing;
     }
     Found::Binding(key, binding.trigger())

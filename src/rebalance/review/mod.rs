@@ -70,7 +70,7 @@ impl PlacementReviews {
         };
         let view = match self.client.cache().past(&kinds(), revision).await {
             Ok(view) => view,
-            Err(NoPast::Expired(expired)) => return Err(self.forgotten(expired).await),
+            Err(NoPast::Expired(expired)) => return Err(self.forgotten(as_of, expired).await),
             Err(why) => return Err(no_past(why)),
         };
         // A planner of its own: that of the present would have to go back and forth.
@@ -78,12 +78,13 @@ impl PlacementReviews {
     }
 
     /// Says how far back history goes.
-    async fn forgotten(&self, Expired { asked, oldest }: Expired) -> Status {
+    async fn forgotten(&self, as_of: &AsOf, Expired { asked, oldest }: Expired) -> Status {
+        let asked = as_of.time.map_or_else(|| format!("revision {asked}"), |time| format!("the state at {time}"));
         // What was the state then may have been written long before, so the next change tells more.
         let since = self.client.cache().time_of(oldest.next()).await.ok().flatten();
         let since = since.map(|since| format!(", just before {since}")).unwrap_or_default();
         Status::expired(format!(
-            "revision {asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
+            "{asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
              (--history says how long the log remembers)"
         ))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::api::Pairs;
 use crate::api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkload};
+use crate::api::fleet::placement::v1beta1::any as fleet;
 use crate::api::karmada::cluster::v1alpha1::{Cluster, ResourceSummary, is_no_execute};
 use crate::api::karmada::work::v1alpha2::{
     BINDINGS, BindingSketch, CLUSTER_RESOURCE_BINDINGS, ObjectReference, RESOURCE_BINDINGS, key_of_workload,
@@ -185,8 +186,13 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
 /// Bindings that are looked at for the nearest name. Each costs microseconds, and a caller waits.
 const NAMES_READ_MAX: usize = 1_000;
 
-/// `what`, with the nearest name of a bound workload of the kind in the namespace.
+/// `what`, with the nearest name of a bound workload of the kind in the namespace. A placement of
+/// the Fleet family is bound itself.
 pub fn nearest_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
+    if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {
+        let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
+        return with_nearest(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
+    }
     let resource = |object: &Arc<Object>| BindingSketch::of(&object.text.content()).ok()?.spec.resource();
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);

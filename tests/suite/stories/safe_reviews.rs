@@ -195,6 +195,21 @@ async fn entries_that_match_no_binding_are_warned_of_with_the_nearest_name() {
     let expected =
         "spec.targetRefResource[0]: no binding of Deployment default/nginxx; the nearest known name is \"nginx\"";
     assert_eq!(post(&world, task, false).await.1, [expected]);
+    // A workload of another group has no binding, and a placement needs none.
+    let version = "placement.kubernetes-fleet.io/v1beta1";
+    let spec = json!({"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]});
+    let kind = "ClusterResourcePlacement";
+    world.given(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "shop"}, "spec": spec})).await;
+    let placement = |name: &str| json!({"apiVersion": version, "kind": kind, "name": name});
+    let mut other = deployment("nginx");
+    other["apiVersion"] = "apps.example.com/v1".into();
+    let workloads = vec![placement("shop"), placement("shpo"), other];
+    let expected = [
+        "spec.workloads[1]: no binding of ClusterResourcePlacement shpo; the nearest known name is \"shop\"",
+        "spec.workloads[2]: no binding of Deployment default/nginx of apps.example.com/v1; the binding of that name \
+         is for Deployment nginx of apps/v1",
+    ];
+    assert_eq!(post(&world, rebalancer("next", workloads), false).await.1, expected);
 }
 
 #[tokio::test]
@@ -336,4 +351,7 @@ async fn the_past_is_asked_by_revision_and_time_and_what_is_forgotten_is_410() {
     assert_eq!((expired.code, expired.reason.as_str()), (410, "Expired"));
     assert!(expired.message.contains(&format!("the oldest that can be asked about is {newest}")), "{expired}");
     assert!(newest > Revision::ZERO);
+    let expired = asked(&world, json!({"select": [{}], "asOf": {"time": at.to_string()}})).await.unwrap_err();
+    assert_eq!((expired.code, expired.reason.as_str()), (410, "Expired"));
+    assert!(expired.message.starts_with(&format!("the state at {at} is not remembered any more")), "{expired}");
 }

@@ -98,6 +98,15 @@ pub struct ObjectReference {
     pub resource_version: Option<String>,
 }
 
+impl ObjectReference {
+    /// Whether a reference with these members means this object, in whatever version of its group.
+    /// Names of bindings are in lower case, so those of Foo and foo collide.
+    pub fn is_named(&self, api_version: &str, kind: &str, name: &str) -> bool {
+        let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+        self.kind == kind && self.name == name && group(&self.api_version) == group(api_version)
+    }
+}
+
 /// What one replica requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

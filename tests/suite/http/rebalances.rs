@@ -180,6 +180,87 @@ async fn bd8_who_may_not_approve_neither_creates_nor_changes_an_approved_rebalan
     server.stop().await;
 }
 
+/// The rules of the ClusterRole for who approves and does nothing else, for such a user, and a user
+/// with the verb `approve` alone.
+fn of_approvers() -> Policy {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let roles = std::fs::read_to_string(root.join("deploy/manifests/rbac.yaml")).unwrap();
+    let roles: Vec<Value> = serde_saphyr::from_multiple(&roles).unwrap();
+    let role = roles.into_iter().find(|role| role["metadata"]["name"] == "ballast:approve").unwrap();
+    let mut rules = role["rules"].as_array().unwrap().clone();
+    rules.iter_mut().for_each(|rule| rule["users"] = json!(["approver"]));
+    let of = |user: &str, verbs: Value| json!({"users": [user], "verbs": verbs, "apiGroups": ["ballast.dev"], "resources": ["clusterrebalances"]});
+    rules.push(of("alone", json!(["get", "approve"])));
+    rules.push(of("ops", json!(["get", "create", "update", "patch"])));
+    Policy::parse(&json!({"rules": rules}).to_string()).unwrap()
+}
+
+#[tokio::test]
+async fn bd8_who_is_to_approve_alone_does_so_and_changes_nothing_of_the_plan() {
+    let server = TestServer::with(Options { policy: Some(of_approvers()), ..Options::default() }).await;
+    let client = |name: &str| server.client(name, &[], |_| {});
+    let (ops, approver, alone) = (client("ops"), client("approver"), client("alone"));
+    let path = format!("{OF_CLUSTER}/r");
+    let waiting = rebalance("ClusterRebalance", json!({"select": [{}], "approval": "Required"}));
+    assert_eq!(post(&ops, OF_CLUSTER, &waiting).await.code, 201);
+    let patch = async |client: &Raw, path: &str, spec: Value| {
+        client.send(Method::PATCH, path, &[MERGE], json!({"spec": spec}).to_string()).await
+    };
+    // The verb of the write counts, too, as kube-apiserver has it.
+    let refused = patch(&alone, &path, json!({"approved": true})).await;
+    assert_eq!(refused.code, 403);
+    assert!(refused.text().contains("cannot patch resource"), "{}", refused.text());
+    assert_eq!(alone.get(&path).await.code, 200);
+    // Who may write in whatever way and not approve is refused in each.
+    let mut approved = ops.get(&path).await.json();
+    approved["spec"]["approved"] = true.into();
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let json_patch = [("content-type", "application/json-patch+json")];
+    let change = json!([{"op": "add", "path": "/spec/approved", "value": true}]).to_string();
+    let mut applied = waiting.clone();
+    applied["spec"]["approved"] = true.into();
+    for reply in [
+        ops.send(Method::PUT, &path, &[], approved.to_string()).await,
+        ops.send(Method::PATCH, &path, &json_patch, change).await,
+        ops.send(Method::PATCH, &format!("{path}?fieldManager=ops&force=true"), &apply, applied.to_string()).await,
+    ] {
+        assert_eq!(reply.code, 403, "{}", reply.text());
+        assert!(reply.text().contains("cannot approve resource"), "{}", reply.text());
+    }
+    // Nothing of the plan, not even together with the approval.
+    for (field, value) in [
+        ("select", json!([{"name": "other"}])),
+        ("mode", json!("Steady")),
+        ("limits", json!({"maxMovedReplicas": 1})),
+        ("rollout", json!({"maxConcurrent": 100})),
+        ("approval", json!("NotRequired")),
+    ] {
+        let refused = patch(&approver, &path, json!({field: value, "approved": true})).await;
+        assert_eq!(refused.code, 422, "{}", refused.text());
+        assert_eq!(refused.json()["details"]["causes"][0]["field"], format!("spec.{field}"));
+    }
+    let other = waiting.to_string().replace("\"r\"", "\"other\"");
+    for (method, path, body) in [
+        (Method::POST, OF_CLUSTER.to_owned(), other.clone()),
+        (Method::PUT, path.clone(), approved.to_string()),
+        (Method::DELETE, path.clone(), String::new()),
+        (Method::DELETE, MOVES.to_owned(), String::new()),
+        (Method::POST, SCHEDULES.to_owned(), other.clone()),
+    ] {
+        assert_eq!(approver.send(method.clone(), &path, &[], body).await.code, 403, "{method} {path}");
+    }
+    let status = json!({"status": {"phase": "Completed"}}).to_string();
+    assert_eq!(approver.send(Method::PATCH, &format!("{path}/status"), &[MERGE], status).await.code, 403);
+    // An apply that would create is a create.
+    let created = format!("{OF_CLUSTER}/other?fieldManager=approver");
+    assert_eq!(approver.send(Method::PATCH, &created, &apply, other).await.code, 403);
+    assert_eq!(ops.get(&path).await.json()["spec"]["approved"], false);
+    let done = patch(&approver, &path, json!({"approved": true})).await;
+    assert_eq!(done.code, 200, "{}", done.text());
+    assert_eq!(done.json()["metadata"]["annotations"][APPROVED_BY], "approver");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn bd8_a_schedule_approves_only_by_who_may_approve_all() {
     let server = with_policy().await;

@@ -65,9 +65,9 @@ fn whatever_the_values_are_the_chart_makes_sense() {
         "apiServices": [{"group": "task.karmada.io", "version": "v1alpha1", "versionPriority": 10}],
     });
     for (values, documents, shown) in [
-        (json!({}), 33, "leader-elect-resource-namespace: placement"),
-        (all, 28, "otlp-endpoint: http://collector.observe:4318"),
-        (little, 21, "leader-elect: false"),
+        (json!({}), 34, "leader-elect-resource-namespace: placement"),
+        (all, 29, "otlp-endpoint: http://collector.observe:4318"),
+        (little, 22, "leader-elect: false"),
     ] {
         let rendered = render("placement", values);
         rendered.iter().for_each(check_kind);

@@ -193,6 +193,59 @@ async fn s4_13_a_move_that_a_webhook_refuses_for_quota_fails_at_once_for_want_of
 }
 
 #[tokio::test]
+async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the_end() {
+    let pair = Pair::start().await.in_step().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    give_clusters(&home, &["m1"]).await;
+    for name in ["b0", "b1"] {
+        // In equal parts on all clusters that there are.
+        let mut object = spread(name);
+        object["spec"]["replicas"] = 6.into();
+        object["spec"]["placement"]["replicaScheduling"].as_object_mut().unwrap().remove("weightPreference");
+        post(&home, BINDINGS, object).await;
+        scheduled(&home, &format!("{BINDINGS}/{name}"), "m1").await;
+    }
+    report(&home).await;
+    give_clusters(&home, &["m2"]).await;
+    for path in [format!("{CLUSTERS}/m2"), format!("{BINDINGS}/b1")] {
+        same(&here, &home, &path).await;
+    }
+    // Before the first patch of the second one arrives, somebody else writes it.
+    let (other, happened) = (Arc::new(pair.karmada.admin()), Arc::new(AtomicBool::new(false)));
+    pair.line.answer(move |method, path| {
+        let (other, happened) = (Arc::clone(&other), Arc::clone(&happened));
+        Box::pin(async move {
+            let object = format!("{BINDINGS}/b1");
+            let is_meant = method == Method::PATCH && path.starts_with(&format!("{object}?"));
+            if is_meant && !happened.swap(true, Ordering::SeqCst) {
+                patch(&other, &object, json!({"metadata": {"labels": {"touched": "yes"}}})).await;
+            }
+            None
+        })
+    });
+    begin(&here, "there", json!({"select": [{}], "rollout": {"maxConcurrent": 1, "order": "Name"}})).await;
+    // While the first one is under way, a third cluster joins.
+    wait_for("the first move", async || {
+        let binding = get(&home, &format!("{BINDINGS}/b0")).await;
+        (!binding["metadata"]["annotations"][MARK].is_null()).then_some(())
+    })
+    .await;
+    give_clusters(&home, &["m3"]).await;
+    same(&here, &home, &format!("{CLUSTERS}/m3")).await;
+    let rebalance = over(&here, &home, "there").await;
+    assert!(pair.line.asked(&format!("PATCH {BINDINGS}/b1?")) >= 2, "the first one was refused");
+    let replicas = async |name: &str| {
+        let path = format!("{}/there.{name}", ALL_MOVES.replace("moves", "namespaces/shop/moves"));
+        get(&here, &path).await["spec"]["replicas"].clone()
+    };
+    // Three were planned of each. With the third cluster, four of the second one move.
+    assert_eq!((replicas("b0").await, replicas("b1").await), (json!(3), json!(4)));
+    assert_eq!(settled(&rebalance), ("Completed".to_owned(), 2, 2, 7), "{rebalance}");
+    assert_eq!(rebalance["status"]["summary"]["replicasToMove"], 7, "{rebalance}");
+    pair.stop().await;
+}
+
+#[tokio::test]
 async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
     let pair = Pair::start().await.in_step().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());

@@ -137,9 +137,11 @@ async fn s4_11_what_fits_nowhere_is_a_warning_with_its_name() {
 
 #[tokio::test]
 async fn s4_11_a_dry_run_of_a_task_asks_for_nothing_and_says_nothing() {
-    let (mut world, _) = nginx_on_member2().await;
+    let (mut world, key) = nginx_on_member2().await;
+    let before = world.get(&key).unwrap();
     let all = json!({"targetRefResource": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});
     world.task_with(all, true).await.unwrap();
     world.pass_seconds(2).await;
     assert_eq!(events_about(&world, "RescheduleTask"), [""; 0]);
+    assert_eq!(world.get(&key).unwrap(), before);
 }

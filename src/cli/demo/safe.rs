@@ -96,7 +96,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
     show_clusters(stage, &now)?;
     show_moves(stage, "shop", "home").await?;
 
-    stage.step("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   After three failures the rebalance is aborted. Nothing is torn down: the old replicas still run.").await?;
+    stage.step("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   With the third failure the rebalance is aborted: what is under way may still fail, and nothing else begins.\n   Nothing is torn down: the old replicas still run.").await?;
     agents.break_new_replicas("member4", "search");
     stage.create(&example!("safe/search-home.yaml")).await?;
     let aborted = finished(stage, "search-home").await?;
@@ -184,12 +184,12 @@ fn show_phase<W: Write>(stage: &mut Stage<'_, W>, name: &str, rebalance: &Value)
     show(stage, &json!({"phase": status["phase"], "summary": status["summary"]}))
 }
 
-/// The first moves of a team, as `kubectl get moves` shows them.
+/// The first moves of a team, with the columns of `kubectl get moves` that matter here.
 async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalance: &str) -> anyhow::Result<()> {
     const SHOWN: usize = 8;
     writeln!(
         stage.out,
-        "\n$ kubectl get moves -n {namespace} -l ballast.dev/rebalance={rebalance} | head -{}",
+        "\n$ kubectl get moves -n {namespace} -l ballast.dev/rebalance={rebalance} | head -{}   # some columns:",
         SHOWN + 1
     )?;
     let path = format!(
@@ -210,15 +210,16 @@ async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalan
     for item in items {
         let (spec, status) = (&item["spec"], &item["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let workload = format!("{}/{}", text(&spec["workload"]["kind"]), text(&spec["workload"]["name"]));
-        writeln!(
-            stage.out,
+        let workload =
+            format!("{}/{}", text(&spec["workload"]["kind"]).to_lowercase(), text(&spec["workload"]["name"]));
+        let line = format!(
             "{workload:<22}  {:<20}  {:<30}  {:<9}  {}",
             shares(&spec["from"]),
             shares(&spec["to"]),
             text(&status["phase"]),
             text(&status["reason"])
-        )?;
+        );
+        writeln!(stage.out, "{}", line.trim_end())?;
     }
     Ok(())
 }

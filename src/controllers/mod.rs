@@ -160,6 +160,29 @@ async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next
     done
 }
 
+/// Bindings written in one batch, where a policy concerns many.
+const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
+
+/// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that they
+/// were changed because of: if any of the writes has to be tried again, all of them are looked at
+/// again.
+async fn commit_all(client: &Client, changes: Vec<(GroupResource, Change)>) -> Next {
+    let mut next = Next::Done;
+    let mut changes = changes.into_iter().peekable();
+    while changes.peek().is_some() {
+        let chunk: Vec<(GroupResource, Change)> = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
+        let outcomes = client.batch(chunk, Atomicity::Each).await.unwrap_or_else(|status| vec![Err(status)]);
+        for status in outcomes.into_iter().filter_map(Result::err) {
+            tracing::debug!(%status, "a binding was not written, looking again");
+            next = match (next, Failure::of(&status).into()) {
+                (Next::Retry, _) | (_, Next::Retry) => Next::Retry,
+                (_, other) => other,
+            };
+        }
+    }
+    next
+}
+
 fn cluster_key(name: &str) -> Key {
     Key::cluster(CLUSTERS, name)
 }

@@ -13,17 +13,16 @@ use std::collections::HashMap;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
+use super::commit_all;
 use crate::api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, own_fields};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use crate::k8s::{GroupResource, Key};
-use crate::registry::{Atomicity, Change, Client, Part};
+use crate::registry::{Change, Client, Part};
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 /// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
-/// Bindings written in one batch.
-const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
 
 pub struct OwnFields {
     client: Client,
@@ -78,20 +77,7 @@ impl Work for OwnFields {
 async fn carry(client: &Client, policies: &[Key]) -> Next {
     let (view, policies) = (client.view(), policies.to_vec());
     let Ok(stale) = tokio::task::spawn_blocking(move || stale(&view, &policies)).await else { return Next::Retry };
-    let mut next = Next::Done;
-    let mut changes = stale.into_iter().peekable();
-    while changes.peek().is_some() {
-        let chunk: Vec<(GroupResource, Change)> = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
-        let outcomes = client.batch(chunk, Atomicity::Each).await.unwrap_or_else(|status| vec![Err(status)]);
-        for status in outcomes.into_iter().filter_map(Result::err) {
-            tracing::debug!(%status, "the fields of a policy were not carried, looking again");
-            next = match (next, Failure::of(&status).into()) {
-                (Next::Retry, _) | (_, Next::Retry) => Next::Retry,
-                (_, other) => other,
-            };
-        }
-    }
-    next
+    commit_all(client, stale).await
 }
 
 /// The bindings that lack the fields of their policy.

@@ -28,17 +28,16 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::look::{Living, Seen};
 use self::managed::{Card, Managed};
+use super::commit_all;
 use crate::api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use crate::k8s::{GroupResource, Key, Object};
-use crate::registry::{Atomicity, Change, Client};
+use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
+use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 /// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
-/// Bindings written in one batch.
-const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
 /// Bindings that are filed before events get their turn: some milliseconds.
 const FILED_PER_TURN: usize = 1_000;
 
@@ -114,23 +113,7 @@ async fn renew(client: &Client, managed: &Arc<Mutex<Option<Managed>>>, keys: &[K
     if !stale.is_empty() {
         tracing::info!(bindings = stale.len(), looked_at, "policies changed");
     }
-    let mut next = Next::Done;
-    let mut changes = stale.into_iter().peekable();
-    while changes.peek().is_some() {
-        let chunk: Vec<(GroupResource, Change)> = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
-        let outcomes = match client.batch(chunk, Atomicity::Each).await {
-            Ok(outcomes) => outcomes,
-            Err(status) => vec![Err(status)],
-        };
-        for status in outcomes.into_iter().filter_map(Result::err) {
-            tracing::debug!(%status, "a binding was not renewed, looking again");
-            next = match (next, Failure::of(&status).into()) {
-                (Next::Retry, _) | (_, Next::Retry) => Next::Retry,
-                (_, other) => other,
-            };
-        }
-    }
-    next
+    commit_all(client, stale).await
 }
 
 /// Looks at what the changed policies concern, and at the changed bindings.

@@ -21,6 +21,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::plan::{Made, Make, Observed, Plan, Seen, State};
+use super::record::CLUSTER_REBALANCES;
+use super::review::suppose::CLUSTERS;
 use crate::api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::meta::{Condition, ObjectMeta};
@@ -32,8 +34,6 @@ use crate::watch::{self, EventKind, View};
 use crate::worker::{Failure, Handled, Next, Queue, Work, Worked};
 
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
-const CLUSTER_REBALANCES: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
-const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 /// The time that a ClusterRebalance was made for.
 const SCHEDULED_FOR: &str = "ballast.dev/scheduled-for";

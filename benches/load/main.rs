@@ -1,8 +1,9 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | fleet | memory | unread | shared | follower | create-beside | million`.
+//! rebalance | preview | moves | fleet | memory | unread | shared | follower | create-beside |
+//! million`.
 //!
-//! Without a name, all of them but the last two run. The figures go to standard output, and no time is
-//! asserted.
+//! Without a name, all of them but the last two run. The figures go to standard output, and no time
+//! is asserted.
 
 #![allow(clippy::print_stdout)]
 

@@ -339,6 +339,31 @@ async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
 }
 
 #[tokio::test]
+async fn s4_10_a_placement_that_failed_counts_for_the_abort_also_after_a_restart() {
+    let mut world = World::new().await;
+    member(&world, "a", "gold").await;
+    for name in ["w1", "w2", "w3"] {
+        world.given(crp(name, json!({"placementType": "PickN", "numberOfClusters": 2}))).await;
+    }
+    world.settle().await;
+    let rollout = json!({
+        "maxConcurrent": 1, "order": "Name", "settle": {"timeoutSeconds": 60}, "abortOn": {"failed": 2},
+    });
+    let spec = json!({"select": [{"kind": "ClusterResourcePlacement"}], "rollout": rollout});
+    let home = world.given(rebalance("home", spec)).await;
+    world.settle().await;
+    world.clock.advance_seconds(61);
+    world.settle().await;
+    assert_eq!(summary(&world, &home), "pending 1, moving 1, failed 1");
+    world.crash().await;
+    world.settle().await;
+    world.clock.advance_seconds(61);
+    world.settle().await;
+    assert_eq!(phase(&world, &home), "Aborted");
+    assert_eq!(summary(&world, &home), "unchanged 1, failed 2");
+}
+
+#[tokio::test]
 async fn s4_11_a_placement_says_why_its_clusters_change() {
     let mut world = World::new().await;
     for (name, tier) in [("a", "gold"), ("b", "tin")] {

@@ -4,15 +4,20 @@
 //! *Invariant:* members are written sorted by name and without blanks, as a tree is written. An
 //! object has one text, however it was made, so texts can be compared.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::{self, Formatter};
+use std::marker::PhantomData;
 
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::read_json;
+
+/// Most objects have no more members, so there is room for them at once.
+const MEMBERS_USUAL: usize = 8;
 
 /// A member of an object, and its new value.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,14 +59,14 @@ impl Edit {
 }
 
 /// An object's text, taken apart as far as it is changed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Default)]
 pub struct Parts<'a> {
-    #[serde(borrow)]
-    members: BTreeMap<Name<'a>, Part<'a>>,
+    /// Sorted by name, each name once.
+    members: Vec<(Name<'a>, Part<'a>)>,
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+/// Borrowed where it is written as it reads.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -71,6 +76,9 @@ enum Part<'a> {
     Open(Parts<'a>),
 }
 
+/// Who reads the value of a member: it is told the names that lead there, and the text.
+type Read<'r> = &'r dyn Fn(&[&str], &str) -> Value;
+
 impl<'a> Parts<'a> {
     pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
         read_json(json)
@@ -78,37 +86,29 @@ impl<'a> Parts<'a> {
 
     /// The present values of these members, as a tree. In each object on the way, one nameless
     /// member stands for all others, so that an object with other members does not look empty.
-    /// `read` makes a value of its text, and is told which member it is.
-    pub fn sketch(&self, members: &[&[&str]], read: &impl Fn(&[&str], &str) -> Value) -> Map<String, Value> {
+    /// `read` makes a value of its text. What is on the way is taken apart, and stays so.
+    pub fn sketch(&mut self, members: &[&[&str]], read: Read<'_>) -> Map<String, Value> {
         self.sketch_below(members, 0, read)
     }
 
     /// `members` have `depth` names in common, which lead here.
-    fn sketch_below(
-        &self,
-        members: &[&[&str]],
-        depth: usize,
-        read: &impl Fn(&[&str], &str) -> Value,
-    ) -> Map<String, Value> {
+    fn sketch_below(&mut self, members: &[&[&str]], depth: usize, read: Read<'_>) -> Map<String, Value> {
         let mut sketch = Map::new();
         let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.get(depth) == Some(&&*name.0));
-        if !self.members.keys().all(is_asked_for) {
+        if !self.members.iter().all(|(name, _)| is_asked_for(name)) {
             sketch.insert(String::new(), Value::Null);
         }
         for &member in members {
-            let Some(&name) = member.get(depth) else { continue };
-            let Some(part) = self.members.get(name).filter(|_| !sketch.contains_key(name)) else { continue };
-            let at = |member: &&[&str]| member.get(depth) == Some(&name);
-            let is_asked_whole = members.iter().filter(|member| at(member)).any(|member| member.len() == depth + 1);
-            let below: Vec<_> = members.iter().copied().filter(at).collect();
-            let value = match part {
-                Part::Open(child) if !is_asked_whole => Value::Object(child.sketch_below(&below, depth + 1, read)),
-                // Only an object has members.
-                Part::Text(text) if !is_asked_whole => match serde_json::from_str::<Parts<'_>>(text) {
-                    Ok(child) => Value::Object(child.sketch_below(&below, depth + 1, read)),
-                    Err(_) => read(&member[..=depth], text),
-                },
-                _ => read(&member[..=depth], &part.text()),
+            let Some(&name) = member.get(depth).filter(|name| !sketch.contains_key(**name)) else { continue };
+            let Ok(at) = self.find(name) else { continue };
+            let below: Vec<_> = members.iter().copied().filter(|member| member.get(depth) == Some(&name)).collect();
+            let is_asked_whole = below.iter().any(|member| member.len() == depth + 1);
+            let part = &mut self.members[at].1;
+            // Only an object has members.
+            let child = if is_asked_whole { None } else { part.open() };
+            let value = match child {
+                Some(child) => Value::Object(child.sketch_below(&below, depth + 1, read)),
+                None => read(&member[..=depth], &part.text()),
             };
             sketch.insert(name.to_owned(), value);
         }
@@ -125,50 +125,42 @@ impl<'a> Parts<'a> {
 
     pub(super) fn set(&mut self, member: &[&str], text: Option<Cow<'a, str>>) -> bool {
         let Some((&name, rest)) = member.split_first() else { return false };
+        let known = self.find(name);
         if !rest.is_empty() {
-            return match self.open(name, text.is_some()) {
-                Some(child) => child.set(rest, text),
-                None => false,
+            let child = match known {
+                Ok(at) => self.members[at].1.open_or_replace(text.is_some()),
+                Err(_) if text.is_none() => None,
+                Err(at) => Some(self.insert(at, name, Part::Open(Parts::default()))).and_then(Part::open),
             };
+            return child.is_some_and(|child| child.set(rest, text));
         }
-        let Some(text) = text else { return self.members.remove(name).is_some() };
-        match self.members.get_mut(name) {
-            Some(Part::Text(known)) if *known == text => false,
-            Some(known) => {
-                *known = Part::Text(text);
+        match (known, text) {
+            (Ok(at), None) => {
+                self.members.remove(at);
                 true
             }
-            None => {
-                self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Text(text));
+            (Err(_), None) => false,
+            (Ok(at), Some(text)) => {
+                let part = &mut self.members[at].1;
+                let is_change = !matches!(part, Part::Text(known) if *known == text);
+                *part = Part::Text(text);
+                is_change
+            }
+            (Err(at), Some(text)) => {
+                self.insert(at, name, Part::Text(text));
                 true
             }
         }
     }
 
-    fn open(&mut self, name: &str, is_wanted: bool) -> Option<&mut Parts<'a>> {
-        if !self.members.contains_key(name) {
-            if !is_wanted {
-                return None;
-            }
-            self.members.insert(Name(Cow::Owned(name.to_owned())), Part::Open(Parts::default()));
-        }
-        let part = self.members.get_mut(name)?;
-        if let Part::Text(text) = part {
-            let parts = match text {
-                Cow::Borrowed(text) => serde_json::from_str(text).ok(),
-                // An earlier edit set this value. No edit of a member below it should follow.
-                Cow::Owned(_) => None,
-            };
-            match parts {
-                Some(parts) => *part = Part::Open(parts),
-                None if is_wanted => *part = Part::Open(Parts::default()),
-                None => return None,
-            }
-        }
-        match part {
-            Part::Open(parts) => Some(parts),
-            Part::Text(_) => None,
-        }
+    /// Where the member is; the error is where it would be.
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.members.binary_search_by(|(known, _)| (*known.0).cmp(name))
+    }
+
+    fn insert(&mut self, at: usize, name: &str, part: Part<'a>) -> &mut Part<'a> {
+        self.members.insert(at, (Name(Cow::Owned(name.to_owned())), part));
+        &mut self.members[at].1
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -177,7 +169,7 @@ impl<'a> Parts<'a> {
             if index > 0 {
                 out.push(b',');
             }
-            serde_json::to_writer(&mut *out, name).expect("writing to memory cannot fail");
+            name.write(out);
             out.push(b':');
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -185,6 +177,40 @@ impl<'a> Parts<'a> {
             }
         }
         out.push(b'}');
+    }
+}
+
+impl Name<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Cow::Borrowed(name) => {
+                out.push(b'"');
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'"');
+            }
+            Cow::Owned(name) => serde_json::to_writer(out, name).expect("writing to memory cannot fail"),
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Takes the object apart. `None`: the value is no object, or an earlier edit has set it.
+    fn open(&mut self) -> Option<&mut Parts<'a>> {
+        if let Part::Text(Cow::Borrowed(text)) = self {
+            *self = Part::Open(serde_json::from_str(text).ok()?);
+        }
+        match self {
+            Part::Open(parts) => Some(parts),
+            Part::Text(_) => None,
+        }
+    }
+
+    /// The same. Where it `is_wanted`, what cannot be taken apart becomes an empty object.
+    fn open_or_replace(&mut self, is_wanted: bool) -> Option<&mut Parts<'a>> {
+        if self.open().is_none() && is_wanted {
+            *self = Part::Open(Parts::default());
+        }
+        self.open()
     }
 }
 
@@ -201,9 +227,33 @@ impl Part<'_> {
     }
 }
 
-impl Borrow<str> for Name<'_> {
-    fn borrow(&self) -> &str {
-        &self.0
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Parts<'a>, D::Error> {
+        struct Members<'a>(PhantomData<Parts<'a>>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = Parts<'a>;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'a>, A::Error> {
+                let mut members: Vec<(Name<'a>, Part<'a>)> = Vec::with_capacity(MEMBERS_USUAL);
+                let mut is_sorted = true;
+                while let Some((name, part)) = map.next_entry()? {
+                    is_sorted &= members.last().is_none_or(|(last, _)| *last < name);
+                    members.push((name, part));
+                }
+                if !is_sorted {
+                    // Of two members of one name the later one counts, as in a tree.
+                    members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+                }
+                Ok(Parts { members })
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
     }
 }
 

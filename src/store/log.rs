@@ -37,7 +37,7 @@ impl Heads {
     /// key.
     pub fn check(&self, changes: &[Change]) -> Result<(), Error> {
         let mut last = self.last;
-        let mut pending: HashMap<&Key, Revision> = HashMap::new();
+        let mut pending: HashMap<&Key, Revision> = HashMap::with_capacity(changes.len());
         for change in changes {
             let state = pending.get(&change.key).or_else(|| self.newest.get(&change.key));
             let previous = state.copied().unwrap_or(Revision::ZERO);

@@ -19,10 +19,12 @@ use crate::telemetry;
 const CHECKPOINT_BYTES: usize = 8 << 20;
 /// A checkpoint is due after this time, however little was written.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
-/// With more pages in the WAL, the writer waits for a moment.
-const WAL_PAGES_MAX: i64 = 16_384;
-/// The size of a row beside its object: its small columns and a page of the index.
-const BYTES_BESIDE_THE_OBJECT: usize = 4096;
+/// With a longer WAL, the writer waits for a moment.
+const WAL_BYTES_MAX: i64 = 64 << 20;
+/// The size of a row beside its object: its small columns, and its place in the index.
+const BYTES_BESIDE_THE_OBJECT: usize = 256;
+/// What a commit writes beside its rows: the rest of a page, and pages of the index.
+const BYTES_BESIDE_THE_ROWS: usize = 32 << 10;
 
 pub(super) struct Checkpointer {
     pending: Arc<Pending>,
@@ -51,12 +53,13 @@ impl Checkpointer {
     }
 
     pub fn wrote(&self, changes: &[Change]) {
-        self.wrote_bytes(changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum());
+        let rows: usize = changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum();
+        self.wrote_bytes(BYTES_BESIDE_THE_ROWS + rows);
     }
 
     /// Counts something small that is no change.
     pub fn wrote_beside(&self) {
-        self.wrote_bytes(BYTES_BESIDE_THE_OBJECT);
+        self.wrote_bytes(BYTES_BESIDE_THE_ROWS);
     }
 
     fn wrote_bytes(&self, bytes: usize) {
@@ -87,8 +90,7 @@ async fn run(lines: Arc<Lines>, pending: Arc<Pending>) {
 }
 
 async fn checkpoint(lines: &Lines) -> Result<(), sqlx::Error> {
-    let pages = passive(lines).await?;
-    if pages > WAL_PAGES_MAX {
+    if passive(lines).await? > WAL_BYTES_MAX {
         let writer = lines.writer.lease().await?;
         let outcome = passive(lines).await;
         writer.end(Ok(())).await?;
@@ -97,7 +99,7 @@ async fn checkpoint(lines: &Lines) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Returns how many pages the WAL has.
+/// Returns how long the WAL is, in bytes.
 async fn passive(lines: &Lines) -> Result<i64, sqlx::Error> {
     let mut lease = lines.reader.lease().await?;
     let outcome = statements::checkpoint(&mut lease.connection).await;

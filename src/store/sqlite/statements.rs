@@ -374,11 +374,12 @@ pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, 
     Ok(busy == 0)
 }
 
-/// Moves as many pages as it can without waiting. Returns the number of pages in the WAL.
+/// Moves as many pages as it can without waiting. Returns the length of the WAL in bytes.
 pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let (_busy, pages, _moved): (i64, i64, i64) =
-        sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await?;
-    Ok(pages)
+        sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
+    let page_bytes: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(connection).await?;
+    Ok(pages * page_bytes)
 }
 
 #[cfg(test)]

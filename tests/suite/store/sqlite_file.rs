@@ -140,7 +140,7 @@ async fn a_damaged_file_is_refused_untouched() {
     made_and_closed(&home).await;
     let whole = fs::read(file(&home)).unwrap();
     let mut scribbled = whole.clone();
-    scribbled[4096..].fill(0xaa);
+    scribbled[16 << 10..].fill(0xaa);
     for damaged in [&whole[..whole.len() / 2], &whole[..200], &scribbled[..]] {
         fs::write(file(&home), damaged).unwrap();
         let advice = refusal(&home).await;
@@ -176,7 +176,7 @@ async fn damaged_history(home: &tempfile::TempDir) {
     room.close().await;
     let_go(home).await;
     let mut bytes = fs::read(file(home)).unwrap();
-    let page = bytes.chunks_mut(4096).find(|page| page[4..].iter().all(|byte| *byte == b'x'));
+    let page = bytes.chunks_mut(16 << 10).find(|page| page[4..].iter().all(|byte| *byte == b'x'));
     page.expect("a page of the long text alone").fill(0xaa);
     fs::write(file(home), bytes).unwrap();
 }

@@ -45,7 +45,7 @@ use self::members::Members;
 use self::pass::{Judged, Pass};
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
-use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch};
+use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch, differ_in_trigger};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use crate::events::{Answer, Recorder};
@@ -226,8 +226,11 @@ impl Work for Scheduler {
                 binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.owed().is_none()
             });
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
-            self.note(object, &spec);
-            self.wake_companions(&object.key, queue);
+            // A trigger alone moves nothing, so what is noted stays true.
+            if !event.previous.as_deref().is_some_and(|before| differ_in_trigger(before, object)) {
+                self.note(object, &spec);
+                self.wake_companions(&object.key, queue);
+            }
             self.unprompted.remove(&object.key);
             if !is_of_another {
                 queue.mark_changed(object.key.clone(), spec.priority(), event.revision);

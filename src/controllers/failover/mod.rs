@@ -32,7 +32,9 @@ use super::hosted::Hosted;
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use crate::api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use crate::api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
-use crate::api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch};
+use crate::api::karmada::work::v1alpha2::{
+    AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch, differ_in_trigger,
+};
 use crate::clock::Clock;
 use crate::k8s::{GroupResource, Key, Object, Time, read_json};
 use crate::registry::Client;
@@ -109,8 +111,10 @@ impl Work for Failover {
             if event.kind == EventKind::Deleted {
                 lock(&self.hosted).forget(&key);
             }
-            let before = event.previous.as_ref().map(|object| object.generation);
-            if event.kind != EventKind::Deleted && before != Some(event.object.generation) {
+            let is_same = |before: &Object| {
+                before.generation == event.object.generation || differ_in_trigger(before, &event.object)
+            };
+            if event.kind != EventKind::Deleted && !event.previous.as_deref().is_some_and(is_same) {
                 queue.mark_changed(key, 0, event.revision);
             }
             return;

@@ -22,7 +22,7 @@ use self::tally::{Facts, News, Recent, Tally};
 use super::CLUSTERS;
 use super::planning::{Case, Draft, Planner, Present, is_displaced};
 use crate::api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
-use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use crate::clock::Clock;
 use crate::engine::karmada::Profile;
 use crate::k8s::{GroupResource, Key, Object};
@@ -128,7 +128,9 @@ impl Work for Census {
             let news = self.tally.binding(before.map(facts).as_ref(), after.map(facts).as_ref());
             return self.publish(news);
         }
-        if !before.zip(after).is_some_and(|(before, after)| tally::differ_in_metadata(before, after)) {
+        if let Some((before, after)) = before.zip(after).filter(|(before, after)| differ_in_trigger(before, after)) {
+            self.recent.renew(before, after);
+        } else {
             let (before, after) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
             let news = self.tally.binding(before.as_ref(), after.as_ref());
             if let Some(facts) = after {

@@ -20,4 +20,4 @@ pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHe
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use resource_binding::ResourceBinding;
 pub use sketch::{BindingSketch, SpecSketch, TargetSketch};
-pub use trigger::{OWED, Trigger};
+pub use trigger::{OWED, Trigger, differ_in_trigger};

@@ -1,8 +1,11 @@
 //! The mirror: lists and watches each kind at home, and hands what comes to the ledger.
 //!
-//! kube's watcher lists in pages, resumes a watch where it broke off, and lists anew where the home
-//! has forgotten that place (410). What is gone is known when a list is complete. A home that is
-//! away is asked again for ever, after pauses with a bound, and what was mirrored stays.
+//! kube's watcher lists, resumes a watch where it broke off, and lists anew where the home has
+//! forgotten that place (410). What is gone is known when a list is complete. A home that is away
+//! is asked again for ever, after pauses with a bound, and what was mirrored stays.
+//!
+//! A home that can do it streams the list as the first events of a watch, out of its cache. For
+//! pages it reads etcd, which takes several times as long.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -29,25 +32,47 @@ const PAGE_OBJECTS: u32 = 500;
 /// How long one watch lasts, in seconds. It bounds how long a connection that died silently goes
 /// unnoticed.
 const WATCH_SECONDS: u32 = 60;
-/// The pause before a kind is listed anew: nothing could be written here, or the home has forgotten
-/// where the watch was.
+/// The pause before a kind is listed anew: nothing could be written here, the home has forgotten
+/// where the watch was, or it does not stream lists.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
+/// The first Kubernetes 1.x that knows streamed lists. Older ones would overlook that one is
+/// wanted, and never say that it is complete.
+const STREAMS_SINCE: u32 = 27;
+
+/// How the home is asked for all objects of a kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    Streamed,
+    Paged,
+}
 
 impl Attached {
     /// Mirrors all kinds for as long as it is polled. It ends only by a fault of ours.
     pub async fn follow(self: Arc<Self>) {
+        let listing = self.listing().await;
         let mut kinds = JoinSet::new();
         for row in self.rows.values().filter(|row| !self.reach.without.contains(&row.resource)) {
-            kinds.spawn(Arc::clone(&self).follow_kind(Arc::clone(row)));
+            kinds.spawn(Arc::clone(&self).follow_kind(Arc::clone(row), listing));
         }
         if let Some(Err(error)) = kinds.join_next().await {
             tracing::error!(%error, "the mirror of a kind ended");
         }
     }
 
-    async fn follow_kind(self: Arc<Self>, row: Arc<ResourceKind>) {
+    /// By the version of the home. One that does not tell it gets what every home understands.
+    async fn listing(&self) -> Listing {
+        let Ok(version) = self.place.client.apiserver_version().await else { return Listing::Paged };
+        // Some vendors write `27+`.
+        let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse();
+        match (&*version.major, minor) {
+            ("1", Ok(STREAMS_SINCE..)) => Listing::Streamed,
+            _ => Listing::Paged,
+        }
+    }
+
+    async fn follow_kind(self: Arc<Self>, row: Arc<ResourceKind>, mut listing: Listing) {
         loop {
-            if let Err(error) = self.follow_lists(&row).await {
+            if let Err(error) = self.follow_lists(&row, &mut listing).await {
                 tracing::warn!(kind = %row.resource, %error, "the mirror could not be written; listing anew");
                 self.reports.failed(row.resource, error.to_string());
             }
@@ -55,17 +80,23 @@ impl Attached {
         }
     }
 
-    /// Follows one kind from a complete list on. Ends where it has to be listed anew.
-    async fn follow_lists(&self, row: &Arc<ResourceKind>) -> Result<(), WriteError> {
+    /// Follows one kind from a complete list on. Ends where it has to be listed anew, perhaps in
+    /// another way.
+    async fn follow_lists(&self, row: &Arc<ResourceKind>, listing: &mut Listing) -> Result<(), WriteError> {
         let (client, kind) = (self.place.client.clone(), api_resource(row));
         let api: Api<Arrival> = match self.reach.namespace.as_deref().filter(|_| row.is_namespaced()) {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
         };
-        let config = watcher::Config::default().page_size(PAGE_OBJECTS).timeout(WATCH_SECONDS);
+        let config = watcher::Config::default().timeout(WATCH_SECONDS);
+        let config = match listing {
+            Listing::Streamed => config.streaming_lists(),
+            Listing::Paged => config.page_size(PAGE_OBJECTS),
+        };
         let events = watcher(api, config).backoff(Pauses::default());
         let mut chunks = pin!(events.ready_chunks(OBJECTS_PER_COMMIT_MAX));
         let mut listed: HashSet<Key> = HashSet::new();
+        let mut is_within_list = false;
         while let Some(chunk) = chunks.next().await {
             let mut news = Vec::with_capacity(chunk.len());
             for event in chunk {
@@ -75,6 +106,12 @@ impl Attached {
                 match event {
                     Ok(Event::Init) => {
                         self.take(row, &mut news).await?;
+                        if is_within_list && *listing == Listing::Streamed {
+                            // A stream lasts as long as a watch. This one was too short for the list.
+                            *listing = Listing::Paged;
+                            return Ok(());
+                        }
+                        is_within_list = true;
                         metrics::home_listed(row.resource.as_str());
                         listed.clear();
                     }
@@ -85,9 +122,14 @@ impl Attached {
                     Ok(Event::InitDone) => {
                         self.take(row, &mut news).await?;
                         self.complete(row, std::mem::take(&mut listed)).await?;
+                        is_within_list = false;
                     }
                     Ok(Event::Apply(arrival)) => news.push(News::Is(arrival.object)),
                     Ok(Event::Delete(arrival)) => news.push(News::Gone(arrival.object)),
+                    Err(error) if *listing == Listing::Streamed && is_invalid(&error) => {
+                        *listing = Listing::Paged;
+                        return Ok(());
+                    }
                     Err(error) => {
                         self.take(row, &mut news).await?;
                         self.bear(row, &error).await;
@@ -143,6 +185,11 @@ fn key(row: &ResourceKind, arrival: &Arrival) -> Key {
 /// anew by itself only where a watch says so that has begun.
 fn is_forgotten(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+/// Whether the home refuses to stream a list: it has the feature turned off.
+fn is_invalid(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 422))
 }
 
 /// How long the home asks to be left alone (`Retry-After`).

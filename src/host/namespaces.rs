@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
+use tokio::sync::watch;
 
 use super::{Host, Pauses, reviews};
 use crate::k8s::{Cause, Details, GroupResource, Status};
@@ -31,11 +32,16 @@ struct Known {
 pub struct Namespaces {
     api: Api<Namespace>,
     known: Arc<RwLock<HashMap<String, Known>>>,
+    is_read: Arc<watch::Sender<bool>>,
 }
 
 impl Namespaces {
     pub fn new(host: &Host) -> Namespaces {
-        Namespaces { api: Api::all(host.client.clone()), known: Arc::default() }
+        Namespaces {
+            api: Api::all(host.client.clone()),
+            known: Arc::default(),
+            is_read: Arc::new(watch::Sender::new(false)),
+        }
     }
 
     /// Watches the host cluster for as long as it is polled.
@@ -48,7 +54,10 @@ impl Namespaces {
                 Ok(Event::InitApply(namespace)) => {
                     listed.insert(namespace.name_any(), known(&namespace));
                 }
-                Ok(Event::InitDone) => *self.write() = std::mem::take(&mut listed),
+                Ok(Event::InitDone) => {
+                    *self.write() = std::mem::take(&mut listed);
+                    self.is_read.send_replace(true);
+                }
                 Ok(Event::Apply(namespace)) => {
                     self.write().insert(namespace.name_any(), known(&namespace));
                 }
@@ -74,6 +83,17 @@ impl Namespaces {
             true => Err(terminating(resource, namespace, name)),
             false => Ok(()),
         }
+    }
+
+    /// Whether the namespaces have been read. Before that, none is known to have labels.
+    pub(super) fn is_read(&self) -> bool {
+        *self.is_read.borrow()
+    }
+
+    /// Waits until the namespaces have been read.
+    pub(super) async fn read_once(&self) {
+        // An error means that the sender is gone, but it lives in `self`.
+        let _ = self.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
     }
 
     pub(super) fn labels(&self, namespace: &str) -> BTreeMap<String, String> {

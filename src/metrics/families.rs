@@ -52,6 +52,8 @@ pub struct Families {
     pub webhook_seconds: HistogramVec,
     pub admission_step_seconds: HistogramVec,
     pub admission_controller_seconds: HistogramVec,
+    pub asked: IntCounterVec,
+    pub asked_seconds: HistogramVec,
     /// The older name of `resource_objects`.
     pub storage_objects: IntGaugeVec,
     pub resource_objects: IntGaugeVec,
@@ -234,6 +236,17 @@ impl Families {
                 "How long the checks of admission that are built in took.",
                 REQUEST_SECONDS,
                 &["name", "operation", "rejected", "type"],
+            ),
+            asked: make.counters(
+                "ballast_worker_questions_total",
+                "Writes of workers that webhooks were asked about first, by the answer.",
+                &["worker", "answer"],
+            ),
+            asked_seconds: make.histograms(
+                "ballast_worker_question_duration_seconds",
+                "How long webhooks took to answer a worker.",
+                WORK_SECONDS,
+                &["worker"],
             ),
             storage_objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
             resource_objects: make.gauges("apiserver_resource_objects", "Objects stored.", &["group", "resource"]),

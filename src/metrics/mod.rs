@@ -220,6 +220,13 @@ pub fn webhook(name: &str, operation: &'static str, step: &'static str, rejected
     FAMILIES.webhook_seconds.with_label_values(&[name, operation, rejected, step]).observe(took.as_secs_f64());
 }
 
+/// Counts a question of a worker to webhooks. `answer` is `allowed`, `refused`, `overtaken` or
+/// `unknown`.
+pub fn asked(worker: &'static str, answer: &'static str, took: Duration) {
+    FAMILIES.asked.with_label_values(&[worker, answer]).inc();
+    FAMILIES.asked_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
+}
+
 /// Counts a write that passed all webhooks of one step, or was refused by them. `step` is `admit`
 /// or `validate`.
 pub fn admission_step(step: &'static str, operation: &'static str, rejected: bool, took: Duration) {

@@ -24,10 +24,10 @@ const ADMITTED_INLINE_MAX: usize = 16;
 
 #[derive(Clone)]
 pub struct Client {
-    core: Arc<Core>,
-    user: User,
+    pub(super) core: Arc<Core>,
+    pub(super) user: User,
     /// The user's name as it is in managed fields, for example `ballast-scheduler`.
-    manager: Arc<str>,
+    pub(super) manager: Arc<str>,
     fence: Option<Fence>,
 }
 

@@ -2,8 +2,8 @@
 //! the check that a namespace exists.
 //!
 //! A server on its own has no gate. Writes of Ballast's own workers do not pass it: they follow
-//! from what clients were allowed to write, and many of them are one transaction, which nobody
-//! could refuse in part.
+//! from what clients were allowed to write, and many of them are one transaction. But those that
+//! place workloads ask it before they commit (`question`), and only whether it refuses.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -118,4 +118,14 @@ pub trait Gate: Send + Sync + 'static {
 
     /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
     async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status>;
+
+    /// Whether it may have to be asked about such writes of Ballast's own, whatever is written.
+    fn heeds(&self, asked: &Asked<'_>) -> bool;
+
+    /// Whether it has to be asked about this write of Ballast's own.
+    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool;
+
+    /// Accepts or refuses a write of Ballast's own. `None`: it cannot say yet, because it does not
+    /// know whom to ask.
+    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>>;
 }

@@ -44,6 +44,7 @@
 //! - `delete`: delete and deletecollection
 //! - `edit`: an update that changes named members only
 //! - `client`: batches of changes, for workers and actions
+//! - `question`: what workers ask others about before they write
 //! - `defaults`: fills in new defaults at start-up
 //! - `import`: judges an object that another server has admitted
 //!
@@ -78,6 +79,7 @@ mod passage;
 mod patch;
 mod plan;
 mod published;
+mod question;
 mod remarks;
 mod stored;
 pub mod table;
@@ -104,5 +106,6 @@ pub use locator::Locator;
 pub use openapi::OpenApi;
 pub use part::Part;
 pub use published::Published;
+pub use question::Verdict;
 pub use remarks::Remarks;
 pub use watch::{Watch, WatchEvent};

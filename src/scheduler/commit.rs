@@ -16,7 +16,6 @@ use crate::api::karmada::work::v1alpha2::{
 use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use crate::k8s::{Edit, Time};
-use crate::quota::QUOTA_EXCEEDED;
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the text of `spec.placement` as it is stored. `is_prompted`: an event asked for
@@ -89,9 +88,9 @@ pub fn edits(
 }
 
 /// The changes for a binding whose placement was refused: the condition says why, and nothing else
-/// changes (QU4). Empty where it says so already.
-pub fn refusal(binding: &AnyBinding, message: &str, now: Time) -> Vec<Edit> {
-    let told = engine::ScheduledCondition { status: false, reason: QUOTA_EXCEEDED, message };
+/// changes (QU4, AD13). Empty where it says so already.
+pub fn refusal(binding: &AnyBinding, reason: &str, message: &str, now: Time) -> Vec<Edit> {
+    let told = engine::ScheduledCondition { status: false, reason, message };
     let conditions = with_condition(&binding.status.conditions, "Scheduled", told, now);
     conditions.map(|conditions| Edit::set(&["status", "conditions"], written(&conditions))).into_iter().collect()
 }

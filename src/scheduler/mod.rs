@@ -11,7 +11,7 @@
 //! written. Only a success takes the trigger away. And at start every binding is looked at.
 //!
 //! A binding whose placement a quota refuses says so, and waits until the quota has more room
-//! (`refused`).
+//! (`refused`). Where a webhook means a placement, it is asked first, beside the passes (`writes`).
 //!
 //! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
 //! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
@@ -30,6 +30,7 @@ mod pass;
 pub mod planning;
 mod refused;
 pub mod underway;
+mod writes;
 
 pub use self::census::Census;
 pub use self::commit::target_cluster;
@@ -42,19 +43,19 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::index::Index;
 use self::members::Members;
-use self::pass::{Judged, Pass};
+use self::pass::Pass;
+use self::writes::Desk;
 use crate::api::karmada::cluster::v1alpha1::Cluster;
 use crate::api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use crate::api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch, differ_in_trigger};
 use crate::clock::Clock;
 use crate::engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
-use crate::events::{Answer, Recorder};
-use crate::k8s::{GroupResource, Key, Object, Revision, Time};
-use crate::metrics;
+use crate::events::Recorder;
+use crate::k8s::{GroupResource, Key, Object};
 use crate::quota;
-use crate::registry::{Atomicity, Change, Client};
+use crate::registry::Client;
 use crate::watch::{Event, EventKind, View};
-use crate::worker::{Failure, Handled, Queue, Work, Worked, apart};
+use crate::worker::{Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -259,7 +260,9 @@ impl Work for Scheduler {
             asks: self.recorder.asks().clone(),
             unprompted,
         };
-        work(self.client.clone(), self.recorder.clone(), pass, keys).boxed()
+        let desk = Desk { client: self.client.clone(), recorder: self.recorder.clone() };
+        let waits = !self.groups.is_empty();
+        desk.work(pass, keys, waits).boxed()
     }
 
     fn batch(&self) -> usize {
@@ -270,79 +273,5 @@ impl Work for Scheduler {
     /// must know the result of the one before it.
     fn concurrency(&self) -> usize {
         if self.groups.is_empty() { 2 } else { 1 }
-    }
-}
-
-async fn work(client: Client, recorder: Recorder, pass: Pass, bindings: Vec<Key>) -> Worked {
-    let mut worked = Worked::default();
-    let now = pass.now;
-    let judged = match bindings.len() {
-        0..=INLINE_MAX => pass.run(bindings),
-        _ => apart(move || pass.run(bindings)).await.unwrap_or_default(),
-    };
-    commit_all(&client, &recorder, judged, now, &mut worked).await;
-    worked
-}
-
-async fn commit_all(client: &Client, recorder: &Recorder, judged: Vec<Judged>, now: Time, worked: &mut Worked) {
-    let mut changes = Vec::new();
-    let mut writing = Vec::new();
-    for Judged { key, revision, change, next, news, waited_seconds, answer, result } in judged {
-        match change {
-            None => {
-                result.into_iter().for_each(metrics::scheduled);
-                tell_asker(recorder, &key, answer);
-                worked.outcomes.push(Handled { key, next, seen: revision });
-                news.into_iter().for_each(|news| news.tell(recorder));
-            }
-            Some((base, edits)) => {
-                changes.push((key.resource, Change::Edit { base: Arc::clone(&base), edits }));
-                writing.push((key, base, next, news, waited_seconds, answer, result));
-            }
-        }
-    }
-    if changes.is_empty() {
-        return;
-    }
-    tracing::debug!(bindings = changes.len(), "committing a pass");
-    let outcomes = match client.batch(changes, Atomicity::Each).await {
-        Ok(outcomes) => outcomes,
-        Err(status) => {
-            tracing::warn!(%status, "failed to commit a pass");
-            let next = Failure::of(&status).into();
-            return worked.outcomes.extend(writing.into_iter().map(|(key, ..)| Handled::new(key, next)));
-        }
-    };
-    let mut refused = Vec::new();
-    for ((key, base, next, news, waited_seconds, answer, result), outcome) in writing.into_iter().zip(outcomes) {
-        worked.outcomes.push(match outcome {
-            Ok(object) => {
-                result.into_iter().for_each(metrics::scheduled);
-                tell_asker(recorder, &key, answer);
-                news.into_iter().for_each(|news| news.tell(recorder));
-                if let Some(seconds) = waited_seconds {
-                    metrics::trigger_answered(seconds);
-                }
-                Handled { key, next, seen: Some(object.revision) }
-            }
-            Err(status) if status.reason == quota::QUOTA_EXCEEDED => {
-                let stamp = answer.map(|(stamp, _)| (stamp, Answer::Nowhere));
-                tell_asker(recorder, &key, stamp);
-                refused.push((base, status.message));
-                continue;
-            }
-            Err(status) => {
-                tracing::debug!(%key, %status, "not committed, deciding again");
-                Handled::new(key, Failure::of(&status).into())
-            }
-        });
-    }
-    refused::tell_all(client, recorder, refused, now, worked).await;
-}
-
-/// Whoever asked for this pass hears what came of it, once all that it asked for is answered.
-fn tell_asker(recorder: &Recorder, key: &Key, answer: Option<(Option<Revision>, Answer)>) {
-    if let Some((debt, answer)) = answer {
-        recorder.summed_up(recorder.asks().answered(key, debt, &answer));
     }
 }

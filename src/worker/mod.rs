@@ -29,6 +29,7 @@ pub use failure::Failure;
 pub use groups::Groups;
 pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
 pub use roster::Roster;
+pub use runner::QUESTIONS_MAX;
 pub use runner::Runner;
 pub use workers::{Died, Workers};
 
@@ -63,13 +64,22 @@ pub trait Work: Send + 'static {
     }
 }
 
-/// The outcome of a batch.
-#[derive(Debug, Default)]
+/// The outcome of a batch: for each of its keys an outcome or a question.
+#[derive(Default)]
 pub struct Worked {
-    /// One for each key of the batch.
     pub outcomes: Vec<Handled>,
     /// Further keys that the work found, with their priority.
     pub found: Vec<(Key, i32)>,
+    /// Keys of the batch without an outcome yet: somebody outside is asked first.
+    pub questions: Vec<Question>,
+}
+
+/// The work on a key that goes on once somebody outside has answered. It holds up no batch.
+pub struct Question {
+    pub key: Key,
+    /// Waits for the answer, and returns the rest of the work. It is begun when there is room, and
+    /// dropped at shutdown, so it must write nothing itself.
+    pub answer: BoxFuture<'static, BoxFuture<'static, Worked>>,
 }
 
 #[derive(Debug)]

@@ -186,6 +186,12 @@ impl Queue {
         }
     }
 
+    /// Whether a key in work was marked since the work began.
+    pub fn is_outdated(&self, key: &Key) -> bool {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        matches!(state, Some(State::Working { marked, .. }) if *marked != Marked::No)
+    }
+
     /// Hands out up to `limit` keys. Give each back with `finish`.
     pub fn take(&mut self, limit: usize) -> Vec<Key> {
         let mut taken = Vec::new();

@@ -3,7 +3,12 @@
 //! Invariants: Events are noticed while batches are in work, so a slow commit does not push the
 //! loop out of the watch window. A loop that falls out of the window lists again. Shutdown lets the
 //! batches in work end and begins no new one.
+//!
+//! Questions to others are asked beside the batches, a bounded number at once, and the rest of the
+//! work on their keys is done as the answers come. A key that was marked before its turn came is
+//! not asked about, but worked on anew. Shutdown waits for no answer.
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::queue::{Next, Queue};
-use super::{Work, Worked};
+use super::{Question, Work, Worked};
 
 use crate::clock::Clock;
 use crate::k8s::Key;
@@ -23,8 +28,17 @@ use crate::watch::{Cache, Event, Expired, Interest, Subscriber, View};
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
+/// Questions that are asked at once.
+pub const QUESTIONS_MAX: usize = 64;
+/// Questions that wait for their turn. What finds no room is worked on again a moment later.
+const QUESTIONS_WAITING_MAX: usize = 10_000;
+const NO_ROOM_PAUSE_MS: i64 = 1_000;
+
 /// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
 type Batch = BoxFuture<'static, (Vec<Key>, Worked)>;
+
+/// A question that is asked, and the rest of the work on its key.
+type Asked = BoxFuture<'static, (Key, BoxFuture<'static, Worked>)>;
 
 pub struct Runner {
     work: Box<dyn Work>,
@@ -33,6 +47,10 @@ pub struct Runner {
     clock: Arc<dyn Clock>,
     subscriber: Subscriber,
     batches: FuturesUnordered<Batch>,
+    questions: VecDeque<Question>,
+    asked: FuturesUnordered<Asked>,
+    /// The rest of the work on keys whose question was answered.
+    answered: FuturesUnordered<Batch>,
 }
 
 impl Runner {
@@ -44,13 +62,14 @@ impl Runner {
         self.work.name()
     }
 
-    /// Runs until `shutdown`, then until the batches in work have ended.
+    /// Runs until `shutdown`, then until the batches in work have ended. Questions are dropped.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let gauges = metrics::QueueGauges::of(self.name());
         loop {
             // This includes what the last batch wrote: the next batch should know of it.
             self.notice_all();
             self.queue.tick(self.clock.now_ms());
+            self.ask();
             self.begin();
             gauges.set(self.queue.depth(), self.queue.waiting());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
@@ -64,21 +83,36 @@ impl Runner {
                 biased;
                 () = shutdown.cancelled() => break,
                 Some((keys, worked)) = self.batches.next() => self.finish(keys, worked),
+                Some((keys, worked)) = self.answered.next() => self.finish(keys, worked),
+                Some((key, rest)) = self.asked.next() => self.go_on(key, rest),
                 events = self.subscriber.next() => self.notice(events),
                 () = due => {}
             }
         }
+        self.asked.clear();
         while let Some((keys, worked)) = self.batches.next().await {
+            self.finish(keys, worked);
+        }
+        while let Some((keys, worked)) = self.answered.next().await {
             self.finish(keys, worked);
         }
     }
 
     /// One turn, which waits for no event and no time: it notices what happened, begins what is
-    /// ready, and ends one batch. Returns whether there was anything to do.
+    /// ready, and ends one batch. It takes the answers that are there, and waits for none. Returns
+    /// whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.notice_all();
         self.queue.tick(self.clock.now_ms());
+        self.ask();
         self.begin();
+        while let Some(Some((key, rest))) = self.asked.next().now_or_never() {
+            self.go_on(key, rest);
+            busy = true;
+        }
+        while let Some((keys, worked)) = self.answered.next().await {
+            self.finish(keys, worked);
+        }
         if let Some((keys, worked)) = self.batches.next().await {
             self.finish(keys, worked);
             busy = true;
@@ -115,15 +149,39 @@ impl Runner {
         }
     }
 
+    /// Asks the questions that there is room for.
+    fn ask(&mut self) {
+        while self.asked.len() + self.answered.len() < QUESTIONS_MAX
+            && let Some(Question { key, answer }) = self.questions.pop_front()
+        {
+            match self.queue.is_outdated(&key) {
+                true => self.queue.finish(&key, Next::Again, None),
+                false => self.asked.push(async move { (key, answer.await) }.boxed()),
+            }
+        }
+    }
+
+    /// Does the rest of the work on a key whose question was answered.
+    fn go_on(&mut self, key: Key, rest: BoxFuture<'static, Worked>) {
+        self.answered.push(async move { (vec![key], rest.await) }.boxed());
+    }
+
     fn finish(&mut self, keys: Vec<Key>, worked: Worked) {
         self.queue.tick(self.clock.now_ms());
         for outcome in &worked.outcomes {
             self.queue.finish(&outcome.key, outcome.next, outcome.seen);
         }
-        if worked.outcomes.len() < keys.len() {
+        if worked.outcomes.len() + worked.questions.len() < keys.len() {
             // Without this, a key that got no outcome would never be worked on again.
-            for key in &keys {
+            let asked: HashSet<&Key> = worked.questions.iter().map(|question| &question.key).collect();
+            for key in keys.iter().filter(|key| !asked.contains(key)) {
                 self.queue.finish(key, Next::Retry, None);
+            }
+        }
+        for question in worked.questions {
+            match self.questions.len() < QUESTIONS_WAITING_MAX {
+                true => self.questions.push_back(question),
+                false => self.queue.finish(&question.key, Next::After(NO_ROOM_PAUSE_MS), None),
             }
         }
         for (key, priority) in worked.found {
@@ -168,7 +226,8 @@ impl Beginning {
         let mut queue = Queue::new();
         queue.tick(clock.now_ms());
         work.list(&view, &mut queue);
-        Runner { work, queue, cache, clock, subscriber, batches: FuturesUnordered::new() }
+        let (batches, asked, answered) = Default::default();
+        Runner { work, queue, cache, clock, subscriber, batches, questions: VecDeque::new(), asked, answered }
     }
 }
 

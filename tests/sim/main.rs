@@ -1,12 +1,14 @@
 //! `cargo sim -- --seed N --steps M [--seeds K]` runs the seeded simulations of the tests with
 //! other seeds and more steps.
 //!
-//! It simulates a Karmada system, a Fleet system, a system with rebalances, and a rebalance with
-//! its undo for each seed. If a rule is broken, it prints the steps that led there to standard
-//! error and exits with status 1. `--only rebalance` simulates one of them.
+//! It simulates a Karmada system, one with webhooks, a Fleet system, a system with rebalances, and
+//! a rebalance with its undo for each seed. If a rule is broken, it prints the steps that led there
+//! to standard error and exits with status 1. `--only rebalance` simulates one of them.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+#[path = "../suite/stories/doorkeeper.rs"]
+mod doorkeeper;
 #[path = "../suite/stories/fleet.rs"]
 mod fleet;
 #[path = "../suite/stories/fleet_sight.rs"]
@@ -48,6 +50,8 @@ struct Args {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Life {
     Karmada,
+    /// Karmada's, where somebody is asked about each placement
+    Asked,
     Fleet,
     /// Rebalances with every kind of fault
     Rebalance,
@@ -55,12 +59,13 @@ enum Life {
     Undo,
 }
 
-const LIVES: [Life; 4] = [Life::Karmada, Life::Fleet, Life::Rebalance, Life::Undo];
+const LIVES: [Life; 5] = [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo];
 
 impl Life {
     async fn live(self, seed: u64, steps: usize) -> Result<(), String> {
         match self {
             Life::Karmada => simulation::live(seed, steps, simulation::Faults::All).await.map(drop),
+            Life::Asked => simulation::live(seed, steps, simulation::Faults::Asked).await.map(drop),
             Life::Fleet => fleet_simulation::live(seed, steps).await.map(drop),
             Life::Rebalance => safe_simulation::live(seed, steps).await.map(drop),
             Life::Undo => safe_simulation::undo(seed).await,

@@ -14,6 +14,7 @@ pub mod server;
 pub mod size;
 pub mod small_disk;
 pub mod still;
+pub mod webhook;
 
 use std::time::Duration;
 

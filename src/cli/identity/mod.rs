@@ -94,7 +94,11 @@ impl Identity {
         let namespaces = Namespaces::new(host);
         self.background.spawn(namespaces.clone().follow());
         let calls = args.admission_webhooks;
-        let webhooks = Arc::new(Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle, calls));
+        let webhooks = Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle, calls);
+        let webhooks = Arc::new(match args.admission_webhooks_for_workers {
+            true => webhooks,
+            false => webhooks.for_clients_only(),
+        });
         if calls {
             self.background.spawn(Arc::clone(&webhooks).follow());
             let known = Arc::clone(&webhooks);

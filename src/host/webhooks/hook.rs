@@ -148,6 +148,11 @@ impl Hook {
         })
     }
 
+    /// Whether the labels of a namespace can decide.
+    pub fn reads_namespaces(&self) -> bool {
+        self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
+    }
+
     /// Whether selectors and match conditions match too. It is an error if that cannot be decided
     /// and the failure policy is `Fail`.
     pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {

@@ -10,6 +10,9 @@
 //! Every write is refused until the configurations have been read for the first time, because it is
 //! not known before which webhooks must be called.
 //!
+//! Validating webhooks are asked about what Ballast's own scheduler and rebalances write of a
+//! binding's spec, too (AD13). Mutating ones are not, which is told in the log (D48).
+//!
 //! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
 //! v1beta1, and the parts of CEL that `condition` lists.
 
@@ -47,7 +50,7 @@ type Tree = Map<String, Value>;
 /// How long a write waits for the configurations to be read, as in kube-apiserver.
 const READY_MAX: Duration = Duration::from_secs(10);
 
-/// What the scheduler writes, and no webhook is asked about (D48).
+/// What the scheduler writes. No mutating webhook is asked about it (D48).
 const SCHEDULED: [Written<'static>; 2] = {
     let written = Written {
         operation: "UPDATE",
@@ -81,6 +84,8 @@ pub struct Webhooks {
     host: Host,
     namespaces: Namespaces,
     keeps_lifecycle: bool,
+    /// Whether validating webhooks are asked about what workers write.
+    asks_for_workers: bool,
     mutating: Hooks,
     validating: Hooks,
 }
@@ -91,7 +96,13 @@ impl Webhooks {
     /// configurations. Without it, no webhook is ever called.
     pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
         let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
-        Webhooks { host, namespaces, keeps_lifecycle, mutating, validating }
+        Webhooks { host, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
+    }
+
+    /// Asks no webhook about what workers write.
+    #[must_use]
+    pub fn for_clients_only(self) -> Webhooks {
+        Webhooks { asks_for_workers: false, ..self }
     }
 
     pub fn is_ready(&self) -> bool {
@@ -100,13 +111,7 @@ impl Webhooks {
 
     /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
     async fn ready(&self, asked: &Asked<'_>) -> Result<(), Status> {
-        let both = async {
-            for hooks in [&self.mutating, &self.validating] {
-                // An error means that the sender is gone, but it lives in `self`.
-                let _ = hooks.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
-            }
-        };
-        if tokio::time::timeout(READY_MAX, both).await.is_ok() {
+        if tokio::time::timeout(READY_MAX, self.both_read()).await.is_ok() {
             return Ok(());
         }
         tracing::error!("a write was refused: the host cluster's webhook configurations could not be read yet");
@@ -115,18 +120,34 @@ impl Webhooks {
         Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
     }
 
+    async fn both_read(&self) {
+        for hooks in [&self.mutating, &self.validating] {
+            // An error means that the sender is gone, but it lives in `self`.
+            let _ = hooks.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
+        }
+    }
+
     /// Watches the host cluster's configurations for as long as it is polled.
     pub async fn follow(self: Arc<Webhooks>) {
-        let mutating = follow::<MutatingWebhookConfiguration>(&self.host, &self.mutating, |configuration| {
+        let mut told = BTreeSet::new();
+        let tell = |hook: &Hook| tell_unasked(hook, &mut told);
+        let mutating = follow::<MutatingWebhookConfiguration>(&self.host, &self.mutating, tell, |configuration| {
             let name = configuration.name_any();
             let hooks = configuration.webhooks.into_iter().flatten();
             hooks.map(|hook| Hook::of_mutating(&name, hook)).collect()
         });
-        let validating = follow::<ValidatingWebhookConfiguration>(&self.host, &self.validating, |configuration| {
-            let name = configuration.name_any();
-            let hooks = configuration.webhooks.into_iter().flatten();
-            hooks.map(|hook| Hook::of_validating(&name, hook)).collect()
-        });
+        let (mut told, asks) = (BTreeSet::new(), self.asks_for_workers);
+        let tell = |hook: &Hook| {
+            if !asks {
+                tell_unasked(hook, &mut told)
+            }
+        };
+        let validating =
+            follow::<ValidatingWebhookConfiguration>(&self.host, &self.validating, tell, |configuration| {
+                let name = configuration.name_any();
+                let hooks = configuration.webhooks.into_iter().flatten();
+                hooks.map(|hook| Hook::of_validating(&name, hook)).collect()
+            });
         tokio::join!(mutating, validating);
     }
 
@@ -166,7 +187,7 @@ impl Webhooks {
     }
 }
 
-async fn follow<K>(host: &Host, hooks: &Hooks, read: impl Fn(K) -> Vec<Hook>)
+async fn follow<K>(host: &Host, hooks: &Hooks, mut tell: impl FnMut(&Hook), read: impl Fn(K) -> Vec<Hook>)
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
         + Clone
@@ -183,7 +204,6 @@ where
         hooks.called.store(Arc::new(known.values().flatten().cloned().collect()));
     };
     let mut listed = Known::new();
-    let mut told = BTreeSet::new();
     let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
     while let Some(event) = events.next().await {
         let arcs = |configuration: K| read(configuration).into_iter().map(Arc::new).collect::<Vec<_>>();
@@ -195,11 +215,11 @@ where
             Ok(Event::InitDone) => {
                 publish(&|known| *known = listed.clone());
                 hooks.is_read.send_replace(true);
-                listed.values().flatten().for_each(|hook| tell_unasked(hook, &mut told));
+                listed.values().flatten().for_each(|hook| tell(hook));
             }
             Ok(Event::Apply(configuration)) => {
                 let (name, hooks) = (configuration.name_any(), arcs(configuration));
-                hooks.iter().for_each(|hook| tell_unasked(hook, &mut told));
+                hooks.iter().for_each(|hook| tell(hook));
                 publish(&|known| drop(known.insert(name.clone(), hooks.clone())));
             }
             Ok(Event::Delete(configuration)) => {
@@ -212,7 +232,7 @@ where
     }
 }
 
-/// The resource whose updates by the scheduler the webhook means, though it is not asked (BK9).
+/// The resource whose updates by the scheduler the webhook's rules mean (BK9).
 fn unasked(hook: &Hook) -> Option<&'static str> {
     SCHEDULED.iter().find(|written| hook.means(written)).map(|written| written.resource)
 }
@@ -266,9 +286,47 @@ impl Gate for Webhooks {
         metrics::admission_step("validate", asked.operation.as_str(), outcome.is_err(), started.elapsed());
         outcome
     }
+
+    fn heeds(&self, asked: &Asked<'_>) -> bool {
+        let is_meant = || self.validating.called.load().iter().any(|hook| hook.matching_version(asked).is_some());
+        self.asks_for_workers && (!self.is_ready() || is_meant())
+    }
+
+    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
+        if !self.can_tell(asked) {
+            return true;
+        }
+        self.validating.called.load().iter().any(|hook| {
+            let review = |row| Review { asked, row, object: Some(object), old: Some(old) };
+            // Where that cannot be decided, the answer says why.
+            let is_meant = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
+            hook.matching_version(asked).is_some_and(is_meant)
+        })
+    }
+
+    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>> {
+        let known = async {
+            self.both_read().await;
+            if !self.can_tell(asked) {
+                self.namespaces.read_once().await;
+            }
+        };
+        match tokio::time::timeout(READY_MAX, known).await {
+            Ok(()) => Some(self.validate(asked, Some(object), Some(old)).await),
+            Err(_) => None,
+        }
+    }
 }
 
 impl Webhooks {
+    /// Whether it is known which webhooks mean a write. Until the namespaces have been read, none
+    /// of them has the labels that a selector may ask for.
+    fn can_tell(&self, asked: &Asked<'_>) -> bool {
+        let hooks = self.validating.called.load();
+        let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(asked).is_some();
+        self.is_ready() && (asked.namespace.is_empty() || self.namespaces.is_read() || !hooks.iter().any(waits))
+    }
+
     async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         self.ready(asked).await?;
         let hooks = self.mutating.called.load_full();
@@ -342,6 +400,15 @@ mod tests {
         ] {
             assert_eq!(unasked(&hook(rule.clone())), wanted, "{rule}");
         }
+        // Only a selector that asks for something waits for the namespaces.
+        let selecting = |selector: Value| {
+            let mut hook = json!({"name": "a", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"]});
+            hook["namespaceSelector"] = selector;
+            Hook::of_validating("a", serde_json::from_value(hook).unwrap()).reads_namespaces()
+        };
+        assert!(selecting(json!({"matchLabels": {"team": "a"}})));
+        assert!(!selecting(json!({})) && !selecting(Value::Null));
         let (mut told, quota) = (BTreeSet::new(), hook(rule(&["UPDATE"], &["resourcebindings"])));
         tell_unasked(&quota, &mut told);
         tell_unasked(&quota, &mut told);

@@ -65,6 +65,8 @@ pub struct Refused {
     pub message: String,
     /// What the Move says in one word, where there is one for it.
     pub reason: Option<MoveReason>,
+    /// Whether somebody refused its targets who was asked. Other writes of it go through.
+    pub is_by_others: bool,
 }
 
 /// What a step writes, besides the rebalance's status, and what it tells.
@@ -178,6 +180,7 @@ impl<'a> Step<'a> {
         let Some(moving) = self.run.moving.get(key).cloned() else { return };
         if let Some(end) = self.refusal(key) {
             self.recount_unwritten(&moving);
+            self.unmark(key, &moving);
             return self.end(key, None, &[], end);
         }
         if let Some(kinds) = PlacementKinds::of(key.resource) {
@@ -246,9 +249,22 @@ impl<'a> Step<'a> {
         self.end(key, None, &[], end);
     }
 
+    /// Takes the mark off a binding whose next targets somebody refuses. The scheduler takes back
+    /// what surplus is left.
+    fn unmark(&mut self, key: &Key, moving: &Moving) {
+        if !self.scene.refused.get(key).is_some_and(|refused| refused.is_by_others) {
+            return;
+        }
+        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let is_ours = |object: &&Arc<Object>| UnderWay::on(object).is_some_and(|mark| mark == moving.mark);
+        if let Some(object) = object.filter(is_ours) {
+            self.change(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);
+        }
+    }
+
     /// How the move of a binding ends that cannot be written.
     fn refusal(&self, binding: &Key) -> Option<End> {
-        let Refused { message, reason } = self.scene.refused.get(binding)?;
+        let Refused { message, reason, .. } = self.scene.refused.get(binding)?;
         let message = format!("its {} cannot be written: {message}", binding.resource);
         Some(End { phase: MovePhase::Failed, reason: *reason, message, observed: None })
     }

@@ -4,6 +4,7 @@
 //! what the others have under way. A write that finds that it is out of date is thrown away with
 //! what was remembered, and the step is made again from the newest view, half as large.
 
+mod ask;
 mod board;
 mod end;
 mod phases;
@@ -17,7 +18,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::board::Board;
 use self::phases::Phases;
-use super::advance::{BINDINGS_PER_STEP_MAX, Refused};
+use super::advance::Refused;
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
 use crate::api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
@@ -183,7 +184,7 @@ impl Shared {
     }
 
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
-        let mut attempt = Attempt { most: BINDINGS_PER_STEP_MAX, refused: HashMap::new() };
+        let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
         let mut is_overtaken = false;
         let knows_quotas = !self.client.is_away(BINDINGS[0]);
         for _ in 0..ATTEMPTS_MAX {
@@ -296,7 +297,7 @@ impl Refused {
     /// A quota, of ours or of a home, leaves no room.
     fn by(status: &Status) -> Refused {
         let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
-        Refused { message: status.message.clone(), reason }
+        Refused { message: status.message.clone(), reason, is_by_others: false }
     }
 }
 

@@ -57,6 +57,7 @@ impl Shared {
         let failed = run.failed;
         let mut seen = Some(object.revision);
         if status != rebalance.status || !changes.is_empty() {
+            self.ask(&changes).await.inspect_err(|_| self.board().give_up())?;
             changes.push(status_change(object, &status));
             // What was remembered is lost with a write that is refused.
             let written = self.commit(changes).await.inspect_err(|_| self.board().give_up())?;

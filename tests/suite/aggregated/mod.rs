@@ -8,6 +8,7 @@ mod faults;
 mod host;
 mod members;
 mod operation;
+mod placements;
 mod reload;
 mod replayed;
 mod webhooks;

@@ -1,7 +1,9 @@
 //! The requirements as stories. Each test carries the number of its requirement in its name
 //! (docs/requirements.md).
 
+mod asked;
 mod beneath;
+pub mod doorkeeper;
 mod events;
 mod failover;
 pub mod fleet;

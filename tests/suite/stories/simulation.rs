@@ -7,12 +7,14 @@
 //! N --steps M` (tests/sim) lives other lives, and longer ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::actions::Marking;
-use ballast::k8s::{Key, Time};
+use ballast::k8s::{Key, Status, Time};
 use serde_json::{Value, json};
 
+use super::doorkeeper::{Answer, Doorkeeper};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, primary_and_backup, rebalancer};
 use super::world::{CLUSTER, World, condition};
 
@@ -85,12 +87,15 @@ pub enum Faults {
     /// other lives.
     OfOld,
     All,
+    /// All, and somebody is asked about each placement, who refuses some and answers others late.
+    Asked,
 }
 
 struct Life {
     world: World,
     dice: Dice,
     faults: Faults,
+    doorkeeper: Option<Arc<Doorkeeper>>,
     bindings: BTreeMap<&'static str, Key>,
     /// Triggers that were accepted for sure, and those that may have been.
     accepted: BTreeMap<&'static str, (usize, usize)>,
@@ -107,7 +112,21 @@ async fn whatever_happens_everything_settles_and_no_trigger_is_lost_or_served_tw
     }
     for seed in 0..crate::support::size::sized(16, 40) {
         live(seed, STEPS, Faults::All).await.unwrap_or_else(|fault| panic!("{fault}"));
+        if seed % 2 == 0 {
+            live(seed, STEPS, Faults::Asked).await.unwrap_or_else(|fault| panic!("asked: {fault}"));
+        }
     }
+}
+
+/// Allows most placements, refuses some, and answers others late.
+fn moody(seed: u64) -> Arc<Doorkeeper> {
+    let mut dice = Dice(!seed);
+    Doorkeeper::new(move |_| match dice.roll(8) {
+        0 => Answer::Refused(Status::failure(403, "QuotaExceeded", "no more")),
+        1 => Answer::Refused(Status::failure(500, "InternalError", "failed calling webhook")),
+        2 | 3 => Answer::Late,
+        _ => Answer::Allowed,
+    })
 }
 
 /// One life of so many steps, and what is wrong at its end.
@@ -122,8 +141,12 @@ pub async fn live(seed: u64, steps: usize, faults: Faults) -> Result<(), String>
 
 impl Life {
     async fn begin(seed: u64, faults: Faults) -> Life {
-        let mut world = World::new().await;
-        if faults == Faults::All {
+        let doorkeeper = (faults == Faults::Asked).then(|| moody(seed));
+        let mut world = match doorkeeper.clone() {
+            Some(doorkeeper) => World::behind(doorkeeper).await,
+            None => World::new().await,
+        };
+        if faults != Faults::OfOld {
             // So that a task for everything is finished from its intent.
             world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO };
             world.crash().await;
@@ -133,7 +156,7 @@ impl Life {
         }
         let (mut bindings, mut policies) = (BTreeMap::new(), BTreeMap::new());
         for app in APPS {
-            if faults == Faults::All {
+            if faults != Faults::OfOld {
                 policies.insert(app, world.given(policy(app, first_placement(app))).await);
             }
             bindings.insert(app, world.given(first_binding(app, faults)).await);
@@ -141,16 +164,19 @@ impl Life {
         world.settle().await;
         let accepted = APPS.into_iter().map(|app| (app, (0, 0))).collect();
         let (rebalancers, mortal) = (Vec::new(), BTreeSet::new());
-        Life { world, dice: Dice(seed), faults, bindings, accepted, rebalancers, mortal, policies }
+        Life { world, dice: Dice(seed), faults, doorkeeper, bindings, accepted, rebalancers, mortal, policies }
     }
 
     async fn step(&mut self) -> String {
+        if let Some(doorkeeper) = self.doorkeeper.as_ref().filter(|_| self.dice.0 % 3 == 0) {
+            doorkeeper.open();
+        }
         let app = self.dice.pick(&APPS);
         let member = self.dice.pick(&CLUSTERS);
         let key = Key::cluster(CLUSTER, member);
         let faces = match self.faults {
             Faults::OfOld => 14,
-            Faults::All => 28,
+            Faults::All | Faults::Asked => 28,
         };
         match self.dice.roll(faces) {
             0 | 1 => {
@@ -344,6 +370,10 @@ impl Life {
     /// Ends the faults, waits as long as backoffs may last, and judges.
     async fn end(mut self) -> Result<(), String> {
         self.world.mend();
+        if let Some(doorkeeper) = &self.doorkeeper {
+            doorkeeper.answer(|_| Answer::Allowed);
+            doorkeeper.open();
+        }
         for name in CLUSTERS {
             let key = Key::cluster(CLUSTER, name);
             if self.world.get(&key).is_some_and(|cluster| !cluster["metadata"]["finalizers"].is_null()) {
@@ -451,7 +481,8 @@ impl Life {
         let is_done = |workload: &Value| {
             let result = observed.iter().find(|observed| observed["workload"] == *workload);
             // Where the binding was made anew, there was none for a while.
-            let results: &[&str] = if self.faults == Faults::All { &["Successful", "Failed"] } else { &["Successful"] };
+            let results: &[&str] =
+                if self.faults != Faults::OfOld { &["Successful", "Failed"] } else { &["Successful"] };
             result.is_some_and(|observed| results.iter().any(|result| observed["result"] == **result))
         };
         let is_complete = spec["workloads"].as_array().unwrap().iter().all(is_done);
@@ -521,7 +552,7 @@ fn on_one_cluster() -> Value {
 
 fn first_binding(app: &str, faults: Faults) -> Value {
     let mut binding = binding(app, 4, first_placement(app));
-    if faults == Faults::All {
+    if faults != Faults::OfOld {
         binding["spec"]["failover"] = json!({"application": when_it_fails(app)});
         binding["metadata"]["annotations"]["propagationpolicy.karmada.io/name"] = json!(app);
     }

@@ -26,6 +26,8 @@ use futures_util::future::join4;
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 
+use super::doorkeeper::Doorkeeper;
+
 pub const RB: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
 pub const CRB: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
 pub const WR: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
@@ -58,6 +60,8 @@ pub struct World {
     profile: Profile,
     failover: FailoverOptions,
     controllers: Controllers,
+    /// Who is asked about what workers place, if anybody.
+    doorkeeper: Option<Arc<Doorkeeper>>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: Marking,
     live: Option<Live>,
@@ -92,11 +96,25 @@ impl World {
         World::of(Profile::ours(), args.failover.options(), args.controllers.chosen().unwrap()).await
     }
 
+    /// A world with somebody who is asked.
+    pub async fn behind(doorkeeper: Arc<Doorkeeper>) -> World {
+        World::asking(Some(doorkeeper), Profile::ours(), without_a_rate(), Controllers::default()).await
+    }
+
     async fn of(profile: Profile, failover: FailoverOptions, controllers: Controllers) -> World {
+        World::asking(None, profile, failover, controllers).await
+    }
+
+    async fn asking(
+        doorkeeper: Option<Arc<Doorkeeper>>,
+        profile: Profile,
+        failover: FailoverOptions,
+        controllers: Controllers,
+    ) -> World {
         let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
         let store = Arc::new(FaultyStore::default());
         let (marking, live, compacted) = (Marking::default(), None, Vec::new());
-        let mut world = World { clock, store, profile, failover, controllers, marking, live, compacted };
+        let mut world = World { clock, store, profile, failover, controllers, doorkeeper, marking, live, compacted };
         world.start().await;
         world
     }
@@ -109,7 +127,10 @@ impl World {
         let recorder = Recorder::new(Arc::clone(&clock));
         let (authorizer, profile) = (Arc::default(), &self.profile);
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
-        let registry = Arc::new(registry);
+        let registry = Arc::new(match self.doorkeeper.clone() {
+            Some(doorkeeper) => registry.with_gate(doorkeeper),
+            None => registry,
+        });
         let client = registry.client(User::component("story"));
         let options = WorkerOptions {
             recorder: recorder.clone(),

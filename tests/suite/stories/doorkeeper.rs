@@ -1,0 +1,100 @@
+//! Somebody who is asked about what workers place, as webhooks of a host cluster are.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use ballast::k8s::Status;
+use ballast::registry::{Asked, Gate};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+type Tree = Map<String, Value>;
+type Rule = Box<dyn FnMut(&Question) -> Answer + Send>;
+
+pub enum Answer {
+    Allowed,
+    Refused(Status),
+    /// Allowed once the door is opened.
+    Late,
+}
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub user: String,
+    pub name: String,
+    pub object: Value,
+    pub old: Value,
+}
+
+pub struct Doorkeeper {
+    rule: Mutex<Rule>,
+    asked: Mutex<Vec<Question>>,
+    /// Counted up whenever the door is opened.
+    opened: watch::Sender<u64>,
+}
+
+impl Doorkeeper {
+    /// Is asked about every binding whose name does not begin with `free`.
+    pub fn new(rule: impl FnMut(&Question) -> Answer + Send + 'static) -> Arc<Doorkeeper> {
+        let (rule, asked) = (Mutex::new(Box::new(rule) as Rule), Mutex::default());
+        Arc::new(Doorkeeper { rule, asked, opened: watch::Sender::new(0) })
+    }
+
+    pub fn answer(&self, rule: impl FnMut(&Question) -> Answer + Send + 'static) {
+        *self.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// Gives the answers that are late.
+    pub fn open(&self) {
+        self.opened.send_modify(|times| *times += 1);
+    }
+
+    pub fn asked(&self) -> Vec<Question> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Gate for Doorkeeper {
+    async fn enter(&self, _: &Asked<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn cares(&self, _: &Asked<'_>) -> bool {
+        false
+    }
+
+    async fn mutate(&self, _: &Asked<'_>, _: &mut Tree, _: Option<&Tree>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn validate(&self, _: &Asked<'_>, _: Option<&Tree>, _: Option<&Tree>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn heeds(&self, asked: &Asked<'_>) -> bool {
+        asked.row.resource.to_string().ends_with("work.karmada.io")
+    }
+
+    fn means(&self, asked: &Asked<'_>, _: &Tree, _: &Tree) -> bool {
+        !asked.name.starts_with("free")
+    }
+
+    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>> {
+        let value = |tree: &Tree| Value::Object(tree.clone());
+        let (user, name) = (asked.caller.user.name.clone(), asked.name.to_owned());
+        let question = Question { user, name, object: value(object), old: value(old) };
+        let mut opened = self.opened.subscribe();
+        let answer = (self.rule.lock().unwrap())(&question);
+        self.asked.lock().unwrap().push(question);
+        Some(match answer {
+            Answer::Allowed => Ok(()),
+            Answer::Refused(status) => Err(status),
+            Answer::Late => {
+                opened.changed().await.expect("the doorkeeper lives");
+                Ok(())
+            }
+        })
+    }
+}

@@ -13,7 +13,7 @@ use super::world::{World, condition};
 const SAYS: &str = "admission webhook \"guard.example.com\" denied the request: not today";
 
 fn refusal(reason: &str) -> Answer {
-    Answer::Refused(Status::failure(403, reason, SAYS))
+    Answer::Refused(Box::new(Status::failure(403, reason, SAYS)))
 }
 
 /// Two clusters, and a doorkeeper with this rule.

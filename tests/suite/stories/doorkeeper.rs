@@ -13,7 +13,7 @@ type Rule = Box<dyn FnMut(&Question) -> Answer + Send>;
 
 pub enum Answer {
     Allowed,
-    Refused(Status),
+    Refused(Box<Status>),
     /// Allowed once the door is opened.
     Late,
 }
@@ -90,7 +90,7 @@ impl Gate for Doorkeeper {
         self.asked.lock().unwrap().push(question);
         Some(match answer {
             Answer::Allowed => Ok(()),
-            Answer::Refused(status) => Err(status),
+            Answer::Refused(status) => Err(*status),
             Answer::Late => {
                 opened.changed().await.expect("the doorkeeper lives");
                 Ok(())

@@ -122,8 +122,8 @@ async fn whatever_happens_everything_settles_and_no_trigger_is_lost_or_served_tw
 fn moody(seed: u64) -> Arc<Doorkeeper> {
     let mut dice = Dice(!seed);
     Doorkeeper::new(move |_| match dice.roll(8) {
-        0 => Answer::Refused(Status::failure(403, "QuotaExceeded", "no more")),
-        1 => Answer::Refused(Status::failure(500, "InternalError", "failed calling webhook")),
+        0 => Answer::Refused(Box::new(Status::failure(403, "QuotaExceeded", "no more"))),
+        1 => Answer::Refused(Box::new(Status::failure(500, "InternalError", "failed calling webhook"))),
         2 | 3 => Answer::Late,
         _ => Answer::Allowed,
     })

@@ -30,6 +30,7 @@ mod memory;
 pub mod openapi;
 pub mod operator;
 mod peers;
+mod presence;
 mod replicas;
 pub mod serve;
 mod serving_cert;

@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::certs;
 use super::config::ServeArgs;
 use super::election::Election;
+use super::presence::Presence;
+use super::{UsageError, certs, tables};
 use crate::clock::Clock;
+use crate::resource::Kinds;
 use crate::server::{Check, Counts};
-use crate::store::{Candidate, Error, Store};
+use crate::store::{self, Candidate, Error, Store};
 use crate::watch::{self, Cache, Limits, Task, Writer};
 
 /// The open log.
@@ -19,12 +21,26 @@ pub struct Log {
     pub writing: Task,
     /// `None` where no other process can write.
     pub election: Option<Election>,
+    /// `None` where there are no other processes to be told.
+    pub presence: Option<Presence>,
+}
+
+/// Opens the store that the flags name, with a view for each of the kinds.
+pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
+    let database = store::shown(&args.database_url);
+    match store::open_with(&args.database_url, &tables::tables(kinds), &args.database.settings()).await {
+        Ok(store) => Ok(store),
+        Err(error @ store::Error::Misplaced { .. }) => {
+            Err(UsageError(format!("--database-url {database}: {error}")).into())
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
+    }
 }
 
 impl Log {
     pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>, limits: Limits) -> Result<Log, Error> {
         let (cache, writer, writing) = watch::open(store, Arc::clone(clock), limits).await?;
-        Ok(Log { cache, writer, writing, election: None })
+        Ok(Log { cache, writer, writing, election: None, presence: None })
     }
 
     pub async fn join(
@@ -36,7 +52,9 @@ impl Log {
     ) -> Result<Log, Error> {
         let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
         let watch::Joined { cache, writer, office, task } = joined;
-        Ok(Log { cache, writer, writing: task, election: Some(Election::new(store, candidate, lease, office)) })
+        let presence = Presence { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
+        let election = Election::new(store, candidate, lease, office);
+        Ok(Log { cache, writer, writing: task, election: Some(election), presence: Some(presence) })
     }
 
     /// The readiness of a replica: it has heard from the database.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
@@ -25,9 +25,10 @@ use super::election::{Election, Turn};
 use super::identity::Identity;
 use super::leadership::{Crew, Elected, Leadership};
 use super::peers::{self, Upkeep};
+use super::presence::Presence;
 use super::replicas::{self, Log};
 use super::storage::StorageProbe;
-use super::{UsageError, certs, memory, tables};
+use super::{UsageError, certs, memory};
 use crate::actions::Marking;
 use crate::attach::{self, Progress};
 use crate::clock::{Clock, SystemClock};
@@ -171,7 +172,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let is_shared = shared.is_some() || store::is_server(&args.database_url);
     let store = match shared {
         Some(store) => store,
-        None => open(&args, &kinds).await?,
+        None => replicas::open(&args, &kinds).await?,
     };
     let own_store = Arc::clone(&store);
     let storage = StorageProbe::default();
@@ -184,7 +185,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         false => Log::alone(store, &clock, args.history.limits()).await?,
     };
     let follows = log.check();
-    let Log { cache, writer, writing, election } = log;
+    let Log { cache, writer, writing, election, presence } = log;
     let documents = Documents::of(&kinds);
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
@@ -254,6 +255,9 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     checks.extend(mirrored.clone().map(beside::check));
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
+    if let Some(presence) = presence.clone() {
+        background.spawn(presence.tell());
+    }
     let replicas = lead.map(|lead| {
         let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone()));
         let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
@@ -296,6 +300,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         writing,
         leadership,
         background,
+        presence,
         mirror,
         due: mirrored.clone().filter(|_| is_alone),
         mirrored: mirrored.clone(),
@@ -308,6 +313,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
 /// The one line that says what was started, for whoever reads the log later.
 fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
     let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
+    metrics::store_back_end(store::back_end(&args.database_url));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         database = store::shown(&args.database_url),
@@ -395,6 +401,8 @@ struct Tasks {
     leadership: Leadership,
     /// Tasks that keep caches of files and of the host cluster up to date.
     background: JoinSet<()>,
+    /// What the other replicas are told of this one.
+    presence: Option<Presence>,
     /// The task of the mirror, if there is one.
     mirror: Option<JoinHandle<()>>,
     mirrored: Option<Progress>,
@@ -432,6 +440,7 @@ impl Tasks {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
             ended = ended(&mut self.mirror) => Some(ended),
+            Some(ended) = self.background.join_next() => Some(ended_alone("background task", ended)),
             () = in_step(&self.due) => {
                 self.due = None;
                 self.crew.start(&mut self.workers);
@@ -471,6 +480,9 @@ impl Tasks {
             let _already_reported = self.serving.await;
         }
         self.background.shutdown().await;
+        if let Some(presence) = self.presence.take() {
+            presence.leave().await;
+        }
         if let Some(mirror) = self.mirror.take() {
             mirror.abort();
             let _cut_off = mirror.await;
@@ -492,14 +504,19 @@ impl Tasks {
     }
 }
 
-/// The end of the mirror, which is a fault of ours. Never comes where there is none.
+/// The end of a task that nobody has asked to end, which is a fault of ours.
+fn ended_alone(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
+    match ended {
+        Ok(()) => anyhow::anyhow!("the {task} ended by itself"),
+        Err(error) => anyhow::Error::new(error).context(format!("the {task} panicked")),
+    }
+}
+
+/// The end of the mirror. Never comes where there is none.
 async fn ended(mirror: &mut Option<JoinHandle<()>>) -> anyhow::Error {
     match mirror {
         None => std::future::pending().await,
-        Some(task) => match task.await {
-            Ok(()) => anyhow::anyhow!("the mirror ended by itself"),
-            Err(error) => anyhow::Error::new(error).context("the mirror panicked"),
-        },
+        Some(task) => ended_alone("mirror", task.await),
     }
 }
 
@@ -514,15 +531,4 @@ fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
     let profile = args.gates.over(args.scheduling_profile.rules());
     let profile = Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile };
     if is_attached { beside::profile(profile) } else { profile }
-}
-
-async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
-    let database = store::shown(&args.database_url);
-    match store::open_with(&args.database_url, &tables::tables(kinds), &args.database.settings()).await {
-        Ok(store) => Ok(store),
-        Err(error @ store::Error::Misplaced { .. }) => {
-            Err(UsageError(format!("--database-url {database}: {error}")).into())
-        }
-        Err(error) => Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
-    }
 }

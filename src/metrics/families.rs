@@ -8,6 +8,7 @@ use prometheus::{
 };
 
 use super::process::Process;
+use super::replicas::Replicas;
 
 /// kube-apiserver's buckets for the durations of requests.
 const REQUEST_SECONDS: &[f64] = &[
@@ -72,6 +73,7 @@ pub struct Families {
     pub forwarded_writes: IntCounterVec,
     pub lag_revisions: IntGauge,
     pub lag_milliseconds: IntGauge,
+    pub replicas: Replicas,
     pub process: Process,
 }
 
@@ -80,6 +82,7 @@ const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "sub
 
 /// The store: its size, its transactions and its compactions.
 pub struct Storage {
+    pub info: IntGaugeVec,
     pub bytes: IntGauge,
     pub free_bytes: IntGauge,
     pub commits: IntCounterVec,
@@ -92,6 +95,7 @@ pub struct Storage {
 impl Storage {
     fn new(make: &Make) -> Storage {
         Storage {
+            info: make.gauges("ballast_store_info", "What keeps the log.", &["back_end"]),
             bytes: make.gauge("ballast_store_size_bytes", "What the database takes of its disk."),
             free_bytes: make.gauge(
                 "ballast_store_free_bytes",
@@ -289,6 +293,7 @@ impl Families {
             lag_revisions: make.gauge("ballast_lag_revisions", "Changes of the log that are known to be missing here."),
             lag_milliseconds: make
                 .gauge("ballast_lag_milliseconds", "The time since the state here was last known to be the newest."),
+            replicas: make.add(Replicas::new()),
             process: Process::new(&make.registry),
             names: make.names.into_inner(),
             registry: make.registry,

@@ -3,15 +3,17 @@
 //! The process has one registry of metrics, so any room may count. Counting never waits.
 //!
 //! *Invariant:* the number of series is bounded (ME5). The values of labels come from closed sets:
-//! rows, verbs, codes, names of workers. Nothing that a client writes becomes a label, but for the
-//! names of clusters, which are bounded (`cluster_replicas`).
+//! rows, verbs, codes, names of workers, and replicas, of which few are told. Nothing that a client
+//! writes becomes a label, but for the names of clusters, which are bounded (`cluster_replicas`).
 
 mod families;
 mod process;
+mod replicas;
 
 use std::time::Duration;
 
 use families::FAMILIES;
+pub use replicas::Replica;
 
 /// All metrics in Prometheus' text format, version 0.0.4.
 pub fn text() -> String {
@@ -397,6 +399,17 @@ pub fn home_wrote(result: &'static str) {
 /// Sets the term of whoever leads the replicas of a shared log.
 pub fn leader_term(term: i64) {
     FAMILIES.leader_term.set(term);
+}
+
+/// Sets what this process has just heard of the replicas that share its log, itself too. The caller
+/// bounds how many there are.
+pub fn replicas(replicas: Vec<Replica>) {
+    FAMILIES.replicas.set(replicas);
+}
+
+/// Sets what keeps the log: `SQLite`, `PostgreSQL` or `memory`.
+pub fn store_back_end(name: &'static str) {
+    FAMILIES.store.info.with_label_values(&[name]).set(1);
 }
 
 /// Sets how much older than the log the view of this process may be.

@@ -56,6 +56,12 @@ impl Lease {
         }
     }
 
+    /// The name of whoever leads.
+    pub fn leader(&self) -> Option<&str> {
+        let lasts = self.until.is_some_and(|until| until > Instant::now());
+        lasts.then_some(&*self.holder)
+    }
+
     /// `Store::resign`.
     pub fn resign(&mut self, term: Term) {
         if self.term == term {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::lease::Lease;
 use super::log::{Heads, Newest};
+use super::roster::{Announcement, Roster, Sighting};
 use super::{Bounds, Candidate, Change, Error, Leadership, Operation, Replacement, Span, Store, Term};
 use crate::k8s::{GroupResource, Revision};
 
@@ -28,6 +29,7 @@ struct Log {
     /// By the revision of a change, the revision of the change that replaced it.
     replaced: HashMap<Revision, Revision>,
     lease: Lease,
+    roster: Roster,
     compacted: Revision,
     /// Compaction has looked at all changes up to this revision.
     swept: Revision,
@@ -152,6 +154,16 @@ impl Store for MemoryStore {
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.log().lease.resign(term);
         self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        let Log { lease, roster, .. } = &mut *self.log();
+        Ok(roster.announce(announcement, lease.leader()))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        self.log().roster.depart(name);
         Ok(())
     }
 

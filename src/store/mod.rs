@@ -18,6 +18,7 @@ mod lease;
 mod log;
 mod memory;
 mod postgres;
+mod roster;
 mod sqlite;
 mod table;
 
@@ -25,6 +26,7 @@ pub use copy::{Copied, copy};
 pub use held::Held;
 pub use memory::MemoryStore;
 pub use postgres::{PostgresStore, Scratch, Settings};
+pub use roster::{Announcement, Sighting};
 pub use sqlite::{Faults, SqliteStore, backup, check};
 pub use table::Table;
 
@@ -278,6 +280,14 @@ pub trait Store: Send + Sync + 'static {
     /// nothing if the term has ended.
     async fn resign(&self, term: Term) -> Result<(), Error>;
 
+    /// Says that a replica is there, and returns all that have said so lately, this one too,
+    /// ordered by their names. Who was not heard of for ten minutes is forgotten, and of more than
+    /// 32 those that were heard of last are told. It never delays a commit.
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error>;
+
+    /// Forgets a replica that ends. Does nothing if there is none of this name.
+    async fn depart(&self, name: &str) -> Result<(), Error>;
+
     /// Finds out whether changes could be stored now. It makes something durable that is no change.
     async fn probe(&self) -> Result<(), Error>;
 
@@ -336,6 +346,15 @@ pub fn check_url(url: &str) -> Result<(), Error> {
     }
     let advice = format!("{:?} is none of sqlite://PATH, postgres://USER@HOST/DATABASE and memory:", shown(url));
     Err(Error::Misplaced { advice })
+}
+
+/// What keeps the log that a URL names, for people: `SQLite`, `PostgreSQL` or `memory`.
+pub fn back_end(url: &str) -> &'static str {
+    match url {
+        "memory:" => "memory",
+        url if is_server(url) => "PostgreSQL",
+        _ => "SQLite",
+    }
 }
 
 /// Whether the URL names a database server, which several processes may share.

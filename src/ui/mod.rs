@@ -60,7 +60,7 @@ macro_rules! file {
     };
 }
 
-static FILES: [File; 27] = [
+static FILES: [File; 28] = [
     File::new("", HTML, include_bytes!("index.html")),
     file!("api.js", SCRIPT),
     file!("derive.js", SCRIPT),
@@ -79,6 +79,7 @@ static FILES: [File; 27] = [
     file!("screens/outage.js", SCRIPT),
     file!("screens/placements.js", SCRIPT),
     file!("screens/rebalance.js", SCRIPT),
+    file!("screens/replicas.js", SCRIPT),
     file!("screens/whatif.js", SCRIPT),
     file!("screens/workload.js", SCRIPT),
     file!("state.js", SCRIPT),

@@ -137,12 +137,16 @@ test("what if: without a cluster, the plan is the review's", async ({ ui }) => {
   await expect(ui.page.locator(".panel h2").first()).toBeVisible();
 });
 
-test("health: the version and the queues are the server's", async ({ ui }) => {
+test("health: the version, the queues and who leads are the server's", async ({ ui }) => {
   await ui.go("#/fleet");
   await ui.go("#/health");
   const version = await ui.get("/version");
   await expect(figure(ui.page, "version")).toHaveText(version.gitVersion);
   await expect(ui.page.getByRole("rowheader", { name: "scheduler", exact: true })).toBeVisible();
+  const metrics = await (await ui.page.request.get(`${ui.origin}/metrics`)).text();
+  const keeper = /ballast_store_info\{back_end="(\w+)"\} 1/.exec(metrics)[1];
+  const told = keeper === "memory" ? "in memory" : keeper;
+  await expect(ui.page.locator(".replicas")).toContainText(`One server, ${told}. It leads`);
 });
 
 test("fleet placements: states are the bindings'", async ({ ui }) => {

@@ -12,6 +12,7 @@ mod errors;
 mod lift;
 mod news;
 mod open;
+mod roster;
 mod scratch;
 mod statements;
 mod tables;
@@ -27,7 +28,9 @@ use sqlx::Connection;
 use sqlx::postgres::PgPool;
 
 use super::copy;
-use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
+use super::{
+    Announcement, Bounds, Candidate, Change, Error, Leadership, Replacement, Sighting, Size, Span, Store, Table, Term,
+};
 use crate::k8s::{GroupResource, Revision};
 
 use connector::{Connector, within};
@@ -65,6 +68,8 @@ impl Default for Settings {
 const COMMIT_TRIES: usize = 4;
 /// The least time to wait for who leads, however short the lease.
 const LEAD_MIN: Duration = Duration::from_secs(1);
+/// How long it may take to say that a replica is there. It is said again soon.
+const ANNOUNCE_MAX: Duration = Duration::from_secs(2);
 /// Changes that are looked at in one step before the log is lifted.
 const LIFT_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
@@ -313,6 +318,14 @@ impl Store for PostgresStore {
 
     async fn resign(&self, term: Term) -> Result<(), Error> {
         on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica is there", announce(announcement))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica has gone", depart(name))
     }
 
     async fn probe(&self) -> Result<(), Error> {

@@ -23,9 +23,11 @@ const MIGRATIONS_TABLE: &str = "ballast_migrations";
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let log = include_str!("../../../migrations/postgres/0001_log.sql").into_sql_str();
     let states = include_str!("../../../migrations/postgres/0002_states.sql").into_sql_str();
+    let replicas = include_str!("../../../migrations/postgres/0003_replicas.sql").into_sql_str();
     let mut migrator = Migrator::with_migrations(vec![
         Migration::new(1, "log".into(), MigrationType::Simple, log, false),
         Migration::new(2, "states".into(), MigrationType::Simple, states, false),
+        Migration::new(3, "replicas".into(), MigrationType::Simple, replicas, false),
     ]);
     migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
     // It would be an advisory lock, which not every server has.
@@ -80,7 +82,7 @@ async fn inspect(connection: &mut PgConnection) -> Result<(), Error> {
     }
     let (ours, others): (bool, bool) = sqlx::query_as(
         "SELECT coalesce(bool_or(table_name = $1), false),
-             coalesce(bool_or(table_name IN ('changes', 'head', 'compaction', 'probe', 'views')), false)
+             coalesce(bool_or(table_name IN ('changes', 'head', 'compaction', 'probe', 'views', 'replicas')), false)
          FROM information_schema.tables WHERE table_schema = current_schema()",
     )
     .bind(MIGRATIONS_TABLE)

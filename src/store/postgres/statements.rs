@@ -14,6 +14,7 @@ use crate::k8s::{GroupResource, Key, Revision};
 use crate::store::{Bounds, Candidate, Change, Leadership, Operation, Replacement, Size, Span, Term};
 
 pub(super) use super::lift::{lift, row_after};
+pub(super) use super::roster::{announce, depart};
 
 /// The channel on which commits and resignations are told.
 pub(super) const CHANNEL: &str = "ballast";

@@ -27,6 +27,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use super::copy;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
+use super::roster::{Announcement, Roster, Sighting};
 use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
 use crate::k8s::{GroupResource, Revision};
 
@@ -48,6 +49,7 @@ pub struct SqliteStore {
     heads: Mutex<Option<Heads>>,
     gathering: Mutex<Gathering>,
     lease: std::sync::Mutex<Lease>,
+    roster: std::sync::Mutex<Roster>,
     newest: watch::Sender<Newest>,
     checkpointer: Checkpointer,
     audit: Audit,
@@ -98,6 +100,7 @@ impl SqliteStore {
             heads: Mutex::new(None),
             gathering: Mutex::default(),
             lease: std::sync::Mutex::default(),
+            roster: std::sync::Mutex::default(),
             newest: watch::Sender::default(),
             _lock: opened.lock,
         })
@@ -105,6 +108,10 @@ impl SqliteStore {
 
     fn lease(&self) -> std::sync::MutexGuard<'_, Lease> {
         self.lease.lock().expect("no holder of this lock can panic")
+    }
+
+    fn roster(&self) -> std::sync::MutexGuard<'_, Roster> {
+        self.roster.lock().expect("no holder of this lock can panic")
     }
 
     /// Learns the keys of a page. With the last page they are the heads.
@@ -285,6 +292,16 @@ impl Store for SqliteStore {
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.lease().resign(term);
         self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
+    }
+
+    /// Only this process has the file, so nothing of it need outlive the process.
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        Ok(self.roster().announce(announcement, self.lease().leader()))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        self.roster().depart(name);
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 import * as api from "../api.js";
 import { Empty, Figure, NumberHead } from "../parts.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
+import { wait } from "../feed.js";
 import * as words from "../words.js";
+import { Replicas } from "./replicas.js";
 
 const EVERY_MS = 3000;
 
@@ -11,7 +13,7 @@ const EVERY_MS = 3000;
 
 export function HealthScreen() {
   const [found, find] = useState(
-    /** @type {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string } | null} */ (
+    /** @type {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string, at: number, between: number } | null} */ (
       null
     ),
   );
@@ -24,20 +26,28 @@ export function HealthScreen() {
           api.getText("/metrics", abort.signal),
           api.get("/version", abort.signal),
         ]);
-        const now = read(text);
+        const [now, at] = [read(text), performance.now()];
         fail(null);
         find((last) => ({
           now,
-          before: last?.now ?? null,
+          // Counters of another process, as of another replica, began elsewhere.
+          before: last && started(last.now) === started(now) ? last.now : null,
           version: String(version.gitVersion ?? ""),
+          at,
+          between: last ? (at - last.at) / 1000 : 0,
         }));
       } catch (cause) {
         if (!abort.signal.aborted) fail(/** @type {any} */ (cause));
       }
     };
-    void ask();
-    const timer = setInterval(ask, EVERY_MS);
-    return () => (clearInterval(timer), abort.abort());
+    const look = async () => {
+      while (!abort.signal.aborted) {
+        await ask();
+        await wait(EVERY_MS, abort.signal);
+      }
+    };
+    void look();
+    return () => abort.abort();
   }, []);
   return html`
     <div class="head">
@@ -53,13 +63,13 @@ export function HealthScreen() {
   `;
 }
 
-/** @param {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string }} given */
-function Found({ now, before, version }) {
+/** @param {{ now: Map<string, Point[]>, before: Map<string, Point[]> | null, version: string, between: number }} given */
+function Found({ now, before, version, between }) {
   const one = (/** @type {string} */ name) => now.get(name)?.[0]?.value;
   const commit = mean(now, before, "ballast_store_commit_duration_seconds");
-  const writes = rate(now, before, "ballast_store_commits_total");
+  const writes = rate(now, before, between, "ballast_store_commits_total");
   const trigger = mean(now, null, "ballast_trigger_to_scheduled_seconds");
-  const requests = rate(now, before, "apiserver_request_total");
+  const requests = rate(now, before, between, "apiserver_request_total");
   const expiry = one("ballast_serving_certificate_expiry_timestamp_seconds");
   const left = expiry ? expiry * 1000 - api.now() : null;
   const queues = (now.get("ballast_worker_queue_depth") ?? []).map((it) => ({
@@ -72,7 +82,7 @@ function Found({ now, before, version }) {
   const leader = one("ballast_leader");
   const term = one("ballast_leader_term");
   const lag = one("ballast_lag_milliseconds");
-  const started = one("process_start_time_seconds");
+  const began = started(now);
   return html`
     <div class="figures">
       <${Figure}
@@ -95,7 +105,7 @@ function Found({ now, before, version }) {
         />`
       }
       <${Figure}
-        value=${started ? words.span(api.now() - started * 1000) : "–"}
+        value=${began ? words.span(api.now() - began * 1000) : "–"}
         name="up"
         tip="Since the process began."
       />
@@ -127,9 +137,19 @@ function Found({ now, before, version }) {
       />
       ${size.map(({ name, value, tip }) => html`<${Figure} value=${words.bytes(value)} name=${name} tip=${tip} />`)}
     </div>
-    <section class="panel">
-      <h2>Queues of the workers</h2>
-      <div class="scroll" tabindex="0" role="region" aria-label="Queues of the workers">
+    <${Replicas} metrics=${now} />
+    <${Queues} queues=${queues} />
+  `;
+}
+
+/** @param {{ queues: { name: string, depth: number, waiting: number }[] }} given */
+function Queues({ queues }) {
+  return html`<section class="panel">
+    <h2>Queues of the workers</h2>
+    ${
+      queues.length === 0
+        ? html`<p class="muted">No worker runs in this process: they run where the leader is.</p>`
+        : html`<div class="scroll" tabindex="0" role="region" aria-label="Queues of the workers">
         <table>
           <thead>
             <tr>
@@ -159,9 +179,9 @@ function Found({ now, before, version }) {
             )}
           </tbody>
         </table>
-      </div>
-    </section>
-  `;
+      </div>`
+    }
+  </section>`;
 }
 
 /** @param {number} seconds */
@@ -175,6 +195,9 @@ const ms = (seconds) =>
 /** @param {Record<string, string>} a @param {Record<string, string>} b */
 const same = (a, b) => Object.keys(a).every((key) => a[key] === b[key]);
 
+/** When the process began that has answered. @param {Map<string, Point[]>} now */
+const started = (now) => now.get("process_start_time_seconds")?.[0]?.value;
+
 /** Metrics of sizes, in bytes: what each is called, and what it says. */
 const SIZES = [
   ["ballast_store_size_bytes", "database", "What the database takes of its disk."],
@@ -186,19 +209,24 @@ const SIZES = [
   ["process_resident_memory_bytes", "memory", "What the server's process holds in memory."],
 ];
 
+/** Only SQLite says what of its file holds nothing. @param {Map<string, Point[]>} now @param {string | undefined} metric */
+const isCounted = (now, metric) =>
+  metric !== "ballast_store_free_bytes" ||
+  now.get("ballast_store_info")?.[0]?.labels.back_end !== "PostgreSQL";
+
 /** @param {Map<string, Point[]>} now */
 const sizes = (now) =>
-  SIZES.filter(([metric]) => now.has(/** @type {string} */ (metric))).map(
+  SIZES.filter(([metric]) => now.has(/** @type {string} */ (metric)) && isCounted(now, metric)).map(
     ([metric, name, tip]) => ({ name, value: total(now, /** @type {string} */ (metric)), tip }),
   );
 
 /** @param {Map<string, Point[]>} all @param {string} name */
 const total = (all, name) => (all.get(name) ?? []).reduce((sum, { value }) => sum + value, 0);
 
-/** @param {Map<string, Point[]>} now @param {Map<string, Point[]> | null} before @param {string} name */
-function rate(now, before, name) {
-  if (!before || !now.has(name)) return null;
-  return Math.max(0, total(now, name) - total(before, name)) / (EVERY_MS / 1000);
+/** How often a second, where there were so many seconds between. @param {Map<string, Point[]>} now @param {Map<string, Point[]> | null} before @param {number} between @param {string} name */
+function rate(now, before, between, name) {
+  if (!before || !now.has(name) || between <= 0) return null;
+  return Math.max(0, total(now, name) - total(before, name)) / between;
 }
 
 /** The mean of a histogram, of what came between two looks if anything did. @param {Map<string, Point[]>} now @param {Map<string, Point[]> | null} before @param {string} name */

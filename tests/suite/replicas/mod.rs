@@ -11,3 +11,4 @@ mod intents;
 mod kills;
 mod load;
 mod pauses;
+mod presence;

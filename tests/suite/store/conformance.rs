@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{Key, Revision, Time};
-use ballast::store::{self, Bounds, Candidate, Change, Error, Operation, Replacement, Span, Store, Term};
+use ballast::store::{self, Announcement, Bounds, Candidate, Change, Error, Operation, Replacement, Span, Store, Term};
 use bytes::Bytes;
 
 use super::fixtures::*;
@@ -51,6 +51,8 @@ over_every_back_end! {
     one_leads_and_the_others_hear_who
     a_term_from_elsewhere_leads_if_it_is_later_than_all_before
     a_lease_ends_by_itself
+    replicas_hear_of_each_other_and_who_of_them_leads
+    so_many_replicas_are_told_and_no_more
     nothing_is_stored_for_a_leader_of_the_past
     what_became_of_a_commit_is_known
     news_come_with_a_commit_and_when_a_leader_resigns
@@ -293,6 +295,53 @@ async fn a_lease_ends_by_itself(store: Arc<dyn Store>) {
     let taken = taken.await;
     assert!(taken.term > first.term, "{taken:?}");
     assert_eq!(store.lead(&anna(), long).await.unwrap().holder, "bert");
+}
+
+/// What a replica says of itself that is so far behind.
+fn announcement(replica: Candidate, missing: u64) -> Announcement {
+    let lag = Duration::from_millis(7 * missing);
+    Announcement { replica, version: "0.1.0".into(), missing, lag }
+}
+
+async fn replicas_hear_of_each_other_and_who_of_them_leads(store: Arc<dyn Store>) {
+    let patience = Duration::from_secs(600);
+    let alone = store.announce(&announcement(bert(), 0)).await.unwrap();
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    assert!(alone[0].announcement == announcement(bert(), 0) && !alone[0].leads, "{alone:?}");
+
+    store.lead(&bert(), patience).await.unwrap();
+    let both = store.announce(&announcement(anna(), 3)).await.unwrap();
+    let told: Vec<&Announcement> = both.iter().map(|sighting| &sighting.announcement).collect();
+    assert_eq!(told, [&announcement(anna(), 3), &announcement(bert(), 0)], "by name");
+    assert_eq!(both.iter().map(|sighting| sighting.leads).collect::<Vec<_>>(), [false, true]);
+    assert!(both.iter().all(|sighting| sighting.silent < patience), "{both:?}");
+
+    // The last word counts, and who says nothing is silent for longer and longer.
+    wait_for("silence", async || {
+        let heard = store.announce(&announcement(anna(), 1)).await.unwrap();
+        assert_eq!(heard.len(), 2, "{heard:?}");
+        assert_eq!(heard[0].announcement, announcement(anna(), 1));
+        (heard[1].silent > Duration::from_millis(50)).then_some(())
+    })
+    .await;
+
+    let term = store.lead(&bert(), patience).await.unwrap().term;
+    store.resign(term).await.unwrap();
+    store.depart("bert").await.unwrap();
+    store.depart("bert").await.unwrap();
+    let left = store.announce(&announcement(anna(), 0)).await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].announcement == announcement(anna(), 0) && !left[0].leads, "{left:?}");
+    assert_eq!(store.bounds().await.unwrap().last, Revision::ZERO, "the log has nothing of it");
+}
+
+async fn so_many_replicas_are_told_and_no_more(store: Arc<dyn Store>) {
+    let named = |number: usize| Candidate { name: format!("replica-{number:02}"), address: String::new() };
+    for number in 0..40 {
+        let heard = store.announce(&announcement(named(number), 0)).await.unwrap();
+        assert_eq!(heard.len(), (number + 1).min(32));
+        assert!(heard.iter().any(|sighting| sighting.announcement.replica == named(number)), "itself");
+    }
 }
 
 async fn a_term_from_elsewhere_leads_if_it_is_later_than_all_before(store: Arc<dyn Store>) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Revision};
-use ballast::store::{Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Span, Store, Term};
+use ballast::store::{
+    Announcement, Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Sighting, Span, Store, Term,
+};
 use tokio::sync::Semaphore;
 
 pub struct FaultyStore {
@@ -83,6 +85,16 @@ impl Store for FaultyStore {
 
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.inner.resign(term).await
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        failure(&self.is_silent)?;
+        self.inner.announce(announcement).await
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        failure(&self.is_silent)?;
+        self.inner.depart(name).await
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {

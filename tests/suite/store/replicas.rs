@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{GroupResource, Revision};
-use ballast::store::{Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Span, Store, Term};
+use ballast::store::{
+    Announcement, Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Sighting, Span, Store, Term,
+};
 use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
 use futures_util::future::join_all;
 
@@ -324,6 +326,16 @@ impl Store for Link {
     async fn resign(&self, term: Term) -> Result<(), Error> {
         self.pass().await;
         self.inner.resign(term).await
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        self.pass().await;
+        self.inner.announce(announcement).await
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.depart(name).await
     }
 
     async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {

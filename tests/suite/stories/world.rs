@@ -496,6 +496,14 @@ impl Store for FaultyStore {
         self.inner.resign(term).await
     }
 
+    async fn announce(&self, announcement: &store::Announcement) -> Result<Vec<store::Sighting>, store::Error> {
+        self.inner.announce(announcement).await
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), store::Error> {
+        self.inner.depart(name).await
+    }
+
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<store::Change>, store::Error> {
         self.inner.changes(after, limit).await
     }

@@ -1,0 +1,137 @@
+//! The replicas that share a log, as this one last heard of them.
+//!
+//! The series are made anew whenever metrics are requested, so one that has gone leaves none
+//! behind, and silence grows also while the database is away.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGaugeVec, Opts};
+
+/// A replica, as it was last heard of.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    pub name: String,
+    /// Where the others reach it, `host:port`.
+    pub address: String,
+    /// The version of its program.
+    pub version: String,
+    /// Whether it is this process.
+    pub is_here: bool,
+    /// Whether it leads.
+    pub leads: bool,
+    /// The changes that its view is known to lack.
+    pub missing: u64,
+    /// The time since its view was last known to be the newest.
+    pub lag: Duration,
+    /// How long it had said nothing when this process heard of it.
+    pub silent: Duration,
+}
+
+/// The families of replicas, and what they say.
+#[derive(Clone)]
+pub struct Replicas {
+    info: IntGaugeVec,
+    leads: IntGaugeVec,
+    missing: IntGaugeVec,
+    lag: IntGaugeVec,
+    silence: IntGaugeVec,
+    heard: Arc<Mutex<Heard>>,
+}
+
+/// What was told last, and when.
+type Heard = Option<(Instant, Vec<Replica>)>;
+
+impl Replicas {
+    pub fn new() -> Result<Replicas, prometheus::Error> {
+        let gauges = |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), &["name"]);
+        let info = Opts::new("ballast_replica_info", "The replicas that share the log; here is the one that is asked.");
+        Ok(Replicas {
+            info: IntGaugeVec::new(info, &["name", "address", "version", "here"])?,
+            leads: gauges("ballast_replica_leads", "Whether the replica holds the lease.")?,
+            missing: gauges("ballast_replica_missing_revisions", "Changes of the log that the replica knows to miss.")?,
+            lag: gauges(
+                "ballast_replica_lag_milliseconds",
+                "The time since the replica's state was last known to be the newest, as it said.",
+            )?,
+            silence: gauges("ballast_replica_silence_milliseconds", "How long the replica has said nothing.")?,
+            heard: Arc::default(),
+        })
+    }
+
+    /// Sets what this process has just heard. The caller bounds how many there are.
+    pub fn set(&self, replicas: Vec<Replica>) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), replicas));
+    }
+
+    fn families(&self) -> [&IntGaugeVec; 5] {
+        [&self.info, &self.leads, &self.missing, &self.lag, &self.silence]
+    }
+}
+
+impl Collector for Replicas {
+    fn desc(&self) -> Vec<&Desc> {
+        self.families().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Held until the end: another request must not empty what this one reads.
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        for family in self.families() {
+            family.reset();
+        }
+        for (told, replica) in heard.iter().flat_map(|(told, replicas)| replicas.iter().map(move |it| (told, it))) {
+            let Replica { name, address, version, is_here, leads, missing, lag, silent } = replica;
+            let here = if *is_here { "true" } else { "false" };
+            self.info.with_label_values(&[name, address, version, here]).set(1);
+            self.leads.with_label_values(&[name]).set(i64::from(*leads));
+            self.missing.with_label_values(&[name]).set(i64::try_from(*missing).unwrap_or(i64::MAX));
+            self.lag.with_label_values(&[name]).set(milliseconds(*lag));
+            self.silence.with_label_values(&[name]).set(milliseconds(*silent + told.elapsed()));
+        }
+        self.families().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(name: &str, silent: Duration) -> Replica {
+        let (address, version) = (format!("{name}:7443"), "0.1.0".to_owned());
+        let is_here = name == "anna";
+        Replica { name: name.into(), address, version, is_here, leads: is_here, missing: 3, lag: silent, silent }
+    }
+
+    fn text(replicas: &Replicas) -> String {
+        prometheus::TextEncoder::new().encode_to_string(&replicas.collect()).unwrap()
+    }
+
+    #[test]
+    fn me5_who_has_gone_leaves_no_series_and_who_is_silent_stays_so() {
+        let replicas = Replicas::new().unwrap();
+        assert!(!text(&replicas).contains("ballast_replica_leads{"), "nothing was heard yet");
+        replicas.set(vec![replica("anna", Duration::ZERO), replica("bert", Duration::from_secs(40))]);
+        let both = text(&replicas);
+        for line in [
+            "ballast_replica_info{address=\"anna:7443\",here=\"true\",name=\"anna\",version=\"0.1.0\"} 1",
+            "ballast_replica_leads{name=\"anna\"} 1",
+            "ballast_replica_leads{name=\"bert\"} 0",
+            "ballast_replica_missing_revisions{name=\"bert\"} 3",
+            "ballast_replica_lag_milliseconds{name=\"bert\"} 40000",
+        ] {
+            assert!(both.lines().any(|it| it == line), "{line} is missing in:\n{both}");
+        }
+        let silence =
+            both.lines().find_map(|it| it.strip_prefix("ballast_replica_silence_milliseconds{name=\"bert\"} "));
+        assert!(silence.unwrap().parse::<u64>().unwrap() >= 40_000, "{both}");
+        replicas.set(vec![replica("anna", Duration::ZERO)]);
+        assert!(!text(&replicas).contains("bert"));
+    }
+}

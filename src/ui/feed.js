@@ -324,8 +324,14 @@ export class Feed {
 /** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
 export function wait(ms, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      // A signal may outlive thousands of waits.
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
   });
 }
 

@@ -115,6 +115,22 @@ export function Missing({ of }) {
 }
 
 /**
+ * The width of an element, also after it has changed.
+ * @param {{ current: HTMLElement | null }} box
+ * @param {number} first the width until it is known
+ * @param {any} [anew] with another value the box is another element
+ */
+export function useWidth(box, first, anew) {
+  const [width, size] = useState(first);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => box.current && size(box.current.clientWidth));
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [anew]);
+  return width;
+}
+
+/**
  * A list of which only the visible rows are in the document.
  * @param {{ count: number, rowHeight: number, row: (index: number) => any, label: string,
  *   header?: any, width?: number, active: number, onActive: (index: number) => void,

@@ -3,11 +3,23 @@
 import * as derive from "./derive.js";
 import * as model from "./model.js";
 import { workloadLink } from "./route.js";
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm/standalone.js";
+import { html, useMemo, useRef, useState } from "./vendor/preact-htm/standalone.js";
 import * as words from "./words.js";
-import { Rows } from "./parts.js";
+import { Rows, useWidth } from "./parts.js";
 
-const ROW = 34;
+/** The height of a line of a move, and what its row has around the lines, in pixels. */
+const LINE = 20;
+const AROUND = 14;
+/** Where there is less room, the changes of a move stand below its name. */
+const NARROW = 560;
+/** What else a wide row holds: the name of the workload, and the phase. */
+const NAME = 290;
+const PHASE = 170;
+/** About the width of a letter, and the space between two changes. */
+const LETTER = 7.6;
+const SPACE = 14;
+/** Lines that the changes of a move may take. */
+const LINES_MAX = 3;
 /** Rows of moves that are seen at once. */
 const ROWS_SEEN = 9;
 const BAND = 16;
@@ -97,12 +109,7 @@ export function flows(moves) {
 /** @param {{ moves: any[] }} given */
 export function Flows({ moves }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const [width, size] = useState(560);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => box.current && size(box.current.clientWidth));
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
+  const width = useWidth(box, NARROW);
   const all = useMemo(() => flows(moves), [moves]);
   const most = all.reduce((sum, it) => sum + it.replicas, 0);
   if (most === 0) return html`<p class="muted" ref=${box}>No replica changes its cluster.</p>`;
@@ -167,38 +174,62 @@ const label = (text, y, x, anchor) =>
  */
 export function Moves({ moves, hasPhase = false, more = 0 }) {
   const [active, activate] = useState(0);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const width = useWidth(box, NARROW, moves.length === 0);
   const sorted = useMemo(
-    () => [...moves].sort((a, b) => model.byName(nameOf(a), nameOf(b))),
+    () =>
+      [...moves]
+        .sort((a, b) => model.byName(nameOf(a), nameOf(b)))
+        .map((move) => ({ move, changes: changesOf(move) })),
     [moves],
   );
+  const isNarrow = width < NARROW;
+  const room = isNarrow ? width - 28 : width - NAME - (hasPhase ? PHASE : 0);
+  // All rows are as high as the one that needs most, so that the place of each is known.
+  const lines = useMemo(
+    () => Math.max(1, ...sorted.slice(0, SIZED_MAX).map(({ changes }) => fit(changes, room).lines)),
+    [sorted, room],
+  );
   if (moves.length === 0) return html`<p class="muted">No workload would move.</p>`;
+  const rowHeight = AROUND + LINE * (lines + (isNarrow ? 1 : 0));
   const seen = Math.min(moves.length, ROWS_SEEN);
-  return html`<div class="moves" style=${{ "--rows": seen }}>
+  return html`<div
+    class="moves"
+    ref=${box}
+    style=${{ "--rows-height": `${seen * rowHeight}px`, "--move-line": `${LINE}px` }}
+  >
     <${Rows}
       count=${moves.length}
-      rowHeight=${ROW}
+      rowHeight=${rowHeight}
       label="Moves"
       active=${Math.min(active, moves.length - 1)}
       onActive=${activate}
-      onOpen=${(/** @type {number} */ index) => (location.hash = workloadLink(sorted[index].binding))}
+      onOpen=${(/** @type {number} */ index) => (location.hash = workloadLink(sorted[index]?.move.binding))}
       row=${(/** @type {number} */ index) => {
-        const move = sorted[index];
-        const changes = derive.changes(model.shares(move.from), model.shares(move.to));
+        const entry = sorted[index];
+        if (!entry) return null;
+        const { move, changes } = entry;
+        const { shown } = fit(changes, room);
         const place = model.text(move.workload?.namespace) || model.text(move.binding?.namespace);
         return html`<a
-          class=${`table-row move-row ${index === active ? "active" : ""}`}
+          class=${`table-row move-row ${isNarrow ? "stacked" : ""} ${index === active ? "active" : ""}`}
           role="row"
           id=${`row-${index}`}
           key=${`${place}/${move.binding?.name}`}
           tabindex="-1"
           href=${workloadLink(move.binding)}
-          style=${{ top: `${index * ROW}px`, height: `${ROW}px` }}
+          style=${{ top: `${index * rowHeight}px`, height: `${rowHeight}px` }}
         >
           <span role="rowheader" class="move-name"
             >${place && html`<span class="muted">${place}/</span>`}${model.text(move.workload?.name)}</span
           >
-          <span role="gridcell" class="move-changes">
-            ${changes.map(({ name, before, after, change }) => html`<span class=${change > 0 ? "arrived" : "left"}>${name} ${before} → ${after}</span>`)}
+          <span
+            role="gridcell"
+            class="move-changes"
+            data-tip=${shown < changes.length ? changes.map(({ told }) => told).join(", ") : null}
+          >
+            ${changes.slice(0, shown).map(({ short, change }) => html`<span class=${change > 0 ? "arrived" : "left"}>${short}</span>`)}
+            ${shown < changes.length && html`<span class="muted">${words.counted(changes.length - shown, "more", "more")}</span>`}
             ${changes.length === 0 && html`<span class="muted">stays</span>`}
           </span>
           ${hasPhase && html`<span role="gridcell" class=${`chip ${PHASES[move.phase] ?? ""}`} data-tip=${move.message || null}>${move.phase}${move.reason && ` · ${move.reason}`}</span>`}
@@ -207,6 +238,40 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
     />
     ${more > 0 && html`<p class="muted">and ${words.counted(more, "more")} that are not listed</p>`}
   </div>`;
+}
+
+/** Moves whose changes are looked at for the height of the rows. */
+const SIZED_MAX = 2000;
+
+/** @typedef {{ short: string, told: string, change: number }} Change as it is shown, and whole */
+
+/** @param {any} move @returns {Change[]} */
+const changesOf = (move) =>
+  derive
+    .changes(model.shares(move.from), model.shares(move.to))
+    .map(({ name, before, after, change }) => ({
+      short: `${words.cut(name, 20)} ${before} → ${after}`,
+      told: `${name} ${before} → ${after}`,
+      change,
+    }));
+
+/**
+ * How many lines the changes take, and how many are shown: some only where not all of them fit.
+ * @param {Change[]} changes @param {number} room in pixels
+ */
+function fit(changes, room) {
+  let [lines, used] = [1, 0];
+  for (let at = 0; at < changes.length; at += 1) {
+    const width = (changes[at]?.short.length ?? 0) * LETTER;
+    if (used > 0 && used + SPACE + width > room) {
+      // The last one makes room for how many more there are.
+      if (lines === LINES_MAX) return { lines, shown: at - 1 };
+      lines += 1;
+      used = 0;
+    }
+    used += (used > 0 ? SPACE : 0) + width;
+  }
+  return { lines, shown: changes.length };
 }
 
 /** @param {any} move */

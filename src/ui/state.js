@@ -32,7 +32,7 @@ const namespaced = (base, plural) => () =>
 
 /** Where rebalances are read and written: all of the fleet, or those of the only namespace. */
 export const rebalancesPlace = () =>
-  namespace ? `namespaces/${namespace}/rebalances` : "clusterrebalances";
+  `${OURS}/${namespace ? `namespaces/${namespace}/rebalances` : "clusterrebalances"}`;
 
 /** What changed last of each binding: its targets before, and when. */
 /** @type {Map<string, { before: model.Share[], at: number }>} */
@@ -58,7 +58,7 @@ export const feeds = {
   bindings: new Feed(namespaced(KARMADA, "resourcebindings"), model.binding, noteMove),
   clusterBindings: new Feed(() => `${KARMADA}/clusterresourcebindings`, model.binding, noteMove),
   // Who reads one namespace reads the rebalances of that namespace.
-  rebalances: new Feed(() => `${OURS}/${rebalancesPlace()}`, whole),
+  rebalances: new Feed(rebalancesPlace, whole),
   moves: new Feed(namespaced(OURS, "moves"), whole),
   clusterMoves: new Feed(() => `${OURS}/clustermoves`, whole),
   members: new Feed(() => "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", whole),

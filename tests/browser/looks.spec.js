@@ -34,13 +34,37 @@ for (const [name, hash] of Object.entries(SCREENS)) {
       );
     });
   }
+}
 
-  test(`${name} fits a phone`, async ({ ui }) => {
+for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" })) {
+  test(`${name} fits a phone, and nothing is cut off`, async ({ ui }) => {
     await ui.page.setViewportSize({ width: 390, height: 800 });
     await ui.go(hash);
+    if (name === "whatif") await ui.page.getByRole("button", { name: "Take away" }).first().click();
+    if (["rebalance", "run", "whatif"].includes(name))
+      await expect(ui.page.locator(".move-row").first()).toBeVisible();
     await ui.page.waitForTimeout(500);
     const wide = await ui.page.evaluate(() => document.documentElement.scrollWidth);
     expect(wide).toBeLessThanOrEqual(390);
+    // What ends beyond its box can be scrolled to, ends in dots, or is cut.
+    const cut = await ui.page.evaluate(() => {
+      const found = [];
+      for (const box of document.querySelectorAll("main *")) {
+        const style = getComputedStyle(box);
+        const clips = ["hidden", "clip"].includes(style.overflowX);
+        if (clips && style.textOverflow !== "ellipsis" && box.scrollWidth > box.clientWidth + 1)
+          found.push(box.outerHTML.slice(0, 120));
+        const scrolls = box.closest(".scroll, .rows, pre, svg");
+        const { right, width } = box.getBoundingClientRect();
+        if (!scrolls && width > 0 && right > innerWidth + 1)
+          found.push(box.outerHTML.slice(0, 120));
+      }
+      for (const row of document.querySelectorAll(".move-row"))
+        if (row.scrollWidth > row.clientWidth + 1 || row.scrollHeight > row.clientHeight + 1)
+          found.push(row.outerHTML.slice(0, 120));
+      return found;
+    });
+    expect(cut).toEqual([]);
   });
 }
 

@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import * as derive from "../derive.js";
 import { history, revisionAt } from "../history.js";
 import * as model from "../model.js";
-import { Empty, Figure, Missing } from "../parts.js";
+import { Empty, Figure, Missing, useWidth } from "../parts.js";
 import { link } from "../route.js";
 import {
   currentMoment,
@@ -265,13 +265,8 @@ function ofRebalance(rebalance) {
 /** @param {{ names: string[], start: number, end: number, moment: { at: number } | null }} given */
 function Chart({ names, start, end, moment }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const [width, size] = useState(900);
+  const width = useWidth(box, 900);
   const [held, hold] = useState(/** @type {number | null} */ (null));
-  useEffect(() => {
-    const observer = new ResizeObserver(() => box.current && size(box.current.clientWidth));
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
   const isNarrow = width < 560;
   const left = isNarrow ? 88 : 104;
   const lane = names.length > 40 ? 6 : names.length > 16 ? 12 : 20;

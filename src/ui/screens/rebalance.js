@@ -18,7 +18,6 @@ import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standal
 import * as words from "../words.js";
 import { yaml } from "../yaml.js";
 
-const OURS = "/apis/ballast.dev/v1alpha1";
 /** Moves that a preview lists. */
 const LISTED_MAX = 5000;
 
@@ -272,7 +271,7 @@ function Start({ wish, entry, count, may, onStarted, set }) {
   const text = yaml(object);
   const start = async () => {
     try {
-      const made = await api.post(`${OURS}/${rebalancesPlace()}`, object);
+      const made = await api.post(rebalancesPlace(), object);
       fail("");
       onStarted();
       location.hash = link(["rebalance", made.metadata.name]);
@@ -408,7 +407,7 @@ function Run({ name }) {
   const isOver = ["Completed", "Aborted"].includes(status.phase);
   const change = (/** @type {any} */ wish) => async () => {
     try {
-      await api.patch(`${OURS}/${rebalancesPlace()}/${encodeURIComponent(name)}`, { spec: wish });
+      await api.patch(`${rebalancesPlace()}/${encodeURIComponent(name)}`, { spec: wish });
       fail("");
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);
@@ -422,7 +421,7 @@ function Run({ name }) {
         metadata: { name: `${name}-undo` },
         spec: { undo: { name } },
       };
-      await api.post(`${OURS}/${rebalancesPlace()}`, object);
+      await api.post(rebalancesPlace(), object);
       location.hash = link(["rebalance", `${name}-undo`]);
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::events::{self, Told};
-use super::names::{bindings_in_scope, shown};
+use super::names::{bindings_in_scope, is_empty_scope, shown};
 use super::review::{ask, count, places};
 use super::screen::{Tone, data, print};
 use super::select::SelectArgs;
@@ -65,6 +65,16 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     let told = events::moves(&server, server.namespace.as_deref()).await?;
     let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
     remember(&server, &answer, &mut rows).await?;
+    if let Some(namespace) = server.namespace.as_deref()
+        && rows.is_empty()
+        && args.output == Format::Table
+        && matches!(is_empty_scope(&server).await, Ok(true))
+    {
+        // A name with a slip in it must not look like good news.
+        return print(&format!(
+            "Nothing is displaced in namespace {namespace}: it has no bindings at all. See all namespaces: -A\n"
+        ));
+    }
     match args.output {
         Format::Table => print(&table(&server, &answer, &rows)),
         format => print(&data(&rows, format == Format::Yaml)?),

@@ -14,6 +14,9 @@ use crate::rebalance::nearest::nearest;
 /// The API of Karmada's bindings.
 const WORK: &str = "/apis/work.karmada.io/v1alpha2";
 
+/// Other namespaces that a message names.
+const PLACES_MAX: usize = 5;
+
 /// kubectl's short names of what is usually propagated.
 const SHORT: &[(&str, &str)] = &[
     ("cj", "cronjob"),
@@ -89,6 +92,11 @@ impl Typed {
         &self.name
     }
 
+    /// The name that Karmada gives to the binding of such a workload.
+    fn usual_binding(&self) -> String {
+        format!("{}-{}", self.name, self.kind)
+    }
+
     /// The collection of bindings that the words name directly.
     fn binding_collection(&self) -> Option<&'static str> {
         match &*self.kind {
@@ -153,10 +161,24 @@ pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> 
         others => others?,
     };
     let found: Vec<Found> = others.iter().filter(|it| typed.is_of(it)).map(|it| wide.found(it)).collect();
-    match found.is_empty() {
-        true => Err(UsageError(unknown(server, typed, &bindings, &others)).into()),
-        false => Ok(found),
+    if !found.is_empty() {
+        return Ok(found);
     }
+    let places = elsewhere(server, typed).await;
+    Err(UsageError(unknown(server, typed, &places, bindings.iter().chain(&others))).into())
+}
+
+/// The other namespaces in which a workload of this name has a binding of the usual name. Who may
+/// not look there gets no hint.
+async fn elsewhere(server: &Server, typed: &Typed) -> Vec<String> {
+    if server.namespace.is_none() || typed.binding_collection().is_some() {
+        return Vec::new();
+    }
+    let usual = format!("metadata.name={}", typed.usual_binding());
+    let found = server.list(&format!("{WORK}/resourcebindings"), &[("fieldSelector", &usual)]).await;
+    let (items, _) = found.unwrap_or_default();
+    let places = read(&items).into_iter().filter(|it| typed.is_of(it)).filter_map(|it| it.metadata.namespace);
+    places.collect()
 }
 
 /// Karmada names a binding after its workload, so one request usually finds it.
@@ -168,7 +190,7 @@ async fn find_by_usual_name(server: &Server, typed: &Typed) -> anyhow::Result<Op
     };
     let name = match typed.binding_collection() {
         Some(_) => typed.name.clone(),
-        None => format!("{}-{}", typed.name, typed.kind),
+        None => typed.usual_binding(),
     };
     for collection in collections {
         let path = format!("{}/{}", collection.path, escaped(&name));
@@ -218,6 +240,12 @@ fn read(items: &[Value]) -> Vec<AnyBinding> {
     items.iter().filter_map(|item| AnyBinding::deserialize(item).ok()).collect()
 }
 
+/// Whether there is any binding in the scope, without reading more than one.
+pub async fn is_empty_scope(server: &Server) -> anyhow::Result<bool> {
+    let page: Value = server.get(&format!("{}?limit=1", Collection::namespaced(server).path)).await?;
+    Ok(page["items"].as_array().is_none_or(Vec::is_empty))
+}
+
 /// All bindings in the scope: those of namespaces, and where all are looked at those without.
 pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding>> {
     let mut all = Collection::namespaced(server).bindings(server).await?;
@@ -227,15 +255,33 @@ pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding
     Ok(all)
 }
 
-fn unknown(server: &Server, typed: &Typed, bindings: &[AnyBinding], others: &[AnyBinding]) -> String {
+/// What is said of a workload that has no binding here. It has some in `places`, or else one of
+/// `bindings` may have been meant.
+fn unknown<'a>(
+    server: &Server,
+    typed: &Typed,
+    places: &[String],
+    bindings: impl Iterator<Item = &'a AnyBinding>,
+) -> String {
     let place = match &server.namespace {
         Some(namespace) => format!(" in namespace {namespace}"),
         None => String::new(),
     };
-    let known: Vec<String> = bindings.iter().chain(others).map(|it| named(&it.spec.resource.kind, it)).collect();
+    let fault = format!("no {} has a binding{place}", typed.shown());
+    match places {
+        [] => {}
+        [only] => return format!("{fault}; there is one in {only}: name it with -n"),
+        all => {
+            let shown = all[..all.len().min(PLACES_MAX)].join(", ");
+            let more = all.len().saturating_sub(PLACES_MAX);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            return format!("{fault}; there are some in {shown}{more}: name one with -n");
+        }
+    }
+    let known: Vec<String> = bindings.map(|it| named(&it.spec.resource.kind, it)).collect();
     let hint = nearest(&typed.shown(), known.iter().map(String::as_str));
     let hint = hint.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    format!("no {} has a binding{place}{hint}", typed.shown())
+    format!("{fault}{hint}")
 }
 
 fn named(kind: &str, binding: &AnyBinding) -> String {

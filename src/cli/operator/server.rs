@@ -259,7 +259,7 @@ impl Server {
 
     fn refusal(&self, status: StatusCode, answer: &[u8]) -> anyhow::Error {
         let url = &self.connected.url;
-        let Ok(refused) = serde_json::from_slice::<Status>(answer) else {
+        let Ok(mut refused) = serde_json::from_slice::<Status>(answer) else {
             return match status {
                 StatusCode::NOT_FOUND => anyhow::anyhow!("{url} does not serve ballast.dev: is it a Ballast server?"),
                 status => anyhow::anyhow!("{url} answered {status}"),
@@ -267,6 +267,13 @@ impl Server {
         };
         match refused.code {
             400 | 422 => UsageError(plain(&refused)).into(),
+            401 => {
+                refused.message = format!(
+                    "{url} does not know the credentials of this kubeconfig (401 Unauthorized): renew those of its \
+                     user, or choose another user with --context"
+                );
+                Refused(Box::new(refused)).into()
+            }
             _ => Refused(Box::new(refused)).into(),
         }
     }

@@ -198,6 +198,11 @@ async fn refusals_say_what_would_be_right() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let _client = after_an_outage(&server).await;
+    let admin = std::fs::read_to_string(folder.path().join("certs/admin.kubeconfig")).unwrap();
+    let is_credential = |line: &&str| !line.contains("client-certificate") && !line.contains("client-key");
+    let stranger: Vec<&str> = admin.lines().filter(is_credential).collect();
+    let stranger = format!("{} {{token: x}}\n", stranger.join("\n"));
+    std::fs::write(folder.path().join("stranger"), stranger).unwrap();
     for (line, status, words) in [
         ("preview --suppose-lost member-1", 2, "no cluster member-1; did you mean member1?"),
         ("preview --placed-on membr2", 2, "no cluster membr2; did you mean member2?"),
@@ -206,6 +211,12 @@ async fn refusals_say_what_would_be_right() {
             2,
             "no deployment/demo-deploy-2 has a binding in namespace default; did you mean deployment/demo-deploy-1?",
         ),
+        (
+            "why deployment/demo-deploy-1 -n shop",
+            2,
+            "no deployment/demo-deploy-1 has a binding in namespace shop; there is one in default: name it with -n",
+        ),
+        ("displaced -n shop", 0, "namespace shop: it has no bindings at all. See all namespaces: -A"),
         ("why demo-deploy-1", 2, "write TYPE/NAME, such as deployment/web"),
         ("history clusterresourceplacement/web", 2, "is a Fleet placement"),
         ("pause hom", 2, "no rebalance hom"),
@@ -218,6 +229,7 @@ async fn refusals_say_what_would_be_right() {
         ("top --context admi", 2, "the kubeconfig has no context of this name"),
         ("top --kubeconfig missing", 2, "failed to use missing as kubeconfig"),
         ("top --no-such-flag", 2, "unexpected argument '--no-such-flag'"),
+        ("top --kubeconfig stranger", 1, "does not know the credentials of this kubeconfig"),
         ("top --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 is not reachable"),
         ("displaced --as bob", 1, "cannot create resource \"localplacementreviews\" in API group \"ballast.dev\""),
         ("top --as bob", 1, "cannot list resource \"clusters\""),

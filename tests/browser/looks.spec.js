@@ -59,7 +59,7 @@ for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" 
         if (!scrolls && width > 0 && right > innerWidth + 1)
           found.push(box.outerHTML.slice(0, 120));
       }
-      for (const row of document.querySelectorAll(".move-row"))
+      for (const row of document.querySelectorAll(".move-row, .figure"))
         if (row.scrollWidth > row.clientWidth + 1 || row.scrollHeight > row.clientHeight + 1)
           found.push(row.outerHTML.slice(0, 120));
       return found;

@@ -1,5 +1,5 @@
-//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8). Both are
-//! bounded: a small patch must not make a huge or very deep object. Server-side apply is in
+//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8, PA16). Both
+//! are bounded: a small patch must not make a huge or very deep object. Server-side apply is in
 //! `registry::apply`.
 
 use std::fmt;
@@ -122,6 +122,9 @@ impl Patch {
                 let mut copied = 0;
                 for operation in &operations.0 {
                     check_bounds(&document, operation, &mut copied)?;
+                    if meets_absent(&mut document, operation) {
+                        continue;
+                    }
                     json_patch::patch_unsafe(&mut document, std::slice::from_ref(operation)).map_err(|_| refused())?;
                 }
                 match document {
@@ -131,6 +134,27 @@ impl Patch {
             }
         }
     }
+}
+
+/// Whether the operation was about a member that an object does not have, and is done (PA16).
+/// kube-apiserver takes it for null there, which RFC 6902 does not: clients replace fields that are
+/// left out because they are empty.
+fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
+    let (path, value) = match operation {
+        PatchOperation::Replace(replace) => (&replace.path, &replace.value),
+        PatchOperation::Test(test) if test.value.is_null() => (&test.path, &test.value),
+        _ => return false,
+    };
+    let Some((parent, member)) = path.split_back() else { return false };
+    let Some(Value::Object(parent)) = document.pointer_mut(parent.as_str()) else { return false };
+    let member = member.decoded();
+    if parent.contains_key(&*member) {
+        return false;
+    }
+    if matches!(operation, PatchOperation::Replace(_)) {
+        parent.insert(member.into_owned(), value.clone());
+    }
+    true
 }
 
 /// Members that operations do not have, and members that occur twice (FV8).
@@ -301,6 +325,26 @@ mod tests {
             {"op":"move","from":"/a","path":"/b"},{"op":"remove","path":"/l/0"}]"#;
         let patched = Patch::json(text).unwrap().apply(object(json!({"a": 1, "l": [1]}))).unwrap();
         assert_eq!(Value::from(patched), json!({"b": 1, "l": [9]}));
+    }
+
+    #[test]
+    fn pa16_a_member_that_is_absent_counts_as_null() {
+        let patched = |operation: Value| {
+            let text = Value::from(vec![operation]).to_string();
+            Patch::json(text.as_bytes()).unwrap().apply(object(json!({"s": {"a/b": 1}, "l": [1]}))).map(Value::from)
+        };
+        let replace = |path: &str| patched(json!({"op": "replace", "path": path, "value": 2}));
+        assert_eq!(replace("/s/new").unwrap(), json!({"s": {"a/b": 1, "new": 2}, "l": [1]}));
+        assert_eq!(replace("/s/a~1b").unwrap(), json!({"s": {"a/b": 2}, "l": [1]}));
+        assert_eq!(replace("/s/c~1d").unwrap(), json!({"s": {"a/b": 1, "c/d": 2}, "l": [1]}));
+        for path in ["/x/new", "/l/1", "/l/-", "/s/a~1b/c"] {
+            assert_eq!(replace(path).unwrap_err().code, 422, "{path}");
+        }
+        let test = |path: &str| patched(json!({"op": "test", "path": path, "value": null}));
+        assert!(test("/s/new").is_ok());
+        for path in ["/s/a~1b", "/x/new", "/l/1"] {
+            assert_eq!(test(path).unwrap_err().code, 422, "{path}");
+        }
     }
 
     #[test]

@@ -37,7 +37,9 @@ impl Account {
         let status = &account.quota.status;
         let is_told = status.overall == account.quota.spec.overall;
         for (resource, line) in &mut account.lines {
-            let used = status.overall_used.get(resource).and_then(|used| used.text().parse::<Quantity>().ok());
+            // What is not named is not used.
+            let used = status.overall_used.get(resource);
+            let used = used.map_or(Some(Quantity::ZERO), |used| used.text().parse::<Quantity>().ok());
             match used.filter(|used| is_told && !used.is_at_bound()) {
                 Some(used) => line.used = used,
                 None => return Account::counted(view, object),
@@ -122,9 +124,9 @@ impl Account {
         }
     }
 
-    /// The status that says so.
+    /// The status that says so. As upstream it names no resource of which nothing is used.
     pub fn status(&self) -> FederatedResourceQuotaStatus {
-        let used = self.lines.iter().map(|(resource, line)| {
+        let used = self.lines.iter().filter(|(_, line)| line.used != Quantity::ZERO).map(|(resource, line)| {
             let amount = line.notation.write(line.used);
             (resource.to_string(), core::Quantity::from(amount.as_str()))
         });

@@ -10,12 +10,18 @@ use super::SchedulingProfile;
 use crate::engine::karmada::Profile;
 use crate::rebalance::nearest::with_nearest;
 
+/// All alpha gates that are not named themselves, in whatever order, as in Kubernetes. The gates
+/// that the scheduler reads are all alpha.
+const ALL_ALPHA: &str = "AllAlpha";
 const FEDERATED_QUOTAS: &str = "FederatedQuotaEnforcement";
 const MULTIPLE_POD_TEMPLATES: &str = "MultiplePodTemplatesScheduling";
 const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
 
 /// The gates that Karmada's components know.
-const GATES: [(&str, Meaning); 17] = [
+const GATES: [(&str, Meaning); 19] = [
+    (ALL_ALPHA, Meaning::Chosen),
+    // Among the beta gates are some that are always on.
+    ("AllBeta", Meaning::Always(true)),
     ("ContextualLogging", Meaning::OfOthers),
     ("ControllerPriorityQueue", Meaning::OfOthers),
     ("CustomizedClusterResourceModeling", Meaning::Always(true)),
@@ -50,7 +56,8 @@ enum Meaning {
 pub struct FeatureGatesArgs {
     /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity,
     /// MultiplePodTemplatesScheduling and FederatedQuotaEnforcement are on in the profile `default`
-    /// and off in `karmada`; those that are about other components change nothing
+    /// and off in `karmada`; AllAlpha is these three, where they are not named. Those that are
+    /// about other components change nothing
     #[arg(long, env = "BALLAST_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<Gate>,
 }
@@ -100,7 +107,8 @@ impl FeatureGatesArgs {
             (WORKLOAD_AFFINITY, workload_affinity),
         ] {
             if self.last(name).is_none() {
-                self.feature_gates.push(Gate { name, is_on: default });
+                let is_on = self.read(name).unwrap_or(default);
+                self.feature_gates.push(Gate { name, is_on });
             }
         }
     }
@@ -108,14 +116,19 @@ impl FeatureGatesArgs {
     /// The profile with these gates.
     pub fn over(&self, profile: Profile) -> Profile {
         Profile {
-            workload_affinity: self.last(WORKLOAD_AFFINITY).unwrap_or(profile.workload_affinity),
-            federated_quotas: self.last(FEDERATED_QUOTAS).unwrap_or(profile.federated_quotas),
-            multiple_pod_templates: self.last(MULTIPLE_POD_TEMPLATES).unwrap_or(profile.multiple_pod_templates),
+            workload_affinity: self.read(WORKLOAD_AFFINITY).unwrap_or(profile.workload_affinity),
+            federated_quotas: self.read(FEDERATED_QUOTAS).unwrap_or(profile.federated_quotas),
+            multiple_pod_templates: self.read(MULTIPLE_POD_TEMPLATES).unwrap_or(profile.multiple_pod_templates),
             ..profile
         }
     }
 
-    /// What is said of a gate. The last word counts, as in Kubernetes.
+    /// What is said of a gate that the scheduler reads, by its name or by AllAlpha.
+    fn read(&self, name: &str) -> Option<bool> {
+        self.last(name).or_else(|| self.last(ALL_ALPHA))
+    }
+
+    /// What is said of a gate by its name. The last word counts, as in Kubernetes.
     fn last(&self, name: &str) -> Option<bool> {
         self.feature_gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.is_on)
     }
@@ -142,15 +155,20 @@ mod tests {
         assert_eq!(profile(Karmada, &["WorkloadAffinity=true"]), (true, false));
         assert_eq!(profile(Karmada, &["MultiplePodTemplatesScheduling=true", "PropagateDeps=false"]), (false, true));
         assert_eq!(profile(Default, &["WorkloadAffinity=true", "WorkloadAffinity=false"]), (false, true));
+        // The line of Karmada's own manifests.
+        assert_eq!(profile(Karmada, &["AllAlpha=true", "AllBeta=true"]), (true, true));
+        assert_eq!(profile(Karmada, &["WorkloadAffinity=false", "AllAlpha=true"]), (false, true));
+        assert_eq!(profile(Default, &["AllAlpha=false", "WorkloadAffinity=true"]), (true, false));
     }
 
     #[test]
     fn bk9_a_gate_that_is_not_known_or_cannot_be_set_is_told() {
         for (gate, told) in [
-            ("WorkloadAfinity=true", "the nearest known name is \"WorkloadAffinity\"; there are ContextualLogging, "),
+            ("WorkloadAfinity=true", "the nearest known name is \"WorkloadAffinity\"; there are AllAlpha, "),
             ("WorkloadAffinity=yes", "either true or false"),
             ("WorkloadAffinity", "write NAME=true or NAME=false"),
             ("PriorityBasedScheduling=false", "is always true here"),
+            ("AllBeta=false", "is always true here"),
         ] {
             let error = gate.parse::<Gate>().unwrap_err();
             assert!(error.contains(told), "{gate}: {error}");

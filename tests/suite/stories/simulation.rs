@@ -168,7 +168,7 @@ impl Life {
     }
 
     async fn step(&mut self) -> String {
-        if let Some(doorkeeper) = self.doorkeeper.as_ref().filter(|_| self.dice.0 % 3 == 0) {
+        if let Some(doorkeeper) = self.doorkeeper.as_ref().filter(|_| self.dice.0.is_multiple_of(3)) {
             doorkeeper.open();
         }
         let app = self.dice.pick(&APPS);

@@ -107,7 +107,7 @@ impl Attached {
                     Ok(Event::Init) => {
                         self.take(row, &mut news).await?;
                         if is_within_list && *listing == Listing::Streamed {
-                            // A stream lasts as long as a watch. This one was too short for the list.
+                            // A stream ends like any watch. This one was too short for the list.
                             *listing = Listing::Paged;
                             return Ok(());
                         }

@@ -113,6 +113,8 @@ pub async fn write(doors: Arc<Doors>, writer: usize, history: Arc<History>, stop
             match turns.next().await.post(collection, &object).await {
                 Ok(made) => history.acknowledge(&name, revision(&made), begin),
                 Err(error) if name == counter && error.to_string().contains("already exists") => {}
+                // It is asked for again, so what was said of one try says nothing of the name.
+                Err(_) if name == counter => continue,
                 Err(error) => {
                     history.failed(&name, &error);
                     continue;

@@ -1,8 +1,9 @@
 //! The plan of a rebalance, as the Moves and the status that are written of it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, Owner};
+use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
 use crate::api::ballast::v1alpha1::{
     ClusterCount, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
@@ -160,24 +161,51 @@ fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
 
 /// The writes that make the stored Moves those of the plan. After a crash in the middle of such
 /// writes some are there already, and some may belong to a plan that is out of date.
-pub fn changes(view: &View, owner: &Owner, made: &Made) -> Vec<(GroupResource, Change)> {
-    let mut known: HashMap<Key, AnyMove> = record::moves_of(view, &owner.key).collect();
-    known.retain(|_, read| read.owner().as_ref() == Some(owner));
-    let mut changes = Vec::with_capacity(made.moves.len());
-    for (key, spec, status) in &made.moves {
-        let change = match known.remove(key).and_then(|read| Some((read, view.get(key)?))) {
-            None => Change::Create(record::new_move(owner, key, spec, status)),
-            Some((read, _)) if read.spec == *spec && read.status == *status => continue,
-            Some((_, object)) => {
-                let edits =
-                    vec![Edit::set(&["spec"], record::written(spec)), Edit::set(&["status"], record::written(status))];
-                Change::Edit { base: object.clone(), edits }
-            }
-        };
-        changes.push((key.resource, change));
+///
+/// They are made when they are asked for: as a document a Move takes ten times the room that it has
+/// in a plan.
+pub struct Writes {
+    view: Arc<View>,
+    owner: Owner,
+    made: Arc<Made>,
+    /// How many Moves of the plan had their turn.
+    through: usize,
+    /// What is stored, and had no turn yet.
+    known: HashMap<Key, AnyMove>,
+}
+
+impl Writes {
+    pub fn new(view: Arc<View>, owner: Owner, made: Arc<Made>) -> Writes {
+        let mut known: HashMap<Key, AnyMove> = record::moves_of(&view, &owner.key).collect();
+        known.retain(|_, read| read.owner().as_ref() == Some(&owner));
+        Writes { view, owner, made, through: 0, known }
     }
-    let left_over =
-        BOTH_MOVES.into_iter().flat_map(|resource| known.keys().filter(move |key| key.resource == resource));
-    changes.extend(left_over.map(|key| (key.resource, Change::Delete { key: key.clone(), revision: None })));
-    changes
+
+    /// Up to `limit` writes that were not returned yet. Empty: there are no more.
+    pub fn next(&mut self, limit: usize) -> Vec<(GroupResource, Change)> {
+        let mut changes = Vec::new();
+        let made = Arc::clone(&self.made);
+        for (key, spec, status) in &made.moves[self.through..] {
+            if changes.len() == limit {
+                return changes;
+            }
+            self.through += 1;
+            let change = match self.known.remove(key).and_then(|read| Some((read, self.view.get(key)?))) {
+                None => Change::Create(record::new_move(&self.owner, key, spec, status)),
+                Some((read, _)) if read.spec == *spec && read.status == *status => continue,
+                Some((_, object)) => {
+                    let [spec, status] = [record::written(spec), record::written(status)];
+                    let edits = vec![Edit::set(&["spec"], spec), Edit::set(&["status"], status)];
+                    Change::Edit { base: object.clone(), edits }
+                }
+            };
+            changes.push((key.resource, change));
+        }
+        let left_over: Vec<Key> = self.known.keys().take(limit - changes.len()).cloned().collect();
+        for key in left_over {
+            self.known.remove(&key);
+            changes.push((key.resource, Change::Delete { key, revision: None }));
+        }
+        changes
+    }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared, status_change};
 use crate::api::ballast::v1alpha1::{Phase, RebalanceStatus};
 use crate::events::Severity;
-use crate::k8s::{Object, Revision};
-use crate::rebalance::plans::{self, Made, NotMade};
+use crate::k8s::{GroupResource, Object, Revision};
+use crate::rebalance::plans::{self, Made, NotMade, Writes};
 use crate::rebalance::record::{AnyRebalance, Owner};
+use crate::registry::Change;
 use crate::watch::View;
 use crate::worker::{Next, apart};
 
@@ -23,16 +24,24 @@ impl Shared {
         let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
         let made = apart(move || {
             let present = shared.planner.present(Arc::clone(&at), now);
-            let made = plans::make(&present, &of, &asked);
-            // Without a plan, the Moves of one that was begun before a crash go.
-            let changes = plans::changes(&at, &of, made.as_ref().unwrap_or(&Made::default()));
-            (made, changes)
+            let (plan, refused) = match plans::make(&present, &of, &asked) {
+                Ok(made) => (made, None),
+                // Without a plan, the Moves of one that was begun before a crash go.
+                Err(refused) => (Made::default(), Some(refused)),
+            };
+            let plan = Arc::new(plan);
+            let writes = Writes::new(at, of, Arc::clone(&plan));
+            (refused.map_or(Ok(plan), Err), next(writes))
         });
-        let (made, mut rest) = made.await.ok_or_else(Refusal::shutting_down)?;
+        let (made, (mut writes, mut rest)) = made.await.ok_or_else(Refusal::shutting_down)?;
         let mut base = Arc::clone(object);
-        while rest.len() > MOVES_PER_COMMIT_MAX {
-            let mut chunk = rest;
-            rest = chunk.split_off(MOVES_PER_COMMIT_MAX);
+        loop {
+            let (after, following) = apart(move || next(writes)).await.ok_or_else(Refusal::shutting_down)?;
+            if following.is_empty() {
+                break;
+            }
+            writes = after;
+            let mut chunk = std::mem::replace(&mut rest, following);
             if base.revision == object.revision && rebalance.status.phase.is_none() {
                 let status = RebalanceStatus {
                     phase: Some(Phase::Planning),
@@ -45,7 +54,7 @@ impl Shared {
                 self.commit(chunk).await?;
             }
         }
-        let status = plans::status(&rebalance, base.generation, made.as_ref(), (view.revision, now));
+        let status = plans::status(&rebalance, base.generation, made.as_deref(), (view.revision, now));
         rest.push(status_change(&base, &status));
         let written = self.commit(rest).await?.expect("the status is among the changes");
         let phase = status.phase.unwrap_or(Phase::Planned);
@@ -65,4 +74,10 @@ impl Shared {
         tracing::info!(key = %owner.key, to_move, phase = phase.as_str(), "planned");
         Ok((Next::Again, Some(written.revision)))
     }
+}
+
+/// The next writes, and those after them.
+fn next(mut writes: Writes) -> (Writes, Vec<(GroupResource, Change)>) {
+    let chunk = writes.next(MOVES_PER_COMMIT_MAX);
+    (writes, chunk)
 }

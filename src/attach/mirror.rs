@@ -96,7 +96,7 @@ impl Attached {
         let events = watcher(api, config).backoff(Pauses::default());
         let mut chunks = pin!(events.ready_chunks(OBJECTS_PER_COMMIT_MAX));
         let mut listed: HashSet<Key> = HashSet::new();
-        let mut is_within_list = false;
+        let (mut is_within_list, mut is_listed) = (false, false);
         while let Some(chunk) = chunks.next().await {
             let mut news = Vec::with_capacity(chunk.len());
             for event in chunk {
@@ -122,11 +122,11 @@ impl Attached {
                     Ok(Event::InitDone) => {
                         self.take(row, &mut news).await?;
                         self.complete(row, std::mem::take(&mut listed)).await?;
-                        is_within_list = false;
+                        (is_within_list, is_listed) = (false, true);
                     }
                     Ok(Event::Apply(arrival)) => news.push(News::Is(arrival.object)),
                     Ok(Event::Delete(arrival)) => news.push(News::Gone(arrival.object)),
-                    Err(error) if *listing == Listing::Streamed && is_invalid(&error) => {
+                    Err(error) if *listing == Listing::Streamed && !is_listed && refuses_streams(&error) => {
                         *listing = Listing::Paged;
                         return Ok(());
                     }
@@ -187,9 +187,9 @@ fn is_forgotten(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
-/// Whether the home refuses to stream a list: it has the feature turned off.
-fn is_invalid(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 422))
+/// Whether the home refuses to stream a list: it has the feature turned off, or cannot begin now.
+fn refuses_streams(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 410 | 422))
 }
 
 /// How long the home asks to be left alone (`Retry-After`).

@@ -110,7 +110,10 @@ mod tests {
     }
 
     fn text(replicas: &Replicas) -> String {
-        prometheus::TextEncoder::new().encode_to_string(&replicas.collect()).unwrap()
+        // As for a request: a registry leaves out families without series.
+        let registry = prometheus::Registry::new();
+        registry.register(Box::new(replicas.clone())).unwrap();
+        prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap()
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub struct HostArgs {
 
     /// Ask validating webhooks that mean updates of bindings also about what the scheduler and
     /// rebalances place, before it is committed
-    #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS_FOR_WORKERS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", env = "BALLAST_ADMISSION_WEBHOOKS_FOR_WORKERS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks_for_workers: bool,
 
     /// Post events to the host cluster

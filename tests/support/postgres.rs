@@ -180,6 +180,12 @@ impl Cluster {
         connection.close().await.unwrap();
     }
 
+    /// Waits until all connections have ended, and what they did is in the server's statistics.
+    pub async fn is_left_alone(&self) {
+        let others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        self.becomes(&format!("NOT EXISTS ({others})")).await;
+    }
+
     /// Waits until a condition holds for the server.
     async fn becomes(&self, condition: &str) {
         use sqlx::{AssertSqlSafe, Connection};

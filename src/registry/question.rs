@@ -9,12 +9,14 @@
 //! and conflicts where another one is stored.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::client::Client;
 use super::gate::{Asked, Caller, Gate, Operation, Wish};
 use super::metadata::{self, Tree};
 use super::remarks::Remarks;
 use crate::k8s::{Edit, GroupResource, Key, Object, Status, WriteOptions};
+use crate::metrics;
 use crate::resource::ResourceKind;
 
 /// The answer to a question.
@@ -31,7 +33,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// In a word, for the metrics.
-    pub fn as_str(&self) -> &'static str {
+    fn as_str(&self) -> &'static str {
         match self {
             Verdict::Allowed => "allowed",
             Verdict::Overtaken => "overtaken",
@@ -42,11 +44,13 @@ impl Verdict {
 }
 
 impl Client {
-    /// Whether questions about objects of this kind are possible. If not, nobody needs to look at
-    /// each of them.
-    pub fn may_ask(&self, resource: GroupResource) -> bool {
-        self.gate_of(resource).is_some_and(|(gate, row)| {
-            self.with_asked(row, &Key::cluster(resource, ""), &Remarks::default(), |asked| gate.heeds(asked))
+    /// Whether questions about objects of any of these kinds are possible. If not, nobody needs to
+    /// look at each of them.
+    pub fn may_ask(&self, resources: &[GroupResource]) -> bool {
+        let heeds =
+            |gate: &dyn Gate, row, key: &Key| self.with_asked(row, key, &Remarks::default(), |asked| gate.heeds(asked));
+        resources.iter().any(|resource| {
+            self.gate_of(*resource).is_some_and(|(gate, row)| heeds(gate, row, &Key::cluster(*resource, "")))
         })
     }
 
@@ -60,8 +64,15 @@ impl Client {
     }
 
     /// Asks whether these edits may be committed. Takes as long as others take to answer, which
-    /// they have bounds for.
-    pub async fn ask(&self, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
+    /// they have bounds for. `worker` is who asks, for the metrics.
+    pub async fn ask(&self, worker: &'static str, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
+        let started = Instant::now();
+        let verdict = self.verdict(base, edits).await;
+        metrics::asked(worker, verdict.as_str(), started.elapsed());
+        verdict
+    }
+
+    async fn verdict(&self, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
         let Some((gate, row)) = self.gate_of(base.key.resource) else { return Verdict::Allowed };
         let is_newest = self.view().get(&base.key).is_some_and(|stored| stored.revision == base.revision);
         let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return Verdict::Overtaken };

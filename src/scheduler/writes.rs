@@ -9,7 +9,6 @@
 //! its results.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
@@ -64,12 +63,10 @@ impl Desk {
         // What is left to do after the answer is not a part of the question, which has its bounds.
         #[expect(clippy::async_yields_async)]
         let answer = async move {
-            let started = Instant::now();
             let verdict = match &judged.change {
-                Some((base, edits)) => self.client.ask(base, edits).await,
+                Some((base, edits)) => self.client.ask("scheduler", base, edits).await,
                 None => Verdict::Allowed,
             };
-            metrics::asked("scheduler", verdict.as_str(), started.elapsed());
             self.answered(judged, verdict, now).boxed()
         };
         Question { key, answer: answer.boxed() }
@@ -151,7 +148,7 @@ impl Desk {
 
 /// What must be asked about, and the rest.
 fn set_apart(client: &Client, judged: Vec<Judged>) -> (Vec<Judged>, Vec<Judged>) {
-    if !BINDINGS.into_iter().any(|kind| client.may_ask(kind)) {
+    if !client.may_ask(&BINDINGS) {
         return (Vec::new(), judged);
     }
     judged.into_iter().partition(|judged| {

@@ -22,7 +22,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("api", &["k8s", "resource"]),
     ("watch", &["k8s", "store", "clock", "telemetry", "metrics"]),
     ("quota", &["k8s", "api", "watch"]),
-    ("registry", &["k8s", "resource", "store", "watch", "clock", "telemetry"]),
+    ("registry", &["k8s", "resource", "store", "watch", "clock", "telemetry", "metrics"]),
     ("auth", &["k8s", "clock", "metrics"]),
     // An access review is answered by the authorizer that also decides about requests.
     ("actions", &["k8s", "api", "auth", "events", "registry", "resource", "watch", "worker", "clock"]),

@@ -5,14 +5,12 @@
 //! may take. A move that is refused fails, and the step is made again without it.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt};
 
 use super::{Refusal, Shared};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::k8s::{GroupResource, Key, Status};
-use crate::metrics;
 use crate::rebalance::advance::{BINDINGS_PER_STEP_MAX, Refused};
 use crate::registry::{Change, Verdict};
 use crate::worker::QUESTIONS_MAX;
@@ -20,7 +18,7 @@ use crate::worker::QUESTIONS_MAX;
 impl Shared {
     /// The most bindings of a step.
     pub(super) fn most_at_once(&self) -> usize {
-        match BINDINGS.into_iter().any(|kind| self.client.may_ask(kind)) {
+        match self.client.may_ask(&BINDINGS) {
             true => BINDINGS_PER_STEP_MAX.min(QUESTIONS_MAX),
             false => BINDINGS_PER_STEP_MAX,
         }
@@ -30,7 +28,7 @@ impl Shared {
     ///
     /// # Errors If any of them may not be written. It names all that were refused.
     pub(super) async fn ask(&self, changes: &[(GroupResource, Change)]) -> Result<(), Refusal> {
-        if !BINDINGS.into_iter().any(|kind| self.client.may_ask(kind)) {
+        if !self.client.may_ask(&BINDINGS) {
             return Ok(());
         }
         let edits = changes.iter().filter_map(|(resource, change)| match change {
@@ -41,9 +39,7 @@ impl Shared {
         let questions = meant.map(|(base, edits)| {
             let (client, base, edits) = (self.client.clone(), Arc::clone(base), edits.clone());
             async move {
-                let started = Instant::now();
-                let verdict = client.ask(&base, &edits).await;
-                metrics::asked("rebalance", verdict.as_str(), started.elapsed());
+                let verdict = client.ask("rebalance", &base, &edits).await;
                 (base.key.clone(), verdict)
             }
         });

@@ -14,6 +14,7 @@
 mod authentication_config;
 mod connect;
 mod events;
+mod first_read;
 mod lease;
 mod namespaces;
 mod probe;

@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
-use tokio::sync::watch;
 
+use super::first_read::FirstRead;
 use super::{Host, Pauses, reviews};
 use crate::k8s::{Cause, Details, GroupResource, Status};
 use crate::telemetry;
@@ -32,7 +32,7 @@ struct Known {
 pub struct Namespaces {
     api: Api<Namespace>,
     known: Arc<RwLock<HashMap<String, Known>>>,
-    is_read: Arc<watch::Sender<bool>>,
+    first_read: Arc<FirstRead>,
 }
 
 impl Namespaces {
@@ -40,7 +40,7 @@ impl Namespaces {
         Namespaces {
             api: Api::all(host.client.clone()),
             known: Arc::default(),
-            is_read: Arc::new(watch::Sender::new(false)),
+            first_read: Arc::new(FirstRead::new(false)),
         }
     }
 
@@ -56,7 +56,7 @@ impl Namespaces {
                 }
                 Ok(Event::InitDone) => {
                     *self.write() = std::mem::take(&mut listed);
-                    self.is_read.send_replace(true);
+                    self.first_read.end();
                 }
                 Ok(Event::Apply(namespace)) => {
                     self.write().insert(namespace.name_any(), known(&namespace));
@@ -85,15 +85,9 @@ impl Namespaces {
         }
     }
 
-    /// Whether the namespaces have been read. Before that, none is known to have labels.
-    pub(super) fn is_read(&self) -> bool {
-        *self.is_read.borrow()
-    }
-
-    /// Waits until the namespaces have been read.
-    pub(super) async fn read_once(&self) {
-        // An error means that the sender is gone, but it lives in `self`.
-        let _ = self.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
+    /// Until it is done, no namespace is known to have labels.
+    pub(super) fn first_read(&self) -> &FirstRead {
+        &self.first_read
     }
 
     pub(super) fn labels(&self, namespace: &str) -> BTreeMap<String, String> {

@@ -34,10 +34,10 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
 
 use self::call::{Answer, Review};
 use self::hook::{Hook, Written};
+use super::first_read::FirstRead;
 use super::namespaces::Namespaces;
 use super::{Host, Pauses};
 use crate::k8s::{Details, Status};
@@ -70,13 +70,18 @@ type Known = BTreeMap<String, Vec<Arc<Hook>>>;
 struct Hooks {
     /// The webhooks in the order of their calls.
     called: ArcSwap<Vec<Arc<Hook>>>,
-    is_read: watch::Sender<bool>,
+    first_read: FirstRead,
 }
 
 impl Hooks {
-    /// No webhooks. `is_read` says whether that is known.
-    fn none(is_read: bool) -> Hooks {
-        Hooks { called: ArcSwap::default(), is_read: watch::Sender::new(is_read) }
+    /// No webhooks. `is_known` says whether that is known.
+    fn none(is_known: bool) -> Hooks {
+        Hooks { called: ArcSwap::default(), first_read: FirstRead::new(is_known) }
+    }
+
+    /// Whether one of them may mean this write. Before they have been read, any may.
+    fn may_mean(&self, asked: &Asked<'_>) -> bool {
+        !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(asked).is_some())
     }
 }
 
@@ -106,7 +111,7 @@ impl Webhooks {
     }
 
     pub fn is_ready(&self) -> bool {
-        [&self.mutating, &self.validating].iter().all(|hooks| *hooks.is_read.borrow())
+        [&self.mutating, &self.validating].iter().all(|hooks| hooks.first_read.is_done())
     }
 
     /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
@@ -122,8 +127,7 @@ impl Webhooks {
 
     async fn both_read(&self) {
         for hooks in [&self.mutating, &self.validating] {
-            // An error means that the sender is gone, but it lives in `self`.
-            let _ = hooks.is_read.subscribe().wait_for(|is_read| *is_read).await.is_ok();
+            hooks.first_read.done().await;
         }
     }
 
@@ -214,7 +218,7 @@ where
             }
             Ok(Event::InitDone) => {
                 publish(&|known| *known = listed.clone());
-                hooks.is_read.send_replace(true);
+                hooks.first_read.end();
                 listed.values().flatten().for_each(|hook| tell(hook));
             }
             Ok(Event::Apply(configuration)) => {
@@ -268,9 +272,7 @@ impl Gate for Webhooks {
     }
 
     fn cares(&self, asked: &Asked<'_>) -> bool {
-        let (mutating, validating) = (self.mutating.called.load(), self.validating.called.load());
-        let mut hooks = mutating.iter().chain(validating.iter());
-        !self.is_ready() || hooks.any(|hook| hook.matching_version(asked).is_some())
+        self.mutating.may_mean(asked) || self.validating.may_mean(asked)
     }
 
     async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
@@ -288,8 +290,7 @@ impl Gate for Webhooks {
     }
 
     fn heeds(&self, asked: &Asked<'_>) -> bool {
-        let is_meant = || self.validating.called.load().iter().any(|hook| hook.matching_version(asked).is_some());
-        self.asks_for_workers && (!self.is_ready() || is_meant())
+        self.asks_for_workers && (!self.is_ready() || self.validating.may_mean(asked))
     }
 
     fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
@@ -308,7 +309,7 @@ impl Gate for Webhooks {
         let known = async {
             self.both_read().await;
             if !self.can_tell(asked) {
-                self.namespaces.read_once().await;
+                self.namespaces.first_read().done().await;
             }
         };
         match tokio::time::timeout(READY_MAX, known).await {
@@ -324,7 +325,8 @@ impl Webhooks {
     fn can_tell(&self, asked: &Asked<'_>) -> bool {
         let hooks = self.validating.called.load();
         let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(asked).is_some();
-        self.is_ready() && (asked.namespace.is_empty() || self.namespaces.is_read() || !hooks.iter().any(waits))
+        self.is_ready()
+            && (asked.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
     }
 
     async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::doorkeeper::{Answer, Doorkeeper, Question};
 use super::fleet::{binding, by_room, cluster, deployment, rebalancer};
-use super::safe::{mark, move_of, outcome, phase, rebalance, report, summary};
+use super::safe::{flee, mark, move_of, outcome, phase, rebalance, report, summary};
 use super::world::{World, condition};
 
 const SAYS: &str = "admission webhook \"guard.example.com\" denied the request: not today";
@@ -162,17 +162,7 @@ async fn ad13_nobody_is_asked_where_no_placement_changes() {
 /// As `safe::fled`, with a doorkeeper who allows everything.
 async fn fled(count: usize) -> (World, Arc<Doorkeeper>, Vec<Key>) {
     let (mut world, doorkeeper) = asking(|_| Answer::Allowed).await;
-    let mut keys = Vec::new();
-    for index in 0..count {
-        keys.push(world.given(binding(&format!("web-{index}"), 4, by_room())).await);
-    }
-    world.settle().await;
-    for key in &keys {
-        world.edit(key, |binding| binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}])).await;
-    }
-    world.settle().await;
-    world.clock.advance_seconds(300);
-    world.settle().await;
+    let keys = flee(&mut world, count).await;
     (world, doorkeeper, keys)
 }
 

@@ -23,6 +23,12 @@ pub async fn fled(count: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
     world.given(cluster("member2")).await;
+    let keys = flee(&mut world, count).await;
+    (world, keys)
+}
+
+/// Gives so many Deployments of four replicas, all of which come to member2.
+pub async fn flee(world: &mut World, count: usize) -> Vec<Key> {
     let mut keys = Vec::new();
     for index in 0..count {
         keys.push(world.given(binding(&format!("web-{index}"), 4, by_room())).await);
@@ -34,7 +40,7 @@ pub async fn fled(count: usize) -> (World, Vec<Key>) {
     world.settle().await;
     world.clock.advance_seconds(300);
     world.settle().await;
-    (world, keys)
+    keys
 }
 
 /// Plays the agents: each cluster reports so many ready replicas of the workload.

@@ -291,8 +291,8 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     assert_eq!(summary(&world, &home), "settled 1, failed 1");
 }
 
-#[tokio::test]
-async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
+/// A placement on one of the clusters a and b, and best on one that is gold. Now it is a.
+async fn prefers_gold() -> (World, Key) {
     let mut world = World::new().await;
     for (name, tier) in [("a", "gold"), ("b", "tin")] {
         member(&world, name, tier).await;
@@ -300,15 +300,24 @@ async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
     let policy = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
-    world.given(crp("shop", policy)).await;
+    let shop = world.given(crp("shop", policy)).await;
     world.settle().await;
     agents(&mut world).await;
-    let swap = async |world: &mut World, tiers: [&str; 2]| {
-        for (name, tier) in ["a", "b"].into_iter().zip(tiers) {
-            world.edit(&Key::cluster(MEMBER, name), |it| it["metadata"]["labels"]["tier"] = tier.into()).await;
-        }
-        world.settle().await;
-    };
+    (world, shop)
+}
+
+/// Makes one of the clusters a and b gold, and the other one tin.
+async fn make_gold(world: &mut World, gold: &str) {
+    for name in ["a", "b"] {
+        let tier = if name == gold { "gold" } else { "tin" };
+        world.edit(&Key::cluster(MEMBER, name), |member| member["metadata"]["labels"]["tier"] = tier.into()).await;
+    }
+    world.settle().await;
+}
+
+#[tokio::test]
+async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
+    let (mut world, _) = prefers_gold().await;
     let moved = async |world: &mut World, name: &str, spec: Value| {
         let owner = world.given(rebalance(name, spec)).await;
         world.settle().await;
@@ -320,7 +329,7 @@ async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
         assert_eq!(phase(world, &owner), "Completed");
         summary(world, &owner)
     };
-    swap(&mut world, ["tin", "gold"]).await;
+    make_gold(&mut world, "b").await;
     let select = json!({"select": [{"kind": "ClusterResourcePlacement"}]});
     assert_eq!(moved(&mut world, "home", select).await, "settled 1");
     assert_eq!(bound(&world), "b");
@@ -332,7 +341,7 @@ async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
     assert_eq!(early["spec"]["to"], json!([{"name": "a", "replicas": 0}]));
     assert_eq!(early["status"]["reason"], "NoClusterFits");
     assert_eq!(early["status"]["message"], "its own scheduler places it on b, and not back on a");
-    swap(&mut world, ["gold", "tin"]).await;
+    make_gold(&mut world, "a").await;
     assert_eq!(moved(&mut world, "late", undo.clone()).await, "settled 1");
     assert_eq!(bound(&world), "a");
     assert_eq!(moved(&mut world, "again", undo).await, "unchanged 1");
@@ -365,30 +374,13 @@ async fn s4_10_a_placement_that_failed_counts_for_the_abort_also_after_a_restart
 
 #[tokio::test]
 async fn s4_11_a_placement_says_why_its_clusters_change() {
-    let mut world = World::new().await;
-    for (name, tier) in [("a", "gold"), ("b", "tin")] {
-        member(&world, name, tier).await;
-    }
-    let policy = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {"weight": 50, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]}}});
-    let shop = world.given(crp("shop", policy)).await;
-    world.settle().await;
-    agents(&mut world).await;
+    let (mut world, shop) = prefers_gold().await;
     let causes = |world: &World| -> Vec<String> {
         let all = told(world, "ClusterResourcePlacement").into_iter();
         all.filter_map(|told| told.strip_prefix("ReplicasMoved ").map(str::to_owned)).collect()
     };
     world.pass_seconds(2).await;
     assert_eq!(causes(&world), [""; 0], "a first placement moves nothing");
-    let gold = async |world: &mut World, gold: &str| {
-        for name in ["a", "b"] {
-            let tier = if name == gold { "gold" } else { "tin" };
-            let key = Key::cluster(MEMBER, name);
-            world.edit(&key, |member| member["metadata"]["labels"]["tier"] = tier.into()).await;
-        }
-        world.settle().await;
-    };
     let mut expected = Vec::new();
     let mut check = async |world: &mut World, cause: &str| {
         agents(world).await;
@@ -399,11 +391,11 @@ async fn s4_11_a_placement_says_why_its_clusters_change() {
         seen.sort();
         assert_eq!(seen, expected);
     };
-    gold(&mut world, "b").await;
+    make_gold(&mut world, "b").await;
     world.given(rebalance("home", json!({"select": [{"kind": "ClusterResourcePlacement"}]}))).await;
     world.settle().await;
     check(&mut world, "Clusters changed: leaves a, joins b, because of ClusterRebalance home.").await;
-    gold(&mut world, "a").await;
+    make_gold(&mut world, "a").await;
     let workload = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop",
     });

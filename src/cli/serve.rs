@@ -187,6 +187,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let follows = log.check();
     let Log { cache, writer, writing, election, presence } = log;
     let documents = Documents::of(&kinds);
+    metrics::store_back_end(store::back_end(&args.database_url));
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
     let own_writer = writer.clone();
@@ -313,7 +314,6 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
 /// The one line that says what was started, for whoever reads the log later.
 fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
     let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
-    metrics::store_back_end(store::back_end(&args.database_url));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         database = store::shown(&args.database_url),

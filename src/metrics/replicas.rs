@@ -10,6 +10,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
 
+use super::milliseconds;
+
 /// A replica, as it was last heard of.
 #[derive(Clone, Debug)]
 pub struct Replica {
@@ -93,10 +95,6 @@ impl Collector for Replicas {
         }
         self.families().into_iter().flat_map(Collector::collect).collect()
     }
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::events::{self, Told};
 use super::names::{bindings_in_scope, is_empty_scope, shown};
-use super::review::{ask, count, places};
+use super::review::{ask, places};
 use super::screen::{Tone, data, print};
 use super::select::SelectArgs;
 use super::server::Server;
@@ -18,6 +18,7 @@ use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
+use crate::scheduler::cause::counted;
 
 /// Workloads that are listed at most; the number of all is told.
 const LISTED_MAX: i64 = 10_000;
@@ -149,8 +150,8 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced]) -> String {
     let summary = format!(
         "{} of {} displaced: {} would move. See them: ballast preview --displaced{moving}\n",
         answer.summary.to_move,
-        count(answer.summary.selected, "workload"),
-        count(answer.summary.replicas_to_move, "replica")
+        counted(answer.summary.selected, "workload"),
+        counted(answer.summary.replicas_to_move, "replica")
     );
     format!("{}{more}{}", table.without_empty_columns().on(screen), screen.wrapped(&summary, 0))
 }

@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::review::count;
 use super::screen::{Screen, Tone};
 use super::server::{Server, escaped};
 use crate::api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
 use crate::cli::AnswerIsNo;
+use crate::scheduler::cause::counted;
 
 /// Letters of the bar.
 const BAR: usize = 24;
@@ -96,12 +96,12 @@ fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
         End::Gone => anyhow::bail!("{text} was deleted"),
         End::Over(status) => {
             let sums = status.summary.unwrap_or_default();
-            let moved = format!("{} moved", count(sums.replicas_moved, "replica"));
+            let moved = format!("{} moved", counted(sums.replicas_moved, "replica"));
             if status.phase == Some(Phase::Aborted) {
                 anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
             }
             if sums.failed > 0 {
-                let fault = format!("{text} is completed: {moved}, {} failed", count(sums.failed, "workload"));
+                let fault = format!("{text} is completed: {moved}, {} failed", counted(sums.failed, "workload"));
                 return Err(AnswerIsNo(fault).into());
             }
             super::screen::print(&format!("{}: {moved}\n", screen.paint(Tone::Good, format!("{text} is completed"))))

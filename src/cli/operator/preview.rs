@@ -10,7 +10,7 @@ use super::CommonArgs;
 use super::bounds::{LimitArgs, ModeName};
 use super::file::{self, Asked};
 use super::names::shown;
-use super::review::{ask, count, places};
+use super::review::{ask, places};
 use super::screen::{Screen, Tone, data, print};
 use super::select::SelectArgs;
 use super::server::{Server, escaped};
@@ -20,6 +20,7 @@ use super::why::{At, as_of};
 use crate::api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
 use crate::cli::glance::RulesArgs;
 use crate::cli::{AnswerIsNo, UsageError};
+use crate::scheduler::cause::counted;
 
 /// Moves that a summary lists.
 const SUMMARY_MOVES: usize = 10;
@@ -167,7 +168,7 @@ impl PreviewArgs {
 fn fits(status: &ReviewStatus) -> anyhow::Result<()> {
     match status.summary.failed {
         0 => Ok(()),
-        failed => Err(AnswerIsNo(format!("{} would fit nowhere", count(failed, "workload"))).into()),
+        failed => Err(AnswerIsNo(format!("{} would fit nowhere", counted(failed, "workload"))).into()),
     }
 }
 
@@ -177,8 +178,8 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     let mut text = format!(
         "{} of {} would move, with {}; {} would stay",
         screen.paint(Tone::Strong, sums.to_move),
-        count(sums.selected, "workload"),
-        count(sums.replicas_to_move, "replica"),
+        counted(sums.selected, "workload"),
+        counted(sums.replicas_to_move, "replica"),
         sums.unchanged
     );
     match sums.failed {
@@ -241,7 +242,7 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Strin
 pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let mut text = String::new();
     for moved in &status.moves {
-        let head = format!("{}: {}", shown(&moved.workload, with_namespace), count(moved.replicas, "replica"));
+        let head = format!("{}: {}", shown(&moved.workload, with_namespace), counted(moved.replicas, "replica"));
         text = format!("{text}{} move\n", screen.paint(Tone::Strong, head));
         for line in changes(moved) {
             let tone = if line.starts_with('+') { Tone::Good } else { Tone::Bad };

@@ -7,8 +7,6 @@ use super::server::{Server, escaped};
 use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
 use crate::rebalance::record::listed;
 
-pub use crate::scheduler::cause::counted as count;
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {

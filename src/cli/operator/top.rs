@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names::bindings_in_scope;
-use super::review::count;
 use super::screen::{Tone, data, print};
 use super::server::{Refused, Server};
 use super::table::{Side, Table, cell};
@@ -20,6 +19,7 @@ use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::human_duration::human_duration;
 use crate::k8s::{Quantity, Time};
+use crate::scheduler::cause::counted;
 
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
@@ -229,7 +229,7 @@ fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
     let mut text = table.without_empty_columns().with_spare(&spare).on(server.screen);
     let replicas: i64 = rows.iter().map(|row| row.replicas).sum();
     let ready = rows.iter().filter(|row| row.ready == "True").count();
-    let sum = format!("{ready} of {} ready, {}", count(rows.len() as i64, "cluster"), count(replicas, "replica"));
+    let sum = format!("{ready} of {} ready, {}", counted(rows.len() as i64, "cluster"), counted(replicas, "replica"));
     text = format!("{text}{}\n", server.screen.paint(Tone::Faint, sum));
     for right in lacking {
         text = format!("{text}{}\n", server.screen.wrapped(&format!("Not shown: {right}"), 2));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::events::{self, Told};
 use super::help;
 use super::names::{Found, find_one, shown};
-use super::review::{ask, count, places};
+use super::review::{ask, places};
 use super::screen::{Screen, Tone, data, print};
 use super::server::Server;
 use super::table::{Cell, Side, Table, cell};
@@ -21,6 +21,7 @@ use crate::cli::glance::RulesArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::k8s::Time;
 use crate::k8s::human_duration::human_duration;
+use crate::scheduler::cause::counted;
 
 #[derive(clap::Args, Debug)]
 pub struct WhyArgs {
@@ -253,7 +254,7 @@ fn words(screen: Screen, found: &Found, as_is: &Decided, last: Option<&Told>, at
         Some(At::Revision(revision)) => format!(", at revision {revision}"),
     };
     let wanted = match found.binding.spec.replicas {
-        Some(replicas) if at.is_none() => format!(" ({} wanted)", count(i64::from(replicas), "replica")),
+        Some(replicas) if at.is_none() => format!(" ({} wanted)", counted(i64::from(replicas), "replica")),
         _ => String::new(),
     };
     let head = screen.paint(Tone::Strong, shown(&workload, false));

@@ -186,7 +186,7 @@ impl<'a> Step<'a> {
         if let Some(kinds) = PlacementKinds::of(key.resource) {
             return self.look_at_placement(key, &moving, kinds);
         }
-        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let object = self.living(key, &moving);
         let Some((object, binding)) = object.and_then(|object| Some((object, read(object)?))) else {
             return self.end(
                 key,
@@ -215,8 +215,14 @@ impl<'a> Step<'a> {
         self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
     }
 
+    /// What moves, if it is still the object that the move was planned for.
+    fn living(&self, key: &Key, moving: &Moving) -> Option<&'a Arc<Object>> {
+        let scene = self.scene;
+        scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid)
+    }
+
     fn look_at_placement(&mut self, key: &Key, moving: &Moving, kinds: &PlacementKinds) {
-        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let object = self.living(key, moving);
         let end = match object.map(|object| placement_moves::missing(self.scene.view, kinds, object)) {
             None => End::of(MovePhase::Superseded, MoveReason::BindingGone, "the placement is gone"),
             Some(None) => return self.end_placement(key, moving),
@@ -255,7 +261,7 @@ impl<'a> Step<'a> {
         if !self.scene.refused.get(key).is_some_and(|refused| refused.is_by_others) {
             return;
         }
-        let object = self.scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid);
+        let object = self.living(key, moving);
         let is_ours = |object: &&Arc<Object>| UnderWay::on(object).is_some_and(|mark| mark == moving.mark);
         if let Some(object) = object.filter(is_ours) {
             self.change(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);

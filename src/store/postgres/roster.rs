@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{FromRow, Row};
 
+use super::statements::milliseconds;
 use crate::store::roster::{FORGOTTEN_AFTER, REPLICAS_MAX, ordered};
 use crate::store::{Announcement, Candidate, Sighting};
 
@@ -71,8 +72,4 @@ impl FromRow<'_, PgRow> for Sighting {
             silent: Duration::from_millis(count("silent_ms")?),
         })
     }
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -278,7 +278,7 @@ pub(super) async fn lead_in(
     asked.bind(term.0).fetch_one(connection).await.map(leadership)
 }
 
-fn milliseconds(time: Duration) -> i64 {
+pub(super) fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -8,7 +8,7 @@ use crate::api::Pairs;
 use crate::api::core;
 use crate::api::karmada::policy::v1alpha1::{FederatedResourceQuota, FederatedResourceQuotaStatus};
 use crate::api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use crate::k8s::{Document, Edit, Notation, Object, Parts, Quantity};
+use crate::k8s::{Document, Edit, Members, Notation, Object, Parts, Quantity};
 use crate::watch::View;
 
 /// A quota, and what is used of it so far.
@@ -157,6 +157,9 @@ impl Account {
 
 const OVERALL: &[&str] = &["status", "overall"];
 const OVERALL_USED: &[&str] = &["status", "overallUsed"];
+
+/// What is in the books of a quota, and nowhere else.
+pub const KEPT: &[Members] = &[OVERALL, OVERALL_USED];
 
 /// Whether something may fit after this change of a quota that did not fit before.
 pub fn has_more_room(before: Option<&Object>, after: Option<&Object>) -> bool {

@@ -27,7 +27,7 @@ use self::account::Account;
 use self::usage::Usage;
 use crate::api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuotaStatus};
 use crate::api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use crate::k8s::{Details, Document, Object, Status};
+use crate::k8s::{Details, Document, GroupResource, Members, Object, Status};
 use crate::watch::{Book, Bookkeeper, View};
 
 pub use account::has_more_room;
@@ -42,6 +42,13 @@ pub struct Quotas;
 impl Bookkeeper for Quotas {
     fn open(&self) -> Box<dyn Book> {
         Box::new(QuotaBook::default())
+    }
+
+    fn keeps(&self, resource: GroupResource) -> &'static [Members] {
+        match resource {
+            FEDERATED_RESOURCE_QUOTAS => account::KEPT,
+            _ => &[],
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::k8s::{Document, Object, Status};
+use crate::k8s::{Document, GroupResource, Members, Object, Status};
 
 use super::View;
 
@@ -16,6 +16,10 @@ use super::View;
 /// nothing to do.
 pub trait Bookkeeper: Send + Sync + 'static {
     fn open(&self) -> Box<dyn Book>;
+
+    /// The members of the status of this kind that books alone write. What others write there does
+    /// not count.
+    fn keeps(&self, resource: GroupResource) -> &'static [Members];
 }
 
 /// The book of one transaction.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use crate::k8s::{Document, Key, Object, Revision, Status};
+use crate::k8s::{Document, GroupResource, Key, Members, Object, Revision, Status};
 use crate::store;
 
 use super::book::Bookkeeper;
@@ -125,6 +125,11 @@ impl Writer {
     /// Has `keeper` keep the books of all writes from now on. The first one that is set stays.
     pub fn keep_books(&self, keeper: Arc<dyn Bookkeeper>) {
         let _first_stays = self.books.set(keeper);
+    }
+
+    /// The members of the status of this kind that books alone write.
+    pub fn kept(&self, resource: GroupResource) -> &'static [Members] {
+        self.books.get().map_or(&[], |keeper| keeper.keeps(resource))
     }
 
     /// What would become of a write at this view, for a dry run.

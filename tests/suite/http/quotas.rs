@@ -145,3 +145,45 @@ async fn qu2_clients_that_come_together_do_not_overshoot() {
     assert_eq!(shop.used().await, "20m");
     shop.server.stop().await;
 }
+
+/// Karmada's webhook counts quotas itself, by a PUT of the status from its cache, for many bindings
+/// at once. It refuses a binding after a few conflicts.
+#[tokio::test]
+async fn qu5_a_status_that_differs_in_what_is_counted_alone_is_no_write_and_no_conflict() {
+    let shop = Shop::open().await;
+    let (path, status) = (format!("{QUOTAS}/q"), format!("{QUOTAS}/q/status"));
+    let stored = async || shop.send(Method::GET, &path, JSON, &json!({})).await.json();
+    let put = async |body: &Value| shop.send(Method::PUT, &status, JSON, body).await;
+    let old = stored().await;
+    assert_eq!(shop.post("", &binding("web", on(1))).await.code, 201);
+    let newest = stored().await;
+    assert_ne!(newest["metadata"]["resourceVersion"], old["metadata"]["resourceVersion"]);
+
+    for version in [&old, &newest] {
+        let mut counted = version.clone();
+        counted["status"]["overallUsed"] = json!({"cpu": "20m"});
+        let reply = put(&counted).await;
+        assert_eq!((reply.code.as_u16(), reply.json()), (200, newest.clone()), "the answer is what is stored");
+    }
+    assert_eq!(stored().await, newest, "nothing was written");
+
+    let mut reported = old.clone();
+    reported["status"]["aggregatedStatus"] = json!([{"clusterName": "m1", "used": {"cpu": "1m"}}]);
+    assert_eq!(put(&reported).await.code, 409, "what clients write has its version");
+    reported["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
+    reported["status"]["overallUsed"] = json!({"cpu": "7m"});
+    let reply = put(&reported).await.json();
+    assert_eq!(reply["status"]["aggregatedStatus"], reported["status"]["aggregatedStatus"]);
+    assert_eq!(reply["status"]["overallUsed"], json!({"cpu": "10m"}), "the answer has what is counted");
+
+    let mut other = old.clone();
+    other["metadata"]["uid"] = json!("9d7f6d5c-0000-4000-8000-000000000000");
+    assert_eq!(put(&other).await.code, 409, "another object");
+    let mut unversioned = newest.clone();
+    unversioned["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    assert_eq!(put(&unversioned).await.code, 422);
+    let mut main = old;
+    main["spec"]["overall"]["cpu"] = json!("30m");
+    assert_eq!(shop.send(Method::PUT, &path, JSON, &main).await.code, 409, "the rest has its version, too");
+    shop.server.stop().await;
+}

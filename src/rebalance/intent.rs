@@ -1,15 +1,15 @@
-//! What a move that begins is about to write of a binding whose home is elsewhere. Pure.
+//! What a move that begins or ends is about to write of a binding whose home is elsewhere. Pure.
 //!
 //! Such a write is in no transaction with the Move. So the Move says first what is about to be
-//! written, and counts as under way from then on. Then the binding is written at home, by a write
-//! that names the version it was decided on. Whatever happens in between, the binding tells later
-//! what became of it (`Intent::fate`): a write that names a version is made on this version or
-//! never.
+//! written, and counts as under way from the first such word until the last one is written. Then
+//! the binding is written at home, by a write that names the version it was decided on. Whatever
+//! happens in between, the binding tells later what became of it (`Intent::fate`): a write that
+//! names a version is made on this version or never.
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::Pairs;
-use crate::api::ballast::v1alpha1::Share;
+use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, Share};
 use crate::api::karmada::work::v1alpha2::{TargetCluster, TargetComponent};
 use crate::engine::karmada::{self as engine, Target};
 use crate::k8s::Revision;
@@ -33,6 +33,31 @@ pub struct Intent {
     /// somebody reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settles: Option<bool>,
+    /// The move ends with this write, which takes the mark off the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<End>,
+}
+
+/// How a move ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub phase: MovePhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<bool>,
+}
+
+impl End {
+    pub fn settled(observed: bool) -> End {
+        End { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
+    }
+
+    pub fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> End {
+        End { phase, reason: Some(reason), message: message.into(), observed: None }
+    }
 }
 
 /// What became of an intent.
@@ -42,7 +67,7 @@ pub enum Fate {
     Open,
     /// It is written.
     Written,
-    /// Others have changed the binding first, and its targets are as before. The move may be
+    /// Others have changed the binding first, and neither its targets nor its mark. The same may be
     /// decided again.
     Overtaken,
     /// Others have decided on its targets.
@@ -67,7 +92,17 @@ impl Intent {
         settles: Option<bool>,
     ) -> Intent {
         let targets = targets.iter().map(target_cluster).collect();
-        Intent { revision: revision.0, replicas, targets, term: term.map(str::to_owned), settles }
+        Intent { revision: revision.0, replicas, targets, term: term.map(str::to_owned), settles, ends: None }
+    }
+
+    /// The intent to end a move in this way. The targets become these.
+    pub fn to_end(revision: Revision, replicas: i64, targets: &[Target], end: End) -> Intent {
+        Intent { ends: Some(end), ..Intent::new(revision, replicas, targets, None, None) }
+    }
+
+    /// Whether the binding bears the mark once it is written.
+    pub fn keeps_mark(&self) -> bool {
+        self.settles.is_none() && self.ends.is_none()
     }
 
     /// The intent that a Move bears. One that cannot be read is none: then the Move is under way
@@ -87,6 +122,16 @@ impl Intent {
 
     /// What became of it. `from`: the targets of the binding that was decided on.
     pub fn fate(&self, from: &[Share], seen: Seen<'_>) -> Fate {
+        if self.ends.is_some() {
+            // Only this write takes the mark away, or a pass of the scheduler that came first. The
+            // move is over in both cases, and ends as it was to end: its targets may be others by
+            // now.
+            return match (seen.is_marked, seen.revision.0 == self.revision) {
+                (false, _) => Fate::Written,
+                (true, true) => Fate::Open,
+                (true, false) => Fate::Overtaken,
+            };
+        }
         let now = shares(seen.targets);
         match seen.is_marked {
             true => Fate::Written,
@@ -145,5 +190,21 @@ mod tests {
         assert_eq!(fate(Some(true), 8, false, &to), Fate::Written);
         assert_eq!(fate(Some(true), 8, false, &from), Fate::Overtaken);
         assert_eq!(fate(Some(true), 7, false, &from), Fate::Open);
+    }
+
+    #[test]
+    fn the_mark_tells_what_became_of_an_end() {
+        let (to, other) = ([target("m2", 4)], [target("m3", 4)]);
+        let end = End::of(MovePhase::Failed, MoveReason::SettleTimeout, "too late");
+        let intent = Intent::to_end(Revision(7), 4, &to, end);
+        let fate = |revision, is_marked, targets| {
+            intent.fate(&shares(&to), Seen { revision: Revision(revision), is_marked, targets })
+        };
+        assert_eq!(fate(7, true, &to), Fate::Open);
+        assert_eq!(fate(8, true, &to), Fate::Overtaken, "somebody reported meanwhile");
+        assert_eq!(fate(8, false, &to), Fate::Written);
+        assert_eq!(fate(9, false, &other), Fate::Written, "the scheduler has decided since");
+        let annotations: Pairs<String> = [(INTENT.to_owned(), intent.text())].into_iter().collect();
+        assert_eq!(Intent::of(&annotations), Some(intent));
     }
 }

@@ -58,8 +58,8 @@ pub struct Moving {
     pub uid: String,
     /// What the binding's mark says.
     pub mark: UnderWay,
-    /// What is about to be written at the binding's home. Until that is known to be written, the
-    /// move has no deadline.
+    /// What is about to be written at the binding's home. Until it is known what became of that,
+    /// the move has no deadline.
     pub intent: Option<Intent>,
     pub from: Vec<Share>,
     pub to: Vec<Share>,
@@ -204,8 +204,9 @@ impl Run {
         let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
         let known = object.and_then(|object| UnderWay::on(object));
         let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
-        // What is known to be written is no intent any more.
-        let intent = Intent::of(&read.metadata.annotations).filter(|_| known.is_none());
+        // A beginning that is known to be written is no intent any more.
+        let intent = Intent::of(&read.metadata.annotations);
+        let intent = intent.filter(|intent| known.is_none() || intent.ends.is_some());
         let all = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
         let replicas = intent.as_ref().map_or_else(all, |intent| intent.replicas);
         let mark = match known {
@@ -246,6 +247,13 @@ impl Run {
     pub fn arrived(&mut self, binding: &Key, deadline: Time) {
         let Some(mut moving) = self.remove(binding) else { return };
         (moving.intent, moving.deadline) = (None, deadline);
+        self.insert(binding.clone(), moving);
+    }
+
+    /// Notes that the end of a move was not written, and is to be decided again.
+    pub fn resume(&mut self, binding: &Key) {
+        let Some(mut moving) = self.remove(binding) else { return };
+        moving.intent = None;
         self.insert(binding.clone(), moving);
     }
 

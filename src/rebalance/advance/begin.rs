@@ -4,14 +4,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::seen::{depth, now, reports};
-use super::{End, Found, Step, Told, placed};
+use super::{Found, Step, Told, placed};
 use crate::api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
 use crate::api::fleet::placement::v1beta1::any::PlacementKinds;
 use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::engine::karmada::Target;
 use crate::k8s::{Edit, Object, Time};
 use crate::placements;
-use crate::rebalance::intent::{INTENT, Intent};
+use crate::rebalance::intent::{End, INTENT, Intent};
 use crate::rebalance::record::{self, AnyRebalance};
 use crate::rebalance::run::{self, Moving, Needs, Waiting};
 use crate::rebalance::settle::{self, Sight};
@@ -223,10 +223,9 @@ impl Step<'_> {
             now: now(&first, &reports),
             ..MoveStatus::default()
         };
-        self.add_to_move(&waiting.key, Edit::set(&["status"], record::written(&status)));
-        if let Some(intent) = &intent {
-            self.add_to_move(&waiting.key, Edit::set(&["metadata", "annotations", INTENT], intent.text()));
-        }
+        let mut edits = vec![Edit::set(&["status"], record::written(&status))];
+        edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));
+        self.change_move(&waiting.key, edits);
         self.recount(&from, &shares(&first));
         let message = format!(
             "{} {}, {} -> {}, because of {}",

@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub use self::seen::reports;
 use self::seen::{depth, now, pairs, shares_at, why_superseded};
 use super::decide::Table;
+use super::intent::End;
 use super::placement_moves;
 use super::record::{self, AnyRebalance, Owner};
 use super::run::{self, Moving, Run, Waiting};
@@ -76,6 +77,8 @@ pub struct Step<'a> {
     table: &'a mut Table,
     pub status: RebalanceStatus,
     pub changes: Vec<(GroupResource, Change)>,
+    /// Where the change of each Move is among them.
+    changed: HashMap<Key, usize>,
     /// Intents to carry out once the changes are written: changes of bindings that are kept
     /// elsewhere.
     pub sends: Vec<(GroupResource, Change)>,
@@ -100,24 +103,6 @@ pub struct Told {
     pub message: String,
 }
 
-/// How a move ended.
-struct End {
-    phase: MovePhase,
-    reason: Option<MoveReason>,
-    message: String,
-    observed: Option<bool>,
-}
-
-impl End {
-    fn settled(observed: bool) -> End {
-        End { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
-    }
-
-    fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> End {
-        End { phase, reason: Some(reason), message: message.into(), observed: None }
-    }
-}
-
 impl<'a> Step<'a> {
     pub fn new(scene: &'a Scene<'a>, run: &'a mut Run, table: &'a mut Table) -> Step<'a> {
         let mut status = scene.rebalance.status.clone();
@@ -129,6 +114,7 @@ impl<'a> Step<'a> {
             table,
             status,
             changes: Vec::new(),
+            changed: HashMap::new(),
             sends: Vec::new(),
             withdrawn: HashSet::new(),
             told: Vec::new(),
@@ -211,7 +197,9 @@ impl<'a> Step<'a> {
         // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
         let (reason, message) = why_superseded(disturbance, &request, &moving);
         let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
-        self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
+        if !self.scene.is_away || !is_ours {
+            self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
+        }
         self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
     }
 
@@ -241,7 +229,7 @@ impl<'a> Step<'a> {
         let at = Case::find(self.scene.view, key).map(|case| case.from()).unwrap_or_default();
         if self.scene.rebalance.spec.undo.is_none() {
             self.end(key, None, &[], End::settled(true));
-            return self.add_to_move(&moving.key, Edit::set(&["spec", "to"], record::written(&at)));
+            return self.change_move(&moving.key, vec![Edit::set(&["spec", "to"], record::written(&at))]);
         }
         let wanted = self.scene.view.get(&moving.key).and_then(|object| record::AnyMove::read(object));
         let end = match wanted.map(|read| read.spec.to) {
@@ -312,7 +300,9 @@ impl<'a> Step<'a> {
         if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
             self.table.charge(found.object, &targets, &back);
             edits = placed(found.object, found.binding, &back, None, self.scene.now);
-            self.recount(&planning::shares(&targets), &planning::shares(&back));
+            if !self.scene.is_away {
+                self.recount(&planning::shares(&targets), &planning::shares(&back));
+            }
             targets = back;
         }
         edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
@@ -375,8 +365,15 @@ impl<'a> Step<'a> {
         self.run.insert(key.clone(), moving);
     }
 
-    /// Ends a move that has begun. `found`: the binding and the edits of it.
+    /// Ends a move that has begun. `found`: the binding and the edits of it. Where it is kept
+    /// elsewhere and bears the mark, the replicas are counted once the end is written.
     fn end(&mut self, key: &Key, found: Option<(Found<'_>, Vec<Edit>)>, targets: &[Target], end: End) {
+        let is_away = |(found, edits): &(Found<'_>, Vec<Edit>)| {
+            self.scene.is_away && !edits.is_empty() && found.binding.metadata.annotations.contains_key(MOVE)
+        };
+        if let Some((found, edits)) = found.as_ref().filter(|found| is_away(found)) {
+            return self.end_at_home(key, found.object, edits.clone(), targets, end);
+        }
         let Some(moving) = self.run.remove(key) else { return };
         let mut seen = Vec::new();
         if let Some((Found { object, binding, .. }, edits)) = found {
@@ -445,18 +442,16 @@ impl<'a> Step<'a> {
         self.change_move(&waiting.key, edits);
     }
 
+    /// Changes a Move, in one write with what else is changed of it.
     fn change_move(&mut self, key: &Key, edits: Vec<Edit>) {
+        let known = self.changed.get(key).and_then(|at| self.changes.get_mut(*at));
+        if let Some((_, Change::Edit { edits: known, .. })) = known {
+            return known.extend(edits);
+        }
         // A Move that somebody deleted has nothing to say. The rest of the step stands.
         if let Some(object) = self.scene.view.get(key) {
+            self.changed.insert(key.clone(), self.changes.len());
             self.changes.push((key.resource, Change::Edit { base: Arc::clone(object), edits }));
-        }
-    }
-
-    /// Adds to the change of a Move that was made last.
-    fn add_to_move(&mut self, key: &Key, edit: Edit) {
-        match self.changes.last_mut() {
-            Some((_, Change::Edit { base, edits })) if base.key == *key => edits.push(edit),
-            _ => self.change_move(key, vec![edit]),
         }
     }
 

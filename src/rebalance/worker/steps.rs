@@ -10,6 +10,7 @@ use crate::k8s::{GroupResource, Key, Object, Revision, Time};
 use crate::metrics;
 use crate::rebalance::advance::{Refused, Scene, Step, Told};
 use crate::rebalance::decide::Table;
+use crate::rebalance::intent::Intent;
 use crate::rebalance::record::{AnyRebalance, Owner};
 use crate::rebalance::run::{Ledger, Run};
 use crate::rebalance::status::{self, May};
@@ -75,7 +76,7 @@ impl Shared {
         }
         ended.iter().for_each(|phase| metrics::move_finished(outcome(*phase)));
         let timeout_seconds = rebalance.spec.rollout.settle.timeout_seconds;
-        let Sent { is_settled, is_late } = match self.send(sends, &mut run, timeout_seconds).await {
+        let Sent { has_ended, is_late } = match self.send(sends, &mut run, timeout_seconds).await {
             Ok(sent) => sent,
             Err(refusal) => {
                 // Made again from what is stored, where the intents are.
@@ -83,7 +84,7 @@ impl Shared {
                 return Err(refusal);
             }
         };
-        let has_more = has_more || is_settled;
+        let has_more = has_more || has_ended;
         let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
         let is_over = status.is_finished();
         // Nothing of one that has not begun is under way, so no binding concerns it.
@@ -160,12 +161,12 @@ impl Shared {
         let mut refused: Option<Refusal> = None;
         for (key, outcome) in keys.into_iter().zip(outcomes) {
             let is_marked = run.moving.get(&key).and_then(|moving| moving.intent.as_ref());
-            let is_marked = is_marked.is_some_and(|intent| intent.settles.is_none());
+            let is_marked = is_marked.is_some_and(Intent::keeps_mark);
             match outcome {
                 Ok(_) if is_marked => run.arrived(&key, deadline),
                 Ok(_) => {
                     run.dirty.insert(key);
-                    sent.is_settled = true;
+                    sent.has_ended = true;
                 }
                 Err(status) if Failure::of(&status) == Failure::Refused => {
                     let why = (key, Refused::by(&status));
@@ -186,8 +187,8 @@ impl Shared {
 /// What came of the intents of a step.
 #[derive(Default)]
 struct Sent {
-    /// Moves have settled with what was written.
-    is_settled: bool,
+    /// Moves have ended with what was written.
+    has_ended: bool,
     /// Not everything could be written now.
     is_late: bool,
 }

@@ -2,6 +2,8 @@
 //! (docs/requirements.md).
 
 mod asked;
+mod away;
+pub mod away_home;
 mod beneath;
 pub mod doorkeeper;
 mod events;

@@ -6,7 +6,7 @@
 //! present time. `crash` drops everything but the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use ballast::actions::{Marking, RescheduleTasks};
@@ -26,6 +26,7 @@ use futures_util::future::join4;
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 
+use super::away_home::AwayHome;
 use super::doorkeeper::Doorkeeper;
 
 pub const RB: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
@@ -62,6 +63,8 @@ pub struct World {
     controllers: Controllers,
     /// Who is asked about what workers place, if anybody.
     doorkeeper: Option<Arc<Doorkeeper>>,
+    /// Who keeps clusters and bindings, if it is not the log here.
+    home: Option<Arc<AwayHome>>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: Marking,
     live: Option<Live>,
@@ -105,18 +108,43 @@ impl World {
         World::asking(None, profile, failover, controllers).await
     }
 
+    /// What `ballast serve --attach` runs, and its home.
+    pub async fn beside() -> (World, Arc<AwayHome>) {
+        let profile = Profile { federated_quotas: false, unmanaged: false, ..Profile::ours() };
+        let mut args = ServeArgs::default();
+        args.controllers.controllers = ["scheduler", "rebalance"].map(|name| name.parse().unwrap()).to_vec();
+        let controllers = args.settled().unwrap().controllers.chosen().unwrap();
+        let mut world = World::unborn(profile, without_a_rate(), controllers);
+        let home = AwayHome::new(Arc::clone(&world.store.fate));
+        world.home = Some(Arc::clone(&home));
+        world.start().await;
+        (world, home)
+    }
+
     async fn asking(
         doorkeeper: Option<Arc<Doorkeeper>>,
         profile: Profile,
         failover: FailoverOptions,
         controllers: Controllers,
     ) -> World {
-        let clock = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
-        let store = Arc::new(FaultyStore::default());
-        let (marking, live, compacted) = (Marking::default(), None, Vec::new());
-        let mut world = World { clock, store, profile, failover, controllers, doorkeeper, marking, live, compacted };
+        let mut world = World { doorkeeper, ..World::unborn(profile, failover, controllers) };
         world.start().await;
         world
+    }
+
+    fn unborn(profile: Profile, failover: FailoverOptions, controllers: Controllers) -> World {
+        World {
+            clock: ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap()),
+            store: Arc::new(FaultyStore::default()),
+            profile,
+            failover,
+            controllers,
+            doorkeeper: None,
+            home: None,
+            marking: Marking::default(),
+            live: None,
+            compacted: Vec::new(),
+        }
     }
 
     async fn start(&mut self) {
@@ -126,9 +154,17 @@ impl World {
         let kinds = Arc::new(ballast::api::kinds());
         let recorder = Recorder::new(Arc::clone(&clock));
         let (authorizer, profile) = (Arc::default(), &self.profile);
+        let mirror = writer.clone();
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
-        let registry = Arc::new(match self.doorkeeper.clone() {
+        let registry = match self.doorkeeper.clone() {
             Some(doorkeeper) => registry.with_gate(doorkeeper),
+            None => registry,
+        };
+        let registry = Arc::new(match self.home.clone() {
+            Some(home) => {
+                home.follow(cache.clone(), mirror).await;
+                registry.with_home(home)
+            }
             None => registry,
         });
         let client = registry.client(User::component("story"));
@@ -150,7 +186,7 @@ impl World {
         let Live { writer, .. } = self.live.take().expect("a world is alive between calls");
         writer.abort();
         let _ = writer.await;
-        self.store.commits_left.store(i64::MAX, Ordering::SeqCst);
+        self.store.fate.mend();
         self.start().await;
     }
 
@@ -203,7 +239,12 @@ impl World {
 
     /// After this many more commits, every commit fails until `mend` or `crash`.
     pub fn fail_after(&self, commits: i64) {
-        self.store.commits_left.store(commits, Ordering::SeqCst);
+        self.store.fate.fail_after(commits);
+    }
+
+    /// Of the commits here, and of the writes at home.
+    pub fn fate(&self) -> &Arc<Fate> {
+        &self.store.fate
     }
 
     /// Compacts the whole log, including the latest writes.
@@ -215,7 +256,7 @@ impl World {
     }
 
     pub fn mend(&self) {
-        self.store.commits_left.store(i64::MAX, Ordering::SeqCst);
+        self.store.fate.mend();
     }
 
     /// Runs all workers until none has anything to do now.
@@ -442,25 +483,92 @@ pub fn resource_of(object: &Value) -> GroupResource {
     }
 }
 
-/// A memory store whose commits fail or wait when the test asks for it.
-struct FaultyStore {
-    inner: MemoryStore,
-    commits_left: AtomicI64,
-    /// Held for writing: commits wait.
-    gate: RwLock<()>,
+/// Which of the writes to come fail.
+pub struct Fate {
+    /// The writes so far, those that failed included.
+    count: AtomicI64,
+    /// The first one that fails, and the first one after it that does not.
+    fails: [AtomicI64; 2],
+    /// Nothing counts, and nothing fails.
+    rests: AtomicBool,
 }
 
-impl Default for FaultyStore {
-    fn default() -> FaultyStore {
-        FaultyStore { inner: MemoryStore::default(), commits_left: AtomicI64::new(i64::MAX), gate: RwLock::new(()) }
+impl Default for Fate {
+    fn default() -> Fate {
+        let never = || AtomicI64::new(i64::MAX);
+        Fate { count: AtomicI64::new(0), fails: [never(), never()], rests: AtomicBool::new(false) }
     }
+}
+
+impl Fate {
+    /// Counts a write. Whether it may be made.
+    pub fn allows(&self) -> bool {
+        if self.rests.load(Ordering::SeqCst) {
+            return true;
+        }
+        let at = self.count.fetch_add(1, Ordering::SeqCst);
+        let [from, to] = [0, 1].map(|end| self.fails[end].load(Ordering::SeqCst));
+        !(from..to).contains(&at)
+    }
+
+    pub fn count(&self) -> i64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// After so many more writes, all fail.
+    pub fn fail_after(&self, writes: i64) {
+        self.set(self.count().saturating_add(writes), i64::MAX);
+    }
+
+    /// After so many more writes, one fails.
+    pub fn fail_once_after(&self, writes: i64) {
+        let at = self.count().saturating_add(writes);
+        self.set(at, at.saturating_add(1));
+    }
+
+    pub fn mend(&self) {
+        self.set(i64::MAX, i64::MAX);
+    }
+
+    /// Whether any has failed since that was said.
+    pub fn has_failed(&self) -> bool {
+        self.count() > self.fails[0].load(Ordering::SeqCst)
+    }
+
+    /// Until the answer is dropped, nothing counts.
+    pub fn rest(&self) -> Rest<'_> {
+        self.rests.store(true, Ordering::SeqCst);
+        Rest(&self.rests)
+    }
+
+    fn set(&self, from: i64, to: i64) {
+        self.fails[0].store(from, Ordering::SeqCst);
+        self.fails[1].store(to, Ordering::SeqCst);
+    }
+}
+
+pub struct Rest<'a>(&'a AtomicBool);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A memory store whose commits fail or wait when the test asks for it.
+#[derive(Default)]
+struct FaultyStore {
+    inner: MemoryStore,
+    fate: Arc<Fate>,
+    /// Held for writing: commits wait.
+    gate: RwLock<()>,
 }
 
 #[async_trait]
 impl Store for FaultyStore {
     async fn commit(&self, term: store::Term, changes: &[store::Change]) -> Result<(), store::Error> {
         let _open = self.gate.read().await;
-        if self.commits_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+        if !self.fate.allows() {
             let source = Arc::new(std::io::Error::other("the story says so"));
             return Err(store::Error::Unavailable { action: "commit", source });
         }

@@ -1,0 +1,203 @@
+//! Bindings that are kept elsewhere: whatever is lost between two writes, a move ends as it was
+//! meant to (BD13).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ballast::k8s::Key;
+use serde_json::{Value, json};
+
+use super::away_home::{self, AwayHome};
+use super::fleet::{binding, by_room, cluster};
+use super::safe::{move_of, phase, rebalance, summary};
+use super::world::{World, placed};
+use crate::support::size::sized;
+
+const COUNT: usize = 2;
+/// More rounds of reports than a life needs.
+const ROUNDS_MAX: usize = 60;
+
+/// What goes wrong at a write, in the log or at home.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    None,
+    /// The program is killed just before it, after so many writes; and once more so many later.
+    Deaths(i64, Option<i64>),
+    /// It alone fails.
+    Fault(i64),
+}
+
+struct Life {
+    world: World,
+    home: Arc<AwayHome>,
+    keys: Vec<Key>,
+    /// Replicas that the clusters have reported last, by binding.
+    reported: BTreeMap<Key, BTreeMap<String, i64>>,
+    /// Whether new replicas become ready.
+    is_well: bool,
+}
+
+impl Life {
+    /// Workloads of four replicas that have come to member2.
+    async fn begin(is_well: bool) -> Life {
+        let (world, home) = World::beside().await;
+        home.create(cluster("member1"));
+        home.create(cluster("member2"));
+        let keys = (0..COUNT).map(|index| home.create(binding(&format!("web-{index}"), 4, by_room()))).collect();
+        let mut life = Life { world, home, keys, reported: BTreeMap::new(), is_well };
+        life.go_on().await;
+        for key in &life.keys {
+            life.home.edit(key, |binding| {
+                binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+            });
+        }
+        life.go_on().await;
+        life.world.clock.advance_seconds(300);
+        life.go_on().await;
+        (0..2).for_each(|_| life.report());
+        life.go_on().await;
+        life
+    }
+
+    async fn go_on(&mut self) {
+        self.home.sync().await;
+        self.world.settle().await;
+    }
+
+    /// Each cluster reports what it has. Whoever has just lost replicas is unwell until the next
+    /// report, and whoever gets some has them with the next one.
+    fn report(&mut self) {
+        for key in &self.keys {
+            let binding = self.home.get(key);
+            let clusters = binding["spec"]["clusters"].as_array().unwrap();
+            let before = self.reported.get(key).cloned().unwrap_or_default();
+            let mut items = Vec::new();
+            let mut now = BTreeMap::new();
+            for target in clusters {
+                let (name, wanted) = (target["name"].as_str().unwrap(), target["replicas"].as_i64().unwrap());
+                let had = before.get(name).copied().unwrap_or_default();
+                let ready = if self.is_well || name == "member2" { wanted } else { 0 };
+                items.push(away_home::report(name, had.min(ready), had == ready));
+                now.insert(name.to_owned(), ready);
+            }
+            self.reported.insert(key.clone(), now);
+            self.home.edit(key, |binding| binding["status"]["aggregatedStatus"] = items.into());
+        }
+    }
+
+    /// Carries out a rebalance in this trouble. Returns the rebalance, and how many writes it took.
+    async fn rebalance(&mut self, rollout: &Value, trouble: Trouble) -> (Key, i64) {
+        let key = self.world.given(rebalance("home", json!({"rollout": rollout}))).await;
+        let fate = Arc::clone(self.world.fate());
+        let (begun, mut deaths) = (fate.count(), Vec::new());
+        match trouble {
+            Trouble::None => {}
+            Trouble::Fault(at) => fate.fail_once_after(at),
+            Trouble::Deaths(first, second) => {
+                fate.fail_after(first);
+                deaths.extend(second);
+            }
+        }
+        for _ in 0..ROUNDS_MAX {
+            self.world.settle().await;
+            if matches!(trouble, Trouble::Deaths(..)) && fate.has_failed() {
+                // While nobody looks, the clusters go on.
+                self.report();
+                self.world.crash().await;
+                if let Some(next) = deaths.pop() {
+                    fate.fail_after(next);
+                }
+                continue;
+            }
+            if ["Completed", "Aborted"].contains(&&*phase(&self.world, &key)) {
+                return (key, fate.count() - begun);
+            }
+            self.report();
+            self.world.clock.advance_seconds(2);
+            self.home.sync().await;
+        }
+        panic!("{trouble:?}: not over: {}", summary(&self.world, &key));
+    }
+
+    /// What came of the rebalance: the Moves, the targets at home, and the replicas that the
+    /// rebalance counts on the clusters.
+    async fn outcome(&mut self, rebalance: &Key) -> String {
+        self.world.mend();
+        self.go_on().await;
+        let mut told = vec![summary(&self.world, rebalance)];
+        for (index, key) in self.keys.iter().enumerate() {
+            let (status, binding) = (move_of(&self.world, "home", index), self.home.get(key));
+            assert!(status["metadata"]["annotations"]["ballast.dev/intent"].is_null(), "{status}");
+            assert!(binding["metadata"]["annotations"]["ballast.dev/move"].is_null(), "{binding}");
+            let text = |name: &str| status["status"][name].as_str().unwrap_or("-").to_owned();
+            told.push(format!("{} {} {}", text("phase"), text("reason"), placed(&binding)));
+        }
+        let counts = self.world.get(rebalance).unwrap()["status"]["clusters"].clone();
+        told.extend(counts.as_array().unwrap().iter().map(|count| format!("{} {}", count["name"], count["now"])));
+        told.dedup();
+        told.join(", ")
+    }
+}
+
+fn rollouts() -> [Value; 2] {
+    let settle = json!({"when": "Healthy", "timeoutSeconds": 40});
+    [json!({"settle": settle}), json!({"settle": settle, "strategy": "SurgeFirst", "minAvailable": "100%"})]
+}
+
+/// What comes of it whatever happens, once for each write that it takes.
+async fn in_all_trouble(is_well: bool, rollout: &Value, troubles: impl Fn(i64) -> Vec<Trouble>) -> String {
+    let mut life = Life::begin(is_well).await;
+    let (key, writes) = life.rebalance(rollout, Trouble::None).await;
+    let expected = life.outcome(&key).await;
+    assert!(life.home.written() > COUNT, "{expected}");
+    let mut wrong = Vec::new();
+    for trouble in (0..writes).flat_map(troubles) {
+        let mut life = Life::begin(is_well).await;
+        let (key, _) = life.rebalance(rollout, trouble).await;
+        let came = life.outcome(&key).await;
+        if came != expected {
+            wrong.push(format!("{trouble:?}: {came}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {writes} writes end otherwise than {expected}: {wrong:#?}", wrong.len());
+    expected
+}
+
+const WELL: &str = "settled 2, Settled - member1:2 member2:2, \"member1\" 4, \"member2\" 4";
+
+fn one_death(at: i64) -> Vec<Trouble> {
+    vec![Trouble::Deaths(at, None)]
+}
+
+#[tokio::test]
+async fn s4_13_a_move_ends_as_settled_whichever_write_a_kill_comes_before() {
+    for rollout in rollouts() {
+        assert_eq!(in_all_trouble(true, &rollout, one_death).await, WELL);
+    }
+}
+
+#[tokio::test]
+async fn s4_13_a_move_ends_as_settled_whichever_write_fails() {
+    for rollout in rollouts() {
+        assert_eq!(in_all_trouble(true, &rollout, |at| vec![Trouble::Fault(at)]).await, WELL);
+    }
+}
+
+#[tokio::test]
+async fn s4_13_a_move_ends_as_settled_and_is_counted_once_whatever_two_kills_cut_off() {
+    let [_, surging] = rollouts();
+    let second = |at| (1..sized(3, 7)).map(move |next| Trouble::Deaths(at, Some(2 * next))).collect();
+    assert_eq!(in_all_trouble(true, &surging, second).await, WELL);
+}
+
+#[tokio::test]
+async fn s4_13_a_move_that_fails_says_why_whichever_write_a_kill_comes_before() {
+    let late = |placed: &str, now: [i64; 2]| {
+        let [one, other] = now;
+        format!("failed 2, Failed SettleTimeout {placed}, \"member1\" {one}, \"member2\" {other}")
+    };
+    let [plain, surging] = rollouts();
+    for (rollout, expected) in [(plain, late("member1:2 member2:2", [4, 4])), (surging, late("member2:4", [0, 8]))] {
+        assert_eq!(in_all_trouble(false, &rollout, one_death).await, expected);
+    }
+}

@@ -17,6 +17,7 @@
 //! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
 //! newest view when a pass begins, which may be ahead of the events.
 
+mod allowed;
 pub mod cause;
 pub mod census;
 mod commit;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
+use self::allowed::Tray;
 use self::index::Index;
 use self::members::Members;
 use self::pass::Pass;
@@ -79,6 +81,7 @@ pub struct Scheduler {
     /// The bindings that wait for a look that no event asked for: those that were there at the
     /// start, or after events were missed.
     unprompted: HashSet<Key>,
+    allowed: Arc<Tray>,
 }
 
 impl Scheduler {
@@ -94,6 +97,7 @@ impl Scheduler {
             workloads: Workloads::default(),
             groups: HashMap::new(),
             unprompted: HashSet::new(),
+            allowed: Arc::default(),
         }
     }
 
@@ -260,7 +264,8 @@ impl Work for Scheduler {
             asks: self.recorder.asks().clone(),
             unprompted,
         };
-        let desk = Desk { client: self.client.clone(), recorder: self.recorder.clone() };
+        let (client, recorder) = (self.client.clone(), self.recorder.clone());
+        let desk = Desk { client, recorder, allowed: Some(Arc::clone(&self.allowed)) };
         let waits = !self.groups.is_empty();
         desk.work(pass, keys, waits).boxed()
     }

@@ -2,18 +2,21 @@
 //! have been asked (AD13).
 //!
 //! A placement that a webhook means leaves its pass. It is asked about beside the passes, and
-//! written by itself when it is allowed, if the binding is still the version that was decided.
-//! Otherwise the binding is decided again. The others do not wait.
+//! written when it is allowed, if the binding is still the version that was decided. Otherwise the
+//! binding is decided again. What is allowed at the same time is written together (`allowed`), and
+//! nobody waits for a late answer.
 //!
 //! Where there are workload groups, the pass waits for the answers, because the next one must know
 //! its results.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 
 use super::INLINE_MAX;
+use super::allowed::Tray;
 use super::pass::{Judged, Pass};
 use super::refused::{self, Refused};
 use crate::api::karmada::work::v1alpha2::BINDINGS;
@@ -29,6 +32,8 @@ use crate::worker::{Failure, Handled, Next, QUESTIONS_MAX, Question, Worked, apa
 pub struct Desk {
     pub client: Client,
     pub recorder: Recorder,
+    /// What was allowed and is not written yet, of all passes. `None`: each is written by itself.
+    pub allowed: Option<Arc<Tray>>,
 }
 
 impl Desk {
@@ -44,11 +49,13 @@ impl Desk {
         };
         let mut worked = Worked::default();
         self.commit_all(judged, now, &mut worked).await;
-        let questions = asked.into_iter().map(|judged| self.clone().question(judged, now));
         if !waits {
-            worked.questions = questions.collect();
+            worked.questions = asked.into_iter().map(|judged| self.clone().question(judged, now)).collect();
             return worked;
         }
+        // A pass waits for no turn: whoever has it may make no headway until the pass is over.
+        let alone = Desk { allowed: None, ..self };
+        let questions = asked.into_iter().map(|judged| alone.clone().question(judged, now));
         let answers = stream::iter(questions).map(|question| question.answer.then(|rest| rest));
         let mut answers = answers.buffer_unordered(QUESTIONS_MAX);
         while let Some(answered) = answers.next().await {
@@ -75,7 +82,10 @@ impl Desk {
     async fn answered(self, judged: Judged, verdict: Verdict, now: Time) -> Worked {
         let mut worked = Worked::default();
         match verdict {
-            Verdict::Allowed => self.commit_all(vec![judged], now, &mut worked).await,
+            Verdict::Allowed => match &self.allowed {
+                Some(tray) => return self.write_allowed(tray, judged, now).await,
+                None => self.commit_all(vec![judged], now, &mut worked).await,
+            },
             Verdict::Overtaken => worked.outcomes.push(Handled::new(judged.key, Next::Again)),
             Verdict::Unknown => worked.outcomes.push(Handled::new(judged.key, Next::Retry)),
             Verdict::Refused(status) => {
@@ -88,8 +98,36 @@ impl Desk {
         worked
     }
 
+    /// Writes a placement together with all that are allowed by the time that it has its turn.
+    async fn write_allowed(&self, tray: &Tray, judged: Judged, now: Time) -> Worked {
+        let mut heard = tray.put(judged, now);
+        let _turn = tray.turn().await;
+        if let Ok(worked) = heard.try_recv() {
+            return worked;
+        }
+        // Answers that are there come along.
+        tokio::task::yield_now().await;
+        let together = tray.take();
+        let now = together.iter().map(|allowed| allowed.decided).fold(now, Time::max);
+        let (mut tellers, mut judged) = (HashMap::new(), Vec::with_capacity(together.len()));
+        for allowed in together {
+            tellers.insert(allowed.judged.key.clone(), allowed.told);
+            judged.push(allowed.judged);
+        }
+        let mut worked = Worked::default();
+        self.commit_all(judged, now, &mut worked).await;
+        for outcome in worked.outcomes {
+            if let Some(told) = tellers.remove(&outcome.key) {
+                // Whoever has gone hears nothing. What was written stands.
+                let _ = told.send(outcome.into());
+            }
+        }
+        // Without an outcome, a binding is decided again.
+        heard.try_recv().unwrap_or_default()
+    }
+
     async fn commit_all(&self, judged: Vec<Judged>, now: Time, worked: &mut Worked) {
-        let Desk { client, recorder } = self;
+        let Desk { client, recorder, .. } = self;
         let mut changes = Vec::new();
         let mut writing = Vec::new();
         for Judged { key, revision, change, next, news, waited_seconds, answer, result } in judged {

@@ -30,6 +30,8 @@ const SLEEP_MAX_MS: i64 = 1_000;
 
 /// Questions that are asked at once.
 pub const QUESTIONS_MAX: usize = 64;
+/// Answered questions whose work goes on. Nobody is asked while there are as many.
+const ANSWERED_MAX: usize = 1_000;
 /// Questions that wait for their turn. What finds no room is worked on again a moment later.
 const QUESTIONS_WAITING_MAX: usize = 10_000;
 const NO_ROOM_PAUSE_MS: i64 = 1_000;
@@ -84,7 +86,10 @@ impl Runner {
                 () = shutdown.cancelled() => break,
                 Some((keys, worked)) = self.batches.next() => self.finish(keys, worked),
                 Some((keys, worked)) = self.answered.next() => self.finish(keys, worked),
-                Some((key, rest)) = self.asked.next() => self.go_on(key, rest),
+                Some((key, rest)) = self.asked.next() => {
+                    self.go_on(key, rest);
+                    self.take_answers();
+                }
                 events = self.subscriber.next() => self.notice(events),
                 () = due => {}
             }
@@ -106,10 +111,7 @@ impl Runner {
         self.queue.tick(self.clock.now_ms());
         self.ask();
         self.begin();
-        while let Some(Some((key, rest))) = self.asked.next().now_or_never() {
-            self.go_on(key, rest);
-            busy = true;
-        }
+        busy |= self.take_answers();
         while let Some((keys, worked)) = self.answered.next().await {
             self.finish(keys, worked);
         }
@@ -151,7 +153,8 @@ impl Runner {
 
     /// Asks the questions that there is room for.
     fn ask(&mut self) {
-        while self.asked.len() + self.answered.len() < QUESTIONS_MAX
+        while self.asked.len() < QUESTIONS_MAX
+            && self.answered.len() < ANSWERED_MAX
             && let Some(Question { key, answer }) = self.questions.pop_front()
         {
             match self.queue.is_outdated(&key) {
@@ -159,6 +162,17 @@ impl Runner {
                 false => self.asked.push(async move { (key, answer.await) }.boxed()),
             }
         }
+    }
+
+    /// Takes the answers that are there, so that what they allow can be written together. Returns
+    /// whether there were any.
+    fn take_answers(&mut self) -> bool {
+        let mut any = false;
+        while let Some(Some((key, rest))) = self.asked.next().now_or_never() {
+            self.go_on(key, rest);
+            any = true;
+        }
+        any
     }
 
     /// Does the rest of the work on a key whose question was answered.

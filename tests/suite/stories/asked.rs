@@ -123,6 +123,27 @@ async fn ad13_more_than_are_asked_at_once_wait_for_their_turn() {
 }
 
 #[tokio::test]
+async fn ad13_what_is_allowed_at_the_same_time_is_one_commit_and_a_late_answer_is_not_waited_for() {
+    const COUNT: usize = 40;
+    let (mut world, doorkeeper) = asking(|_| Answer::Late).await;
+    let all = (0..COUNT).map(|index| binding(&format!("web-{index}"), 4, by_room())).collect();
+    let keys = world.given_all(all).await;
+    world.settle().await;
+    assert_eq!(doorkeeper.asked().len(), COUNT);
+    // Another one is asked about when the answers of these are there.
+    let late = world.given(binding("late", 4, by_room())).await;
+    let before = world.fate().count();
+    doorkeeper.open();
+    while world.turn_of("scheduler").await {}
+    assert!(keys.iter().all(|key| world.placed(key) == "member1:2 member2:2"));
+    assert_eq!((world.placed(&late).as_str(), doorkeeper.asked().len()), ("", COUNT + 1));
+    assert_eq!(world.fate().count() - before, 1, "commits of {COUNT} placements");
+    doorkeeper.open();
+    world.settle().await;
+    assert_eq!(world.placed(&late), "member1:2 member2:2");
+}
+
+#[tokio::test]
 async fn ad13_a_trigger_whose_answer_is_refused_waits_and_is_answered_then() {
     let (mut world, doorkeeper) = asking(|_| Answer::Allowed).await;
     let web = world.given(binding("web", 4, by_room())).await;

@@ -118,12 +118,16 @@ impl Pass {
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), shift.as_ref().map(|shift| shift.arriving));
         tracing::debug!(%key, outcome, mode, cause, replicas, "decided");
         let answer = (!self.asks.is_empty()).then(|| (trigger.owed, answer(&decision, shift.as_ref())));
-        let result = if decision.is_success() { "scheduled" } else { "unschedulable" };
+        let result = match &decision.outcome {
+            Outcome::Placed(_) => Some("scheduled"),
+            Outcome::Failed(_) => Some("unschedulable"),
+            Outcome::Skipped(_) => None,
+        };
         let is_answer = decision.mode == Mode::Fresh && decision.is_success();
         let waited_seconds = is_answer.then(|| trigger.waited_seconds(self.now)).flatten();
         let news = news::of(&key, binding, &decision, change.is_some(), self.tells);
         let news = news.map(|news| news.warning_of(&pass.overlaps(&request)).of_move(moved.map(|(_, told)| told)));
-        Judged { key, revision, change, next: next(&decision), news, waited_seconds, answer, result: Some(result) }
+        Judged { key, revision, change, next: next(&decision), news, waited_seconds, answer, result }
     }
 
     /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.

@@ -11,7 +11,6 @@ use super::away_home::{self, AwayHome};
 use super::fleet::{binding, by_room, cluster};
 use super::safe::{move_of, phase, rebalance, summary};
 use super::world::{World, placed};
-use crate::support::size::sized;
 
 const COUNT: usize = 2;
 /// More rounds of reports than a life needs.
@@ -186,7 +185,7 @@ async fn s4_13_a_move_ends_as_settled_whichever_write_fails() {
 #[tokio::test]
 async fn s4_13_a_move_ends_as_settled_and_is_counted_once_whatever_two_kills_cut_off() {
     let [_, surging] = rollouts();
-    let second = |at| (1..sized(3, 7)).map(move |next| Trouble::Deaths(at, Some(2 * next))).collect();
+    let second = |at| [2, 4].map(|next| Trouble::Deaths(at, Some(next))).to_vec();
     assert_eq!(in_all_trouble(true, &surging, second).await, WELL);
 }
 

@@ -4,10 +4,10 @@
 //! *Invariant:* the head holds what `Object::decode` would read from the text, so that nobody has
 //! to decode it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use super::object::{LabelPairs, shared_labels};
@@ -85,16 +85,18 @@ impl Document {
     /// `metadata.managedFields` if there are managers.
     fn with_holes(mut json: Vec<u8>, managers: Option<Managers>, head: Head) -> Document {
         // Members are sorted, so the revision follows the managers.
-        const RECORD: &[u8] = b"\"managedFields\":\"\\u0001ballast:record\\u0001\",";
-        const REVISION: &[u8] = b"\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
+        const RECORD: &str = "\"managedFields\":\"\\u0001ballast:record\\u0001\",";
+        const REVISION: &str = "\"resourceVersion\":\"\\u0001ballast:revision\\u0001\"";
         const PREFIX: &[u8] = b"\"resourceVersion\":\"";
+        static RECORDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(RECORD));
+        static REVISIONS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(REVISION));
         let record = managers.map(|managers| {
-            let at = memmem::find(&json, RECORD).expect("the hole was just written");
+            let at = RECORDS.find(&json).expect("the hole was just written");
             json.drain(at..at + RECORD.len());
             Record { at, managers }
         });
         let from = record.as_ref().map_or(0, |record| record.at);
-        let hole = from + memmem::find(&json[from..], REVISION).expect("the hole was just written");
+        let hole = from + REVISIONS.find(&json[from..]).expect("the hole was just written");
         let json = Bytes::from(json);
         let (before, after) = (json.slice(..hole + PREFIX.len()), json.slice(hole + REVISION.len() - 1..));
         Document { before, after, record, head }

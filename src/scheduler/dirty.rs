@@ -4,6 +4,10 @@
 //! the binding, and the debt of a pass, which may come without a new stamp. A change of
 //! the status, which is the most frequent change of a binding, does not count.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::api::karmada::work::v1alpha2::{BindingSketch, OWED, SpecSketch, TargetSketch};
 use crate::engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use crate::k8s::Object;
@@ -24,17 +28,20 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
 fn is_owed_anew(before: &Object, after: &Object) -> bool {
     let owed = |object: &Object| BindingSketch::of(&object.text.content()).ok()?.owed();
     // Most bindings have no debt, and need not be read.
-    has_word(after, OWED) && owed(after).is_some_and(|debt| owed(before) != Some(debt))
+    has_word(after, &OWED_WORD) && owed(after).is_some_and(|debt| owed(before) != Some(debt))
 }
 
 /// Whether a rebalance has let go of the binding, which it may leave with more replicas than it
 /// should have. The mark is an annotation, so no other change tells.
 pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
-    before.is_some_and(|before| has_word(before, MOVE) && !has_word(after, MOVE))
+    before.is_some_and(|before| has_word(before, &MOVE_WORD) && !has_word(after, &MOVE_WORD))
 }
 
-fn has_word(object: &Object, word: &str) -> bool {
-    memchr::memmem::find(&object.text.content(), word.as_bytes()).is_some()
+static OWED_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OWED));
+static MOVE_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MOVE));
+
+fn has_word(object: &Object, word: &Finder<'_>) -> bool {
+    word.find(&object.text.content()).is_some()
 }
 
 /// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the

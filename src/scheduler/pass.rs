@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use super::cause::{self, Cause, Shift};
 use super::news::News;
 use super::underway::{MOVE, UnderWay};
@@ -13,7 +16,7 @@ use super::{commit, lower, news};
 use crate::api::asker::ASKED_BY;
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, Trigger};
 use crate::engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
 };
@@ -212,5 +215,15 @@ fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Er
 
 /// The text of `spec.placement`.
 fn placement(content: &[u8]) -> Option<&str> {
-    BindingSketch::of(content).ok()?.spec.placement()
+    #[derive(Deserialize)]
+    struct Binding<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        placement: Option<&'a RawValue>,
+    }
+    read_json::<Binding<'_>>(content).ok()?.spec.placement.map(RawValue::get)
 }

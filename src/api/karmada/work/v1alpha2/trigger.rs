@@ -21,7 +21,10 @@
 //! A client that writes a stamp by itself writes no debt. Its trigger is pending while the stamp is
 //! later than the last pass, as upstream (R53).
 
-use memchr::{memchr, memmem};
+use std::sync::LazyLock;
+
+use memchr::memchr;
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::AnyBinding;
@@ -136,7 +139,8 @@ pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
     // Members are sorted, and a quote within a string is escaped: the first such word is the spec,
     // or a label. With a label of this name there is more to compare, and nothing less.
     fn spec(content: &[u8]) -> Option<&[u8]> {
-        memmem::find(content, b",\"spec\":").map(|at| &content[at..])
+        static SPEC: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"spec\":"));
+        SPEC.find(content).map(|at| &content[at..])
     }
     let (before, after) = (before.text.content(), after.text.content());
     let (Some(before), Some(after)) = (spec(&before), spec(&after)) else { return false };
@@ -150,8 +154,9 @@ pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
 
 /// What is before the stamp in a text, and what is after it and its comma.
 fn around_stamp(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    const WORD: &[u8] = b"\"rescheduleTriggeredAt\":\"";
-    let at = memmem::find(text, WORD)?;
+    const WORD: &str = "\"rescheduleTriggeredAt\":\"";
+    static STAMPS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(WORD));
+    let at = STAMPS.find(text)?;
     let value = &text[at + WORD.len()..];
     let tail = &value[memchr(b'"', value)? + 1..];
     Some((&text[..at], tail.strip_prefix(b",")?))

@@ -57,7 +57,8 @@ mod tests {
             ..ObjectReference::default()
         };
         let edit = signed("17", &asker);
-        let text = edit.value.as_ref().and_then(|value| value.as_str()).unwrap();
+        let tree = edit.value.as_ref().unwrap().tree();
+        let text = tree.as_str().unwrap();
         assert_eq!(text, "17 apps.karmada.io/v1alpha1 WorkloadRebalancer  after-outage 1-2");
         assert_eq!(read(text, "17"), Some(asker));
         assert_eq!((read(text, "18"), read("17 damaged", "17"), read("", "")), (None, None, None));

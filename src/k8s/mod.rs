@@ -45,7 +45,7 @@ pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};
 pub use object::{DecodeError, Object};
 pub use packed::Dictionaries;
-pub use parts::{Edit, Parts};
+pub use parts::{Edit, Outline, Parts, Worth};
 pub use patch::Patch;
 pub use quantity::{Notation, Quantity};
 pub use query::Query;

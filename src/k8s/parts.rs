@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -25,12 +26,33 @@ pub struct Edit {
     /// The names from the root: `["spec", "clusters"]`.
     pub member: &'static [&'static str],
     /// `None` removes the member.
-    pub value: Option<Value>,
+    pub value: Option<Worth>,
+}
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Worth {
+    Tree(Value),
+    /// Made of the kind's own type, so its schema holds. For what is too long to be made a tree.
+    Text(Arc<str>),
 }
 
 impl Edit {
     pub fn set(member: &'static [&'static str], value: impl Into<Value>) -> Edit {
-        Edit { member, value: Some(value.into()) }
+        Edit::to(member, Some(value.into()))
+    }
+
+    /// `None` removes the member.
+    pub fn to(member: &'static [&'static str], value: Option<Value>) -> Edit {
+        Edit { member, value: value.map(Worth::Tree) }
+    }
+
+    /// Sets a member to a value of its own type in the kind. The value has to be written as a tree
+    /// is: sorted by name.
+    pub fn write(member: &'static [&'static str], value: &impl Serialize) -> Result<Edit, serde_json::Error> {
+        let text = serde_json::to_string(value)?;
+        debug_assert!(serde_json::from_str::<Value>(&text).is_ok_and(|tree| tree.to_string() == text), "sorted");
+        Ok(Edit { member, value: Some(Worth::Text(text.into())) })
     }
 
     pub fn remove(member: &'static [&'static str]) -> Edit {
@@ -52,9 +74,26 @@ impl Edit {
             object = child.as_object_mut().expect("made an object above");
         }
         match &self.value {
-            Some(value) => object.insert((*last).to_owned(), value.clone()),
+            Some(value) => object.insert((*last).to_owned(), value.tree()),
             None => object.remove(*last),
         };
+    }
+}
+
+impl Worth {
+    pub fn tree(&self) -> Value {
+        match self {
+            Worth::Tree(tree) => tree.clone(),
+            Worth::Text(text) => serde_json::from_str(text).expect("written as JSON"),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            // `to_string` of a value writes each word by itself, and takes several times as long.
+            Worth::Tree(tree) => serde_json::to_string(tree).expect("a tree of JSON values always serializes"),
+            Worth::Text(text) => (**text).to_owned(),
+        }
     }
 }
 
@@ -78,6 +117,21 @@ enum Part<'a> {
 
 /// Who reads the value of a member: it is told the names that lead there, and the text.
 type Read<'r> = &'r dyn Fn(&[&str], &str) -> Value;
+
+/// What a comparison of some members looks at before it looks at their values (`Parts::outline`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline(Vec<Seen>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    /// An object on the way with so many members; with one more than are asked for, it has others.
+    Members(usize),
+    Absent,
+    Null,
+    /// A value of one field.
+    One,
+    Whole(Box<str>),
+}
 
 impl<'a> Parts<'a> {
     pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
@@ -115,12 +169,47 @@ impl<'a> Parts<'a> {
         sketch
     }
 
+    /// What there is of these members. Of two changes with the same outlines before and after, in
+    /// the same members, the sketches differ in the same way. `is_one` says whether a list or an
+    /// object of this text is one field. What is on the way is taken apart, and stays so.
+    pub fn outline(&mut self, members: &[&[&str]], is_one: &dyn Fn(&[&str], &str) -> bool) -> Outline {
+        let mut seen = Vec::with_capacity(members.iter().map(|member| member.len() + 1).sum());
+        for member in members {
+            self.outline_below(member, 0, members.len(), is_one, &mut seen);
+        }
+        Outline(seen)
+    }
+
+    fn outline_below(
+        &mut self,
+        member: &[&str],
+        depth: usize,
+        asked: usize,
+        is_one: &dyn Fn(&[&str], &str) -> bool,
+        seen: &mut Vec<Seen>,
+    ) {
+        seen.push(Seen::Members(self.members.len().min(asked + 1)));
+        let Some(at) = member.get(depth).and_then(|name| self.find(name).ok()) else {
+            return seen.push(Seen::Absent);
+        };
+        let (part, depth) = (&mut self.members[at].1, depth + 1);
+        if depth < member.len()
+            && let Some(child) = part.open()
+        {
+            return child.outline_below(member, depth, asked, is_one, seen);
+        }
+        let text = part.text();
+        seen.push(match text.as_bytes().first() {
+            Some(b'n') => Seen::Null,
+            Some(b'{' | b'[') if !is_one(&member[..depth], &text) => Seen::Whole(text.into()),
+            _ => Seen::One,
+        });
+    }
+
     /// Sets or removes a member. Returns whether that changed anything. A value on the way that is
     /// not an object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
-        // `to_string` of a value writes each word by itself, and takes several times as long.
-        let text = |value| serde_json::to_string(value).expect("a tree of JSON values always serializes");
-        self.set(edit.member, edit.value.as_ref().map(text).map(Cow::Owned))
+        self.set(edit.member, edit.value.as_ref().map(Worth::text).map(Cow::Owned))
     }
 
     pub(super) fn set(&mut self, member: &[&str], text: Option<Cow<'a, str>>) -> bool {
@@ -294,10 +383,11 @@ mod tests {
             Edit::set(&["spec", "a"], 2),
             Edit::set(&["metadata", "annotations", "new"], "é\""),
             Edit::set(&["status", "deep", "er"], true),
+            Edit::write(&["status", "written"], &["a"]).unwrap(),
         ];
         let (text, changed) = edited(BINDING, &edits);
-        let expected = r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1","new":"é\""},"name":"web"},"spec":{"a":2,"b":{"y":null,"z":1},"c":[{"x":2}]},"status":{"deep":{"er":true}}}"#;
-        assert_eq!((text.as_str(), changed), (expected, vec![true; 4]));
+        let expected = r#"{"kind":"K","metadata":{"annotations":{"a\"b":"1","new":"é\""},"name":"web"},"spec":{"a":2,"b":{"y":null,"z":1},"c":[{"x":2}]},"status":{"deep":{"er":true},"written":["a"]}}"#;
+        assert_eq!((text.as_str(), changed), (expected, vec![true; 5]));
     }
 
     #[test]
@@ -326,6 +416,27 @@ mod tests {
             parts.sketch(&[&["spec", "c"]], &read),
             *json!({"": null, "spec": {"c": [{"x": 2}]}}).as_object().unwrap()
         );
+    }
+
+    #[test]
+    fn an_outline_tells_what_is_there_and_not_which_value() {
+        let members: [&[&str]; 2] = [&["spec", "a"], &["spec", "c"]];
+        let outline = |text: &str| {
+            let is_one = |member: &[&str], _: &str| member != ["spec", "c"];
+            Parts::read(text.as_bytes()).unwrap().outline(&members, &is_one)
+        };
+        let seen = outline(r#"{"spec":{"a":1,"c":[1]},"x":3,"y":4}"#);
+        assert_eq!(seen, outline(r#"{"spec":{"a":"one","c":[1]},"x":{},"y":[]}"#));
+        for other in [
+            r#"{"spec":{"a":1,"c":[2]},"x":3,"y":4}"#,
+            r#"{"spec":{"a":null,"c":[1]},"x":3,"y":4}"#,
+            r#"{"spec":{"c":[1]},"x":3,"y":4}"#,
+            r#"{"spec":{"a":1,"b":1,"c":[1]},"x":3,"y":4}"#,
+            r#"{"spec":{"a":1,"c":[1]}}"#,
+            r#"{"spec":7,"x":3,"y":4}"#,
+        ] {
+            assert_ne!(seen, outline(other), "{other}");
+        }
     }
 
     #[test]

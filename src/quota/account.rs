@@ -147,7 +147,7 @@ impl Account {
         let mut changes = false;
         for (member, amounts) in [(OVERALL, overall), (OVERALL_USED, overall_used)] {
             let value = serde_json::to_value(&amounts).ok().filter(|_| !amounts.is_empty());
-            changes |= parts.edit(&Edit { member, value });
+            changes |= parts.edit(&Edit::to(member, value));
         }
         let document =
             changes.then(|| Document::edited(object, parts, object.text.managers().cloned(), object.generation))?;

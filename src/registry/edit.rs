@@ -7,7 +7,8 @@
 //! Where the object has managers, the edit is recorded among them. Managers change only where
 //! fields change, so it is enough to compare the edited members before and after.
 //!
-//! In a batch, the records of most objects are alike, and so is what becomes of them (`Known`).
+//! In a batch, most objects have records that are alike and changes of one shape, and so is what
+//! becomes of them (`Known`).
 //!
 //! Left out: deletes and finalizers. A write that removes the last finalizer has to be an update.
 
@@ -22,8 +23,10 @@ use super::ownership::{Record, Writing};
 use super::part::Part;
 use super::plan::{self, Origin, Plan};
 use super::stored::Stored;
-use crate::k8s::fields::{Malformed, ManagedFields};
-use crate::k8s::{Body, Document, Edit, FieldErrors, GroupResource, Likeness, Managers, Object, Parts, Remade, Status};
+use crate::k8s::fields::ManagedFields;
+use crate::k8s::{
+    Body, Document, Edit, FieldErrors, GroupResource, Likeness, Managers, Object, Outline, Parts, Remade, Status, Worth,
+};
 use crate::resource::Comparison;
 
 /// Objects longer than this are admitted as a whole when their metadata is edited, because all
@@ -36,7 +39,18 @@ const KNOWN_MAX: usize = 8;
 /// What the edits of one batch, which have one manager and one time, made of the records of
 /// managers.
 #[derive(Default)]
-pub(super) struct Known(VecDeque<(GroupResource, Likeness, Comparison, Remade)>);
+pub(super) struct Known(VecDeque<(GroupResource, Likeness, Shape, Remade)>);
+
+/// What a change of fields depends on. Of two changes of one shape, a comparison finds the same
+/// fields added, modified and removed, so most need not be compared.
+#[derive(PartialEq, Eq)]
+struct Shape {
+    members: Vec<&'static [&'static str]>,
+    /// Whether the edit of each member changed it.
+    changed: Vec<bool>,
+    before: Outline,
+    after: Outline,
+}
 
 /// The stored object with its edits. `None` if they change nothing.
 pub(super) fn document(
@@ -55,60 +69,82 @@ pub(super) fn document(
     }
     let mut errors = FieldErrors::default();
     for Edit { member, value } in edits {
-        errors.append(admission.row.schema.validate_member(member, value.as_ref()));
+        match value {
+            Some(Worth::Tree(tree)) => errors.append(admission.row.schema.validate_member(member, Some(tree))),
+            None => errors.append(admission.row.schema.validate_member(member, None)),
+            Some(Worth::Text(_)) => {}
+        }
     }
     if !errors.is_empty() {
         return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
     }
     let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
     let mut managers = stored.text.managers().cloned();
-    let read = |member: &[&str], text: &str| admission.row.schema.glimpse(member, text);
-    let before = managers.is_some().then(|| parts.sketch(&members, &read));
-    let (mut changes, mut generation) = (false, stored.generation);
+    let schema = &admission.row.schema;
+    let is_one = |member: &[&str], text: &str| schema.is_one_field(member, text);
+    let before = managers.is_some().then(|| parts.outline(&members, &is_one));
+    let mut changed = Vec::with_capacity(edits.len());
+    let mut generation = stored.generation;
     for edit in edits {
         let is_change = parts.edit(edit);
-        changes |= is_change;
+        changed.push(is_change);
         if is_change && counts(admission, edit) {
             generation = stored.generation + 1;
         }
     }
-    if !changes {
+    if !changed.contains(&true) {
         return Ok(None);
     }
     if let (Some(before), Some(record)) = (before, &managers) {
-        let after = parts.sketch(&members, &read);
+        let after = parts.outline(&members, &is_one);
+        let compare = || {
+            let read = |member: &[&str], text: &str| schema.glimpse(member, text);
+            let before = Parts::read(&content)?.sketch(&members, &read);
+            Ok(schema.compare(&before, &parts.sketch(&members, &read)))
+        };
+        let shape = are_apart(&members).then(|| Shape { members: members.clone(), changed, before, after });
         let writing = Writing { row: admission.row, part: Part::Whole, manager, now: admission.now };
-        managers = known.remade(&writing, record, &before, &after).map_err(Status::internal)?;
+        managers = known.remade(&writing, record, shape, compare)?;
     }
     Ok(Some(Document::edited(stored, parts, managers, generation)))
 }
 
+/// Whether no member is named twice, or within another one. Then each edit says by itself whether
+/// it changed its member.
+fn are_apart(members: &[&[&str]]) -> bool {
+    let is_apart = |one: &[&str], other: &[&str]| !one.starts_with(other) && !other.starts_with(one);
+    members.iter().enumerate().all(|(index, one)| members[..index].iter().all(|other| is_apart(one, other)))
+}
+
 impl Known {
-    /// The record after the writer was made the manager of what changed.
+    /// The record after the writer was made the manager of what changed. Without a shape, the
+    /// change is not remembered.
     fn remade(
         &mut self,
         writing: &Writing<'_>,
         record: &Managers,
-        before: &Tree,
-        after: &Tree,
-    ) -> Result<Option<Managers>, Malformed> {
+        shape: Option<Shape>,
+        compare: impl FnOnce() -> Result<Comparison, serde_json::Error>,
+    ) -> Result<Option<Managers>, Status> {
         let Writing { row, now, .. } = *writing;
-        let comparison = row.schema.compare(before, after);
-        let likeness = Likeness::of(record, now);
-        let is_alike = |(resource, alike, changes, _): &&(GroupResource, Likeness, Comparison, Remade)| {
-            *resource == row.resource && likeness.as_ref() == Some(alike) && *changes == comparison
-        };
-        if let Some((.., remade)) = self.0.iter().find(is_alike)
+        let alike = shape.and_then(|shape| Some((Likeness::of(record, now)?, shape)));
+        if let Some((likeness, shape)) = &alike
+            && let Some((.., remade)) = self
+                .0
+                .iter()
+                .find(|(resource, known, same, _)| (*resource, known, same) == (row.resource, likeness, shape))
             && let Some(made) = remade.of(record, now)
         {
             return Ok(made);
         }
-        let mut managed = ManagedFields::decode(record.values(), &row.stored_api_version())?;
-        writing.credit(comparison.clone(), &mut managed)?;
+        let comparison = compare().map_err(Status::internal)?;
+        let decoded = ManagedFields::decode(record.values(), &row.stored_api_version());
+        let mut managed = decoded.map_err(Status::internal)?;
+        writing.credit(comparison, &mut managed).map_err(Status::internal)?;
         let made = managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list));
-        if let (Some(likeness), Some(remade)) = (likeness, Remade::between(record, made.as_ref(), now)) {
+        if let (Some((likeness, shape)), Some(remade)) = (alike, Remade::between(record, made.as_ref(), now)) {
             self.0.truncate(KNOWN_MAX - 1);
-            self.0.push_front((row.resource, likeness, comparison, remade));
+            self.0.push_front((row.resource, likeness, shape, remade));
         }
         Ok(made)
     }

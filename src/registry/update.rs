@@ -88,7 +88,7 @@ fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
     for member in kept.iter().filter(|_| is_status) {
         let (first, rest) = member.split_first().expect("a member has a name");
         let value = rest.iter().try_fold(stored.get(*first), |value, name| Some(value?.get(*name)));
-        Edit { member, value: value.flatten().cloned() }.apply(object);
+        Edit::to(member, value.flatten().cloned()).apply(object);
     }
 }
 

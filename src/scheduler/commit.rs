@@ -15,7 +15,7 @@ use crate::api::karmada::work::v1alpha2::{
 };
 use crate::api::meta::Condition;
 use crate::engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
-use crate::k8s::{Edit, Time};
+use crate::k8s::{Edit, Time, Worth};
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the text of `spec.placement` as it is stored. `is_prompted`: an event asked for
@@ -35,7 +35,7 @@ pub fn edits(
         let clusters: Vec<TargetCluster> = targets.iter().map(target_cluster).collect();
         if clusters != spec.clusters {
             let value = (!clusters.is_empty()).then(|| written(&clusters));
-            edits.push(Edit { member: &["spec", "clusters"], value });
+            edits.push(Edit::to(&["spec", "clusters"], value));
         }
         // The binding no longer leaves a cluster that it is placed on again.
         let tasks = spec.graceful_eviction_tasks.iter();
@@ -43,7 +43,7 @@ pub fn edits(
             tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
         if left.len() < spec.graceful_eviction_tasks.len() {
             let value = (!left.is_empty()).then(|| written(&left));
-            edits.push(Edit { member: &["spec", "gracefulEvictionTasks"], value });
+            edits.push(Edit::to(&["spec", "gracefulEvictionTasks"], value));
         }
     }
     if decision.is_success() && spec.force_rescheduling.is_some() {
@@ -53,7 +53,7 @@ pub fn edits(
     let noted = binding.metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str);
     if decision.applies_placement() && noted != placement {
         let member = &["metadata", "annotations", APPLIED_PLACEMENT];
-        edits.push(Edit { member, value: placement.map(Value::from) });
+        edits.push(Edit::to(member, placement.map(Value::from)));
     }
     if let Some(term) = decision.term().filter(|&term| status.scheduler_observed_affinity_name.as_deref() != Some(term))
     {
@@ -103,7 +103,7 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
         return conditions.map(|conditions| written(&conditions));
     }
     let after = |member: &[&str], stored: Value| match edits.iter().find(|edit| edit.member == member) {
-        Some(edit) => edit.value.clone().unwrap_or(Value::Null),
+        Some(edit) => edit.value.as_ref().map_or(Value::Null, Worth::tree),
         None => stored,
     };
     let clusters = after(&["spec", "clusters"], written(&spec.clusters));

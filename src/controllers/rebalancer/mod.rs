@@ -22,8 +22,8 @@
 
 mod plan;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -56,11 +56,19 @@ pub struct Rebalancer {
     client: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
+    halves: Halves,
 }
+
+/// Rebalancers between two chunks, by key, as the last chunk left them. Long lists need not be read
+/// again for each chunk.
+type Halves = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
+
+/// How many are kept. Others are read again.
+const HALVES_MAX: usize = CONCURRENCY;
 
 impl Rebalancer {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> Rebalancer {
-        Rebalancer { client, clock, recorder: recorder.named("rebalancer") }
+        Rebalancer { client, clock, recorder: recorder.named("rebalancer"), halves: Halves::default() }
     }
 }
 
@@ -85,10 +93,11 @@ impl Work for Rebalancer {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
+        let halves = Arc::clone(&self.halves);
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                worked.outcomes.push(rebalance(&client, &*clock, &recorder, key).await);
+                worked.outcomes.push(rebalance(&client, &*clock, &recorder, &halves, key).await);
             }
             worked
         }
@@ -110,15 +119,19 @@ enum Committed {
     Unavailable,
 }
 
-async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key: Key) -> Handled {
+async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halves: &Halves, key: Key) -> Handled {
     let mut stamps_max = STAMPS_PER_COMMIT_MAX;
+    let mut half = lock(halves).remove(&key);
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return Handled::new(key, Next::Done);
         };
-        let rebalancer: WorkloadRebalancer = match read_json(&object.text.content()) {
+        let known = half.take().filter(|(revision, _)| *revision == object.revision);
+        let is_known = known.is_some();
+        let read = known.map_or_else(|| read_json(&object.text.content()), |(_, rebalancer)| Ok(rebalancer));
+        let mut rebalancer: WorkloadRebalancer = match read {
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
@@ -126,6 +139,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
             }
         };
         let now = clock.now();
+        let entries = is_known.then(|| std::mem::take(&mut rebalancer.status.observed_workloads));
         let request = Request {
             created: rebalancer.metadata.creation_timestamp.unwrap_or(now),
             generation: object.generation,
@@ -136,7 +150,10 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
             return Handled { seen: Some(object.revision), ..Handled::new(key, Next::Done) };
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
-        let plan = plan::plan(request, find, now, stamps_max);
+        let plan = match entries {
+            Some(entries) => plan::go_on(request, entries, find, now, stamps_max),
+            None => plan::plan(request, find, now, stamps_max),
+        };
         let about = reference(&key, &rebalancer);
         // The scheduler may answer before this hears that the stamps are written.
         let noted = plan.stamps.iter().filter_map(|(key, time)| Some((key, debt(view.get(key)?, *time))));
@@ -160,6 +177,11 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
                     Then::Continue => Next::Again,
                     Then::Retry => Next::Retry,
                 };
+                let mut halves = lock(halves);
+                if plan.then == Then::Continue && halves.len() < HALVES_MAX {
+                    let rebalancer = WorkloadRebalancer { status: plan.status, ..rebalancer };
+                    halves.insert(key.clone(), (written.revision, rebalancer));
+                }
                 return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
             }
             Committed::Changed => stamps_max = (stamps_max / 2).max(1),
@@ -168,6 +190,10 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, key:
         }
     }
     Handled::new(key, Next::Retry)
+}
+
+fn lock(halves: &Halves) -> MutexGuard<'_, HashMap<Key, (Revision, WorkloadRebalancer)>> {
+    halves.lock().expect("no holder of this lock can panic")
 }
 
 /// The rebalancer, for events about it.
@@ -259,8 +285,8 @@ async fn commit(
         let edits = stamp(&base, *time, about);
         changes.push((key.resource, Change::Edit { base, edits }));
     }
-    let Ok(status) = serde_json::to_value(&plan.status) else { return Committed::Unavailable };
-    let edits = vec![Edit::set(&["status"], status)];
+    let Ok(status) = plan::edit(&plan.status) else { return Committed::Unavailable };
+    let edits = vec![status];
     changes.push((WORKLOAD_REBALANCERS, Change::Edit { base: Arc::clone(rebalancer), edits }));
     match client.batch(changes, Atomicity::All).await {
         Ok(outcomes) => read(outcomes, plan),

@@ -11,12 +11,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::api::fleet::placement::v1beta1::trigger;
 use crate::api::karmada::apps::v1alpha1::{
     ObjectReference, ObservedWorkload, REFERENCED_BINDING_NOT_FOUND, RebalanceResult, WorkloadRebalancerStatus,
 };
 use crate::api::karmada::work::v1alpha2::Trigger;
-use crate::k8s::{Key, Time};
+use crate::k8s::{Edit, Key, Time};
 
 /// The parts of the rebalancer that matter.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,42 @@ pub enum Then {
     Retry,
 }
 
+/// The status as it is stored: sorted by name.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sorted<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_time: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    observed_workloads: Vec<SortedEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct SortedEntry<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<RebalanceResult>,
+    workload: &'a ObjectReference,
+}
+
+impl SortedEntry<'_> {
+    fn of(observed: &ObservedWorkload) -> SortedEntry<'_> {
+        let ObservedWorkload { workload, result, reason } = observed;
+        SortedEntry { reason: reason.as_deref(), result: *result, workload }
+    }
+}
+
+/// The edit that writes the status. The list may be long, so it is written without a tree.
+pub fn edit(status: &WorkloadRebalancerStatus) -> Result<Edit, serde_json::Error> {
+    let WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time } = status;
+    let observed_workloads = observed_workloads.iter().map(SortedEntry::of).collect();
+    let (observed_generation, finish_time) = (*observed_generation, *finish_time);
+    Edit::write(&["status"], &Sorted { finish_time, observed_generation, observed_workloads })
+}
+
 /// Whether there is nothing to plan. It is cheap, so that finished rebalancers cost nothing.
 pub fn is_settled(request: Request<'_>) -> bool {
     let status = request.status;
@@ -67,16 +105,27 @@ pub fn is_settled(request: Request<'_>) -> bool {
 
 /// Plans at most `stamps_max` stamps.
 pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now: Time, stamps_max: usize) -> Plan {
+    go_on(request, merge(request), find, now, stamps_max)
+}
+
+/// The same, for a request of which the entries of the status are known: those of the plan before,
+/// where that one asked to continue.
+pub fn go_on(
+    request: Request<'_>,
+    mut entries: Vec<ObservedWorkload>,
+    find: impl Fn(&ObjectReference) -> Found,
+    now: Time,
+    stamps_max: usize,
+) -> Plan {
     // A workload that joins an old rebalancer is stamped with the present time. The creation of the
     // rebalancer may be long before the binding's last pass (C11).
     let cause = match observed_generation(request) {
         0 => request.created,
         _ => request.created.max(now),
     };
-    let mut entries = merge(request);
     let mut stamps = Vec::new();
     let (mut left, mut refused) = (false, false);
-    for entry in entries.values_mut().filter(|entry| entry.result.is_none()) {
+    for entry in entries.iter_mut().filter(|entry| entry.result.is_none()) {
         if stamps.len() == stamps_max {
             left = true;
             break;
@@ -103,17 +152,17 @@ pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now:
         (false, _) => Some(now),
     };
     let observed_generation = if left { request.status.observed_generation } else { Some(request.generation) };
-    let observed_workloads = entries.into_values().collect();
     let then = match (left, refused) {
         (true, _) => Then::Continue,
         (false, true) => Then::Retry,
         (false, false) => Then::Finished,
     };
-    Plan { stamps, status: WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time }, then }
+    let status = WorkloadRebalancerStatus { observed_workloads: entries, observed_generation, finish_time };
+    Plan { stamps, status, then }
 }
 
 /// The entries of the status, in their order (C12), with the results that are still valid.
-fn merge(request: Request<'_>) -> BTreeMap<String, ObservedWorkload> {
+fn merge(request: Request<'_>) -> Vec<ObservedWorkload> {
     let mut entries: BTreeMap<String, ObservedWorkload> = request
         .workloads
         .iter()
@@ -130,7 +179,7 @@ fn merge(request: Request<'_>) -> BTreeMap<String, ObservedWorkload> {
             None => {}
         }
     }
-    entries
+    entries.into_values().collect()
 }
 
 /// `apiVersion/kind/namespace/name`. The seed joins with a slash where upstream's code joins with a
@@ -142,10 +191,10 @@ fn order(workload: &ObjectReference) -> String {
 }
 
 /// Some workload has a result that is new.
-fn is_news(new: &BTreeMap<String, ObservedWorkload>, old: &[ObservedWorkload]) -> bool {
+fn is_news(new: &[ObservedWorkload], old: &[ObservedWorkload]) -> bool {
     let old: BTreeMap<String, Option<RebalanceResult>> =
         old.iter().map(|observed| (order(&observed.workload), observed.result)).collect();
-    new.iter().any(|(name, observed)| old.get(name) != Some(&observed.result))
+    new.iter().any(|observed| old.get(&order(&observed.workload)) != Some(&observed.result))
 }
 
 /// Zero before the first plan.
@@ -223,6 +272,13 @@ mod tests {
         fn results(&self) -> Vec<(&str, Option<RebalanceResult>)> {
             self.status.observed_workloads.iter().map(|entry| (entry.workload.name.as_str(), entry.result)).collect()
         }
+    }
+
+    /// The next plan, made from the entries of the one before. `None` before the first one.
+    fn go_on_from(life: &Life, now: i64, stamps_max: usize) -> Option<Plan> {
+        let entries = life.status.observed_workloads.clone();
+        let next = |entries| go_on(life.request(), entries, found, at(now), stamps_max);
+        (!entries.is_empty()).then(|| next(entries))
     }
 
     const SUCCESSFUL: Option<RebalanceResult> = Some(RebalanceResult::Successful);
@@ -321,12 +377,29 @@ mod tests {
     }
 
     #[test]
+    fn the_status_is_written_as_its_type_says() {
+        let mut life = Life::new();
+        life.spec(&["bad-db", "no-web", "web"]);
+        for _ in 0..2 {
+            let status = life.plan_at(103, 1).status;
+            let written = edit(&status).unwrap().value.unwrap();
+            assert_eq!(written.tree(), serde_json::to_value(&status).unwrap());
+        }
+        life.workloads.remove(0);
+        let status = life.plan_at(104, 9).status;
+        assert!(status.finish_time.is_some());
+        assert_eq!(edit(&status).unwrap().value.unwrap().tree(), serde_json::to_value(&status).unwrap());
+    }
+
+    #[test]
     fn a_long_list_is_stamped_in_chunks_each_workload_once() {
         let mut life = Life::new();
         life.spec(&["a", "b", "c", "d", "e", "no-f"]);
         let mut stamped = Vec::new();
         loop {
+            let again = go_on_from(&life, 100, 2);
             let plan = life.plan_at(100, 2);
+            assert_eq!(again.unwrap_or_else(|| plan.clone()), plan, "what is known need not be merged");
             stamped.extend(plan.stamps.into_iter().map(|(key, time)| (key.name.to_string(), time)));
             if plan.then == Then::Finished {
                 break;

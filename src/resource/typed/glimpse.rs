@@ -22,7 +22,17 @@ impl Schema {
     /// between the values themselves. `text` has to be written as a tree is: sorted and without
     /// blanks.
     pub fn glimpse(&self, member: &[&str], text: &str) -> Value {
-        glimpse(member.iter().fold(Type::Known(self.root()), below), text)
+        glimpse(self.type_of(member), text)
+    }
+
+    /// Whether a value of this text is one field, so that a comparison only asks whether it is
+    /// equal to another one.
+    pub fn is_one_field(&self, member: &[&str], text: &str) -> bool {
+        matches!(parts(self.type_of(member), text), Parts::One)
+    }
+
+    fn type_of(&self, member: &[&str]) -> Type<'_> {
+        member.iter().fold(Type::Known(self.root()), below)
     }
 }
 
@@ -36,15 +46,17 @@ fn below<'a>(of: Type<'a>, name: &&str) -> Type<'a> {
     }
 }
 
-fn glimpse(of: Type<'_>, text: &str) -> Value {
-    let first = text.as_bytes().first();
-    let parts = match first {
+fn parts<'a>(of: Type<'a>, text: &str) -> Parts<'a> {
+    match text.as_bytes().first() {
         Some(b'{') => of.parts(&Value::Object(Map::new())),
         Some(b'[') => of.parts(&Value::Array(Vec::new())),
-        Some(b'n') => return Value::Null,
         _ => Parts::One,
-    };
-    match parts {
+    }
+}
+
+fn glimpse(of: Type<'_>, text: &str) -> Value {
+    match parts(of, text) {
+        Parts::One if text.starts_with('n') => Value::Null,
         Parts::One => Value::from(text),
         Parts::Items(_) => serde_json::from_str(text).expect("the text of a JSON value"),
         Parts::Members(types) => {

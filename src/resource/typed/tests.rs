@@ -14,6 +14,7 @@ use super::super::schema::Schema;
 use super::super::schema::mark::{Atomic, AtomicList, Keyed, MapList, Opaque, SetList};
 use super::*;
 use crate::k8s::fields::FieldSet;
+use crate::k8s::{Edit, Parts as PartsOfText};
 
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Orchard {
@@ -293,6 +294,48 @@ fn glimpses_of_values_of_another_shape_differ_as_the_values_do() {
             let found = schema.compare(&glimpses(old), &glimpses(new));
             assert_eq!(found, schema.compare(&values(old), &values(new)), "{member}: {old} {new}");
         }
+    }
+}
+
+#[test]
+fn changes_with_the_same_outlines_differ_in_the_same_fields() {
+    const MEMBERS: [&[&str]; 7] = [
+        &["spec", "size"],
+        &["spec", "trees"],
+        &["spec", "paths"],
+        &["spec", "order"],
+        &["spec", "gate"],
+        &["spec", "notes", "a"],
+        &["spec", "unknown"],
+    ];
+    let values = [json!({}), json!([]), json!(1), json!("1"), json!({"a": 1}), json!({"a": 2}), json!([{"kind": "a"}])];
+    let values: Vec<Option<Value>> =
+        values.into_iter().chain([json!(null), json!([1, 2])]).map(Some).chain([None]).collect();
+    let schema = schema();
+    let is_one = |member: &[&str], text: &str| schema.is_one_field(member, text);
+    let read = |member: &[&str], text: &str| schema.glimpse(member, text);
+    for member in MEMBERS {
+        let mut known: Vec<(_, Comparison)> = Vec::new();
+        let mut met = 0;
+        for before in [json!({}), json!({"spec": {}}), json!({"spec": {"zone": 1}}), json!({"spec": 1})] {
+            for (old, new) in values.iter().flat_map(|old| values.iter().map(move |new| (old, new))) {
+                let mut before = tree(before.clone());
+                Edit::to(member, old.clone()).apply(&mut before);
+                let before = Value::Object(before).to_string();
+                let mut parts = PartsOfText::read(before.as_bytes()).unwrap();
+                let old_outline = parts.outline(&[member], &is_one);
+                let is_change = parts.edit(&Edit::to(member, new.clone()));
+                let shape = (old_outline, is_change, parts.outline(&[member], &is_one));
+                let old_sketch = PartsOfText::read(before.as_bytes()).unwrap().sketch(&[member], &read);
+                let found = schema.compare(&old_sketch, &parts.sketch(&[member], &read));
+                match known.iter().find(|(same, _)| *same == shape) {
+                    Some((_, expected)) => assert_eq!(&found, expected, "{member:?}: {before} to {new:?}"),
+                    None => known.push((shape, found)),
+                }
+                met += 1;
+            }
+        }
+        assert!(known.len() < met, "no two changes of {member:?} have one shape");
     }
 }
 

@@ -51,7 +51,10 @@ impl Edit {
     /// is: sorted by name.
     pub fn write(member: &'static [&'static str], value: &impl Serialize) -> Result<Edit, serde_json::Error> {
         let text = serde_json::to_string(value)?;
-        debug_assert!(serde_json::from_str::<Value>(&text).is_ok_and(|tree| tree.to_string() == text), "sorted");
+        debug_assert!(
+            serde_json::from_str::<Value>(&text).is_ok_and(|tree| Worth::Tree(tree).text() == text),
+            "sorted"
+        );
         Ok(Edit { member, value: Some(Worth::Text(text.into())) })
     }
 

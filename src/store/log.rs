@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use tokio::sync::watch;
 
 use super::{Change, Error, Operation};
@@ -12,16 +13,20 @@ use crate::k8s::{Key, Revision};
 pub(super) struct Heads {
     pub last: Revision,
     /// The newest revision of each live key.
-    pub newest: HashMap<Key, Revision>,
+    pub newest: NewestOf,
 }
+
+/// Keys come from users, so the hasher has a random seed. It takes a fraction of the time of the
+/// usual one.
+pub(super) type NewestOf = HashMap<Key, Revision, RandomState>;
 
 impl Heads {
     /// The heads that make the first change of each key follow, whatever it replaces, and which
     /// changes those are. The rest of the check needs nothing but the changes.
     pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
         let last = changes.first().map_or(0, |first| first.revision.0 - 1);
-        let mut heads = Heads { last: Revision(last), newest: HashMap::new() };
-        let mut seen = HashSet::new();
+        let mut heads = Heads { last: Revision(last), newest: NewestOf::default() };
+        let mut seen: HashSet<&Key, RandomState> = HashSet::default();
         let is_first = changes.iter().map(|change| {
             let is_first = seen.insert(&change.key);
             if is_first && change.previous > Revision::ZERO {
@@ -37,7 +42,8 @@ impl Heads {
     /// key.
     pub fn check(&self, changes: &[Change]) -> Result<(), Error> {
         let mut last = self.last;
-        let mut pending: HashMap<&Key, Revision> = HashMap::with_capacity(changes.len());
+        let mut pending: HashMap<&Key, Revision, RandomState> =
+            HashMap::with_capacity_and_hasher(changes.len(), RandomState::default());
         for change in changes {
             let state = pending.get(&change.key).or_else(|| self.newest.get(&change.key));
             let previous = state.copied().unwrap_or(Revision::ZERO);

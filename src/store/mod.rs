@@ -14,6 +14,7 @@ use crate::k8s::{GroupResource, Key, Revision};
 
 mod copy;
 mod held;
+mod keys;
 mod lease;
 mod log;
 mod memory;

@@ -7,10 +7,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Connection, FromRow, Row};
+use futures_util::TryStreamExt;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection, Postgres, Row};
 
-use crate::k8s::{GroupResource, Key, Revision};
+use crate::k8s::{GroupResource, Revision};
+use crate::store::keys::Keys;
 use crate::store::{Bounds, Candidate, Change, Leadership, Operation, Replacement, Size, Span, Term};
 
 pub(super) use super::lift::{lift, row_after};
@@ -18,6 +21,13 @@ pub(super) use super::roster::{announce, depart};
 
 /// The channel on which commits and resignations are told.
 pub(super) const CHANNEL: &str = "ballast";
+
+/// The columns of a change, in the order in which `change` reads them.
+macro_rules! columns {
+    () => {
+        "revision, kind, namespace, name, operation, created, previous, time_ms, object"
+    };
+}
 
 /// The first row whose key has another newest state than the one that it says to replace. Only
 /// the first change of a key is compared; the others follow it in the same commit.
@@ -58,7 +68,9 @@ macro_rules! append {
             ") IS NULL
                  RETURNING last
              ), stored AS (
-                 INSERT INTO changes (revision, kind, namespace, name, operation, created, previous, time_ms, object)
+                 INSERT INTO changes (",
+            columns!(),
+            ")
                  SELECT asked.* FROM seat CROSS JOIN unnest(
                      $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[],
                      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[]) AS asked
@@ -147,12 +159,13 @@ pub(super) async fn append(
 /// Inserts rows without a fence, within a transaction.
 pub(super) async fn insert(connection: &mut PgConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
     let columns = Columns::of(changes)?;
-    sqlx::query(
-        "INSERT INTO changes (revision, kind, namespace, name, operation, created, previous, time_ms, object)
-         SELECT * FROM unnest(
+    sqlx::query(concat!(
+        "INSERT INTO changes (",
+        columns!(),
+        ") SELECT * FROM unnest(
              $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
-             $6::bigint[], $7::bigint[], $8::bigint[], $9::text[])",
-    )
+             $6::bigint[], $7::bigint[], $8::bigint[], $9::text[])"
+    ))
     .bind(&columns.revisions)
     .bind(&columns.kinds)
     .bind(&columns.namespaces)
@@ -300,29 +313,32 @@ pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: 
     Ok(())
 }
 
-impl FromRow<'_, PgRow> for Change {
-    fn from_row(row: &PgRow) -> Result<Change, sqlx::Error> {
-        let operation: &str = row.try_get("operation")?;
-        let operation = Operation::parse(operation)
-            .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
-        let (namespace, name): (&str, &str) = (row.try_get("namespace")?, row.try_get("name")?);
-        Ok(Change {
-            revision: Revision(row.try_get("revision")?),
-            key: Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name),
-            operation,
-            created: Revision(row.try_get("created")?),
-            previous: Revision(row.try_get("previous")?),
-            time_ms: row.try_get("time_ms")?,
-            object: Bytes::from(row.try_get::<String, _>("object")?),
-        })
-    }
+/// The row of a query that selects `columns`. Their places cost less than their names.
+fn change(row: &PgRow, keys: &mut Keys) -> Result<Change, sqlx::Error> {
+    let operation: &str = row.try_get(4)?;
+    let operation = Operation::parse(operation)
+        .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
+    Ok(Change {
+        revision: Revision(row.try_get(0)?),
+        key: keys.next(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?),
+        operation,
+        created: Revision(row.try_get(5)?),
+        previous: Revision(row.try_get(6)?),
+        time_ms: row.try_get(7)?,
+        object: Bytes::from(row.try_get::<String, _>(8)?),
+    })
 }
 
-impl FromRow<'_, PgRow> for Replacement {
-    fn from_row(row: &PgRow) -> Result<Replacement, sqlx::Error> {
-        let before: Option<String> = row.try_get("before")?;
-        Ok(Replacement { change: Change::from_row(row)?, before: before.map(Bytes::from) })
+type Asked<'q> = Query<'q, Postgres, PgArguments>;
+
+/// The rows of a query that selects `columns`.
+async fn all(connection: &mut PgConnection, asked: Asked<'_>) -> Result<Vec<Change>, sqlx::Error> {
+    let (mut changes, mut keys) = (Vec::new(), Keys::default());
+    let mut rows = asked.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        changes.push(change(&row, &mut keys)?);
     }
+    Ok(changes)
 }
 
 fn rows_of(limit: usize) -> i64 {
@@ -343,22 +359,23 @@ pub(super) async fn states(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT * FROM changes
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM changes
          WHERE revision = ANY(ARRAY(
                  SELECT revision FROM changes WHERE revision > $1 AND revision <= $2
                  EXCEPT
                  SELECT previous FROM changes
                  WHERE previous > 0 AND previous > $1 AND previous <= $2 AND revision + 0 <= $3))
              AND operation <> 'delete' AND $3 >= (SELECT compacted FROM compaction)
-         ORDER BY revision LIMIT $4",
-    )
+         ORDER BY revision LIMIT $4"
+    ))
     .bind(span.after.0)
     .bind(span.through.0)
     .bind(at.0)
-    .bind(rows_of(limit))
-    .fetch_all(connection)
-    .await
+    .bind(rows_of(limit));
+    all(connection, asked).await
 }
 
 /// The changes after a revision; nothing if the log is compacted beyond it.
@@ -367,14 +384,16 @@ pub(super) async fn changes(
     after: Revision,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT * FROM changes WHERE revision > $1 AND $1 >= (SELECT compacted FROM compaction)
-         ORDER BY revision LIMIT $2",
-    )
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM changes
+         WHERE revision > $1 AND $1 >= (SELECT compacted FROM compaction)
+         ORDER BY revision LIMIT $2"
+    ))
     .bind(after.0)
-    .bind(rows_of(limit))
-    .fetch_all(connection)
-    .await
+    .bind(rows_of(limit));
+    all(connection, asked).await
 }
 
 /// The changes of a kind; nothing if the log is compacted beyond the beginning of the span.
@@ -384,8 +403,9 @@ pub(super) async fn history(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT change.*, before.object AS before
+    let asked = sqlx::query(
+        "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
+             change.previous, change.time_ms, change.object, before.object
          FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > $1 AND change.revision <= $2 AND change.kind = $3
              AND $1 >= (SELECT compacted FROM compaction)
@@ -394,17 +414,25 @@ pub(super) async fn history(
     .bind(span.after.0)
     .bind(span.through.0)
     .bind(resource.as_str())
-    .bind(rows_of(limit))
-    .fetch_all(connection)
-    .await
+    .bind(rows_of(limit));
+    let (mut replacements, mut keys) = (Vec::new(), Keys::default());
+    let mut rows = asked.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let before: Option<String> = row.try_get(9)?;
+        replacements.push(Replacement { change: change(&row, &mut keys)?, before: before.map(Bytes::from) });
+    }
+    Ok(replacements)
 }
 
 pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) -> Result<Vec<Change>, sqlx::Error> {
     let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
-    sqlx::query_as("SELECT * FROM changes WHERE revision = ANY($1::bigint[]) ORDER BY revision")
-        .bind(revisions)
-        .fetch_all(connection)
-        .await
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM changes WHERE revision = ANY($1::bigint[]) ORDER BY revision"
+    ))
+    .bind(revisions);
+    all(connection, asked).await
 }
 
 /// The bounds of the log, and the revision up to which compaction has looked at it.

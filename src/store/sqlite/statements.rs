@@ -1,17 +1,24 @@
 //! The SQL statements, and the conversion between rows and changes.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{Arguments, AssertSqlSafe, FromRow, Row};
+use sqlx::{Arguments, AssertSqlSafe, Row, Sqlite};
 
-use crate::k8s::{GroupResource, Key, Revision};
-use crate::store::log::Heads;
+use crate::k8s::{GroupResource, Revision};
+use crate::store::keys::Keys;
+use crate::store::log::{Heads, NewestOf};
 use crate::store::{Bounds, Change, Operation, Replacement, Size, Span};
 
-const COLUMNS: &str = "revision, kind, namespace, name, operation, created, previous, time_ms, object";
+/// The columns of a change, in the order in which `change` reads them and `bind` binds them.
+macro_rules! columns {
+    () => {
+        "revision, kind, namespace, name, operation, created, previous, time_ms, object"
+    };
+}
+
+const COLUMNS: &str = columns!();
 const COLUMNS_COUNT: usize = 9;
 
 /// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
@@ -85,26 +92,32 @@ fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::er
     arguments.add(std::str::from_utf8(&change.object)?)
 }
 
-impl FromRow<'_, SqliteRow> for Change {
-    fn from_row(row: &SqliteRow) -> Result<Change, sqlx::Error> {
-        let operation: &str = row.try_get("operation")?;
-        let operation = Operation::parse(operation)
-            .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
-        Ok(Change {
-            revision: Revision(row.try_get("revision")?),
-            key: key(row)?,
-            operation,
-            created: Revision(row.try_get("created")?),
-            previous: Revision(row.try_get("previous")?),
-            time_ms: row.try_get("time_ms")?,
-            object: Bytes::from(row.try_get::<String, _>("object")?),
-        })
-    }
+/// The row of a query that selects `columns`. Their places cost less than their names.
+fn change(row: &SqliteRow, keys: &mut Keys) -> Result<Change, sqlx::Error> {
+    let operation: &str = row.try_get(4)?;
+    let operation = Operation::parse(operation)
+        .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
+    Ok(Change {
+        revision: Revision(row.try_get(0)?),
+        key: keys.next(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?),
+        operation,
+        created: Revision(row.try_get(5)?),
+        previous: Revision(row.try_get(6)?),
+        time_ms: row.try_get(7)?,
+        object: Bytes::from(row.try_get::<String, _>(8)?),
+    })
 }
 
-fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
-    let (namespace, name): (&str, &str) = (row.try_get("namespace")?, row.try_get("name")?);
-    Ok(Key::namespaced(GroupResource::intern(row.try_get("kind")?), namespace, name))
+type Asked<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// The rows of a query that selects `columns`.
+async fn all(connection: &mut SqliteConnection, asked: Asked<'_>) -> Result<Vec<Change>, sqlx::Error> {
+    let (mut changes, mut keys) = (Vec::new(), Keys::default());
+    let mut rows = asked.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        changes.push(change(&row, &mut keys)?);
+    }
+    Ok(changes)
 }
 
 /// A page of `Store::page`.
@@ -165,19 +178,20 @@ async fn walked(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT * FROM changes AS state
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM changes AS state
          WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
              SELECT 1 FROM changes AS later
              WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?3)
-         ORDER BY revision LIMIT ?4",
-    )
+         ORDER BY revision LIMIT ?4"
+    ))
     .bind(span.after.0)
     .bind(span.through.0)
     .bind(at.0)
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
-    .await
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    all(connection, asked).await
 }
 
 /// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
@@ -206,7 +220,8 @@ async fn left(connection: &mut SqliteConnection, at: Revision, span: Span) -> Re
 
 pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sqlx::Error> {
     let (bounds, _) = bounds(connection).await?;
-    let mut heads = Heads { last: bounds.last, newest: HashMap::new() };
+    let mut heads = Heads { last: bounds.last, newest: NewestOf::default() };
+    let mut keys = Keys::default();
     let mut states = sqlx::query(
         "SELECT kind, namespace, name, revision FROM changes AS state
          WHERE operation <> 'delete' AND NOT EXISTS (
@@ -214,7 +229,8 @@ pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sq
     )
     .fetch(connection);
     while let Some(row) = states.try_next().await? {
-        heads.newest.insert(key(&row)?, Revision(row.try_get("revision")?));
+        let key = keys.next(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        heads.newest.insert(key, Revision(row.try_get(3)?));
     }
     Ok(heads)
 }
@@ -224,11 +240,11 @@ pub(super) async fn changes(
     after: Revision,
     limit: usize,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    sqlx::query_as("SELECT * FROM changes WHERE revision > ? ORDER BY revision LIMIT ?")
-        .bind(after.0)
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(connection)
-        .await
+    let asked =
+        sqlx::query(concat!("SELECT ", columns!(), " FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"))
+            .bind(after.0)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    all(connection, asked).await
 }
 
 /// The caller makes sure that the replaced rows still exist.
@@ -238,8 +254,9 @@ pub(super) async fn history(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT change.*, before.object AS before
+    let asked = sqlx::query(
+        "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
+             change.previous, change.time_ms, change.object, before.object
          FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
          ORDER BY change.revision LIMIT ?",
@@ -247,16 +264,14 @@ pub(super) async fn history(
     .bind(span.after.0)
     .bind(span.through.0)
     .bind(resource.as_str())
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
-    .await
-}
-
-impl FromRow<'_, SqliteRow> for Replacement {
-    fn from_row(row: &SqliteRow) -> Result<Replacement, sqlx::Error> {
-        let before: Option<String> = row.try_get("before")?;
-        Ok(Replacement { change: Change::from_row(row)?, before: before.map(Bytes::from) })
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let (mut replacements, mut keys) = (Vec::new(), Keys::default());
+    let mut rows = asked.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let before: Option<String> = row.try_get(9)?;
+        replacements.push(Replacement { change: change(&row, &mut keys)?, before: before.map(Bytes::from) });
     }
+    Ok(replacements)
 }
 
 pub(super) async fn rows(
@@ -264,10 +279,13 @@ pub(super) async fn rows(
     revisions: &[Revision],
 ) -> Result<Vec<Change>, sqlx::Error> {
     let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
-    sqlx::query_as("SELECT * FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision")
-        .bind(serde_json::to_string(&revisions).expect("numbers always serialize"))
-        .fetch_all(connection)
-        .await
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
+    ))
+    .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
+    all(connection, asked).await
 }
 
 /// The revision and the time of the first row at or after `revision`.

@@ -4,6 +4,7 @@ mod alike;
 mod body;
 mod content;
 pub mod cron;
+mod decoder;
 mod document;
 pub mod duration;
 mod extract;
@@ -37,6 +38,7 @@ pub mod write_options;
 
 pub use alike::{Likeness, Remade};
 pub use body::{Body, Duplicate, Malformed, type_of};
+pub use decoder::Decoder;
 pub use document::Document;
 pub use extract::{Extract, Members};
 pub use field_errors::{FieldError, FieldErrors, FieldPath};

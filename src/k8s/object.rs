@@ -57,24 +57,21 @@ impl Object {
             Ok(read) => read,
             Err(source) => return Err(DecodeError { key, revision, source }),
         };
-        let mut labels: Vec<(Box<str>, Box<str>)> =
-            read.metadata.labels.0.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        labels.sort_unstable();
-        let uid = read.metadata.uid.into();
-        let (generation, deleting) = (read.metadata.generation, read.metadata.deletion_timestamp.is_some());
-        let labels = shared_labels(labels.into());
         let text = Text::split(json.clone(), read.metadata.managed_fields);
+        Ok(Object::with(key, revision, read.metadata.into_head(), text))
+    }
+
+    pub(super) fn with(key: Key, revision: Revision, head: Head, text: Text) -> Object {
+        let Head { uid, labels, generation, deleting } = head;
         let key = shared_namespace(key);
-        Ok(Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() })
+        Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() }
     }
 
     /// The document at this revision. Nothing is parsed, because the document holds what `decode`
     /// would find.
     pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
-        let Head { uid, labels, generation, deleting } = document.head().clone();
-        let text = document.at(revision);
-        let key = shared_namespace(key);
-        Object { key, revision, created, uid, labels, generation, deleting, text, typed: OnceLock::new() }
+        let object = Object::with(key, revision, document.head().clone(), document.at(revision));
+        Object { created, ..object }
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
@@ -126,7 +123,9 @@ struct Read<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ReadMetadata<'a> {
+pub(super) struct ReadMetadata<'a> {
+    #[serde(default, borrow)]
+    pub name: std::borrow::Cow<'a, str>,
     #[serde(default, borrow)]
     uid: std::borrow::Cow<'a, str>,
     #[serde(default)]
@@ -136,7 +135,21 @@ struct ReadMetadata<'a> {
     #[serde(default)]
     labels: Labels,
     #[serde(default, borrow)]
-    managed_fields: Option<&'a RawValue>,
+    pub managed_fields: Option<&'a RawValue>,
+}
+
+impl ReadMetadata<'_> {
+    pub fn into_head(self) -> Head {
+        let pairs = self.labels.0.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let mut labels: Vec<(Box<str>, Box<str>)> = pairs.collect();
+        labels.sort_unstable();
+        Head {
+            uid: self.uid.into(),
+            labels: shared_labels(labels.into()),
+            generation: self.generation,
+            deleting: self.deletion_timestamp.is_some(),
+        }
+    }
 }
 
 /// A JSON object of strings, kept as pairs. Labels are few, and a map would cost more than their

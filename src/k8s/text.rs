@@ -18,7 +18,7 @@ use super::packed::Dictionaries;
 use super::pool::Pool;
 use super::read_json;
 
-const HEAD: &[u8] = b"\"managedFields\":[";
+pub(super) const HEAD: &[u8] = b"\"managedFields\":[";
 const TAIL: &[u8] = b"],";
 /// The last member of an entry.
 const TIME: &str = ",\"time\":\"";
@@ -145,6 +145,38 @@ impl Managers {
     fn read(list: &str) -> Option<Managers> {
         let entries: Vec<&RawValue> = serde_json::from_str(list).ok()?;
         Some(Managers::shared(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
+    }
+
+    /// The record that a text begins with, and its length, if its words are the same and only its
+    /// times may be others.
+    pub(super) fn like(&self, text: &[u8]) -> Option<(Managers, usize)> {
+        let mut rest = text.strip_prefix(HEAD)?;
+        let mut times = Vec::with_capacity(self.0.len());
+        for (index, entry) in self.0.iter().enumerate() {
+            if index > 0 {
+                rest = rest.strip_prefix(b",")?;
+            }
+            rest = rest.strip_prefix(entry.words.as_bytes())?;
+            let time = entry.time.map(|_| rest.split_first_chunk::<TIME_LEN>());
+            if let Some(found) = time {
+                let (time, after) = found?;
+                rest = after.strip_prefix(AFTER_TIME.as_bytes())?;
+                let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+                times.push(Some(*time).filter(|time| time.iter().all(is_plain))?);
+            }
+        }
+        let length = text.len() - rest.strip_prefix(TAIL)?.len();
+        let are_known = self.0.iter().filter_map(|entry| entry.time).eq(times.iter().copied());
+        let mut times = times.into_iter();
+        let managers = match are_known {
+            true => self.clone(),
+            false => {
+                let entry =
+                    |known: &Entry| Entry { words: known.words.clone(), time: known.time.and_then(|_| times.next()) };
+                self.0.iter().map(entry).collect()
+            }
+        };
+        Some((managers, length))
     }
 
     /// Objects that were written in the same seconds by the same programs share their records.

@@ -236,6 +236,11 @@ pub trait Store: Send + Sync + 'static {
     /// beyond `at`, it is `Error::Compacted`.
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
+    /// How many callers of `page` are served at the same time.
+    fn readers(&self) -> usize {
+        1
+    }
+
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 

@@ -7,12 +7,12 @@
 //! later is news.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-use crate::k8s::{Key, Object, Revision};
-use crate::store::{Bounds, Change, Error, Operation, Replacement, Store};
+use crate::k8s::{DecodeError, Decoder, Key, Object, Revision};
+use crate::store::{Bounds, Change, Error, Operation, Replacement, Span, Store};
 
 use super::rest::Packer;
 use super::window::{Event, EventKind};
@@ -20,8 +20,10 @@ use super::{Limits, View};
 
 /// Rows that are read at once, about four megabytes.
 const PAGE_ROWS: usize = 1000;
-/// Pages that are decoded at the same time.
+/// Pages of a reader that are decoded at the same time.
 const DECODERS_MAX: usize = 2;
+/// Revisions that one of several readers takes at a time.
+const PART_REVISIONS: i64 = 64 * 1024;
 
 pub(super) struct Loaded {
     pub view: View,
@@ -46,25 +48,92 @@ pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, E
 }
 
 async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<Loaded, Error> {
-    let (mut view, mut time_ms) = (View::empty_at(bounds.last), 0);
-    let mut decoders = Decoders::default();
-    let (mut after, mut is_last) = (Revision::ZERO, false);
-    while !is_last {
-        // Pages are decoded while the next one is read.
-        let page = store.page(bounds.last, after, PAGE_ROWS).await?;
-        is_last = page.len() < PAGE_ROWS;
-        after = page.last().map_or(after, |last| last.revision);
-        time_ms = page.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
-        for object in decoders.take(page).await? {
-            view.insert(object);
-        }
-    }
-    while let Some(objects) = decoders.next().await {
-        objects?.into_iter().for_each(|object| view.insert(object));
-    }
+    let found = Mutex::new(Found { view: View::empty_at(bounds.last), time_ms: 0 });
+    let parts = Mutex::new(Parts::of(bounds.last, store.readers()));
+    let readers = (0..store.readers()).map(|_| read_parts(store, bounds.last, &parts, &found));
+    futures_util::future::try_join_all(readers).await?;
+    let Found { view, time_ms } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (start, events) = recent(store, &view, bounds, limits).await?;
     let newest_ms = events.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
     Ok(Loaded { view, events, start, time_ms: newest_ms })
+}
+
+/// What the readers of the log have found so far.
+struct Found {
+    view: View,
+    time_ms: i64,
+}
+
+/// The parts of the log that nobody has begun to read.
+struct Parts {
+    next: Revision,
+    last: Revision,
+    /// Revisions of a part.
+    length: i64,
+}
+
+impl Parts {
+    /// One reader alone reads everything, from the beginning to the end.
+    fn of(last: Revision, readers: usize) -> Parts {
+        let length = if readers > 1 { PART_REVISIONS } else { last.0 };
+        Parts { next: Revision::ZERO, last, length }
+    }
+
+    fn take(&mut self) -> Option<Span> {
+        let after = self.next;
+        self.next = self.last.min(Revision(after.0.saturating_add(self.length)));
+        (after < self.last).then_some(Span { after, through: self.next })
+    }
+
+    /// Nothing is left before this revision.
+    fn skip_to(&mut self, first: Revision) {
+        self.next = self.next.max(Revision(first.0 - 1));
+    }
+}
+
+/// Reads parts of the log until there are none. Pages are decoded while the next one is read.
+async fn read_parts(store: &dyn Store, at: Revision, parts: &Mutex<Parts>, found: &Mutex<Found>) -> Result<(), Error> {
+    let mut decoders = Decoders::default();
+    let insert = |objects: Vec<Arc<Object>>| {
+        let mut found = held(found);
+        objects.into_iter().for_each(|object| found.view.insert(object));
+    };
+    while let Some(Span { mut after, through }) = { held(parts).take() } {
+        let mut page = store.page(at, after, PAGE_ROWS).await?;
+        loop {
+            let is_last = page.len() < PAGE_ROWS || page.last().is_none_or(|last| last.revision >= through);
+            if let Some(beyond) = page.iter().position(|state| state.revision > through) {
+                // It belongs to the next part that has anything.
+                held(parts).skip_to(page[beyond].revision);
+                page.truncate(beyond);
+            }
+            if let Some(last) = page.last() {
+                after = last.revision;
+                let mut found = held(found);
+                found.time_ms = found.time_ms.max(last.time_ms);
+            }
+            let next = async {
+                match is_last {
+                    true => Ok(Vec::new()),
+                    false => store.page(at, after, PAGE_ROWS).await,
+                }
+            };
+            let (next, objects) = tokio::join!(next, decoders.take(page));
+            insert(objects?);
+            page = next?;
+            if is_last {
+                break;
+            }
+        }
+    }
+    while let Some(objects) = decoders.next().await {
+        insert(objects?);
+    }
+    Ok(())
+}
+
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("no holder of this lock can panic")
 }
 
 type Decoded = Result<Vec<Arc<Object>>, Error>;
@@ -74,22 +143,30 @@ type Decoded = Result<Vec<Arc<Object>>, Error>;
 #[derive(Default)]
 struct Decoders {
     /// In the order of the pages.
-    busy: VecDeque<JoinHandle<(Decoded, Packer)>>,
-    idle: Vec<Packer>,
+    busy: VecDeque<JoinHandle<(Decoded, Tools)>>,
+    idle: Vec<Tools>,
+}
+
+#[derive(Default)]
+struct Tools {
+    decoder: Decoder,
+    packer: Packer,
 }
 
 impl Decoders {
     /// Begins a page, and returns the objects of an earlier one.
     async fn take(&mut self, page: Vec<Change>) -> Decoded {
         let done = if self.busy.len() < DECODERS_MAX { None } else { self.next().await };
-        let mut packer = self.idle.pop().unwrap_or_default();
+        let mut tools = self.idle.pop().unwrap_or_default();
         self.busy.push_back(spawn_blocking(move || {
             let decoded = page.into_iter().map(|change| {
-                let object = object(change)?;
-                packer.pack(&object);
+                let created = change.created;
+                let decoded = tools.decoder.decode(change.key, change.revision, change.object);
+                let object = made(decoded, created)?;
+                tools.packer.pack(&object);
                 Ok(Arc::new(object))
             });
-            (decoded.collect(), packer)
+            (decoded.collect(), tools)
         }));
         done.unwrap_or_else(|| Ok(Vec::new()))
     }
@@ -97,8 +174,8 @@ impl Decoders {
     /// The objects of the oldest page that is not returned yet.
     async fn next(&mut self) -> Option<Decoded> {
         let done = match self.busy.pop_front()?.await.map_err(JoinError::try_into_panic) {
-            Ok((decoded, packer)) => {
-                self.idle.push(packer);
+            Ok((decoded, tools)) => {
+                self.idle.push(tools);
                 decoded
             }
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -237,8 +314,10 @@ fn kind_of(operation: Operation) -> EventKind {
 }
 
 fn object(change: Change) -> Result<Object, Error> {
-    let created = change.created;
-    let decoded = Object::decode(change.key, change.revision, change.object);
+    made(Object::decode(change.key, change.revision, change.object), change.created)
+}
+
+fn made(decoded: Result<Object, DecodeError>, created: Revision) -> Result<Object, Error> {
     let mut object = decoded.map_err(|source| Error::Corrupt {
         advice: format!("{source}; restore the database from a backup"),
         source: Some(Arc::new(source)),

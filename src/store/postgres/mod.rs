@@ -75,6 +75,9 @@ const LIFT_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections of the pool that read the objects at a start. Each keeps a process of the server
+/// busy.
+const READERS_MAX: usize = 3;
 /// Revisions that are looked at in one statement. The server compares all of them.
 const SPAN_MAX: usize = 64 * 1024;
 
@@ -235,14 +238,24 @@ impl Store for PostgresStore {
                     None => break,
                 }
             }
+            let found = states.len();
             page.extend(states);
-            // A long stretch of history is crossed in a few steps.
-            length = (length * 4).min(SPAN_MAX);
+            // The span that has what is still wanted, if the log goes on alike. A long stretch of
+            // history is crossed in a few steps.
+            length = match found {
+                0 => length * 4,
+                found => length * limit.saturating_sub(page.len()) / found,
+            };
+            length = length.clamp(limit.clamp(1, SPAN_MAX), SPAN_MAX);
         }
         if page.len() < limit {
             self.still_there(at).await?;
         }
         Ok(page)
+    }
+
+    fn readers(&self) -> usize {
+        READERS_MAX.min(self.pool.options().get_max_connections() as usize)
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {

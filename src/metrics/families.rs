@@ -85,6 +85,7 @@ pub struct Storage {
     pub info: IntGaugeVec,
     pub bytes: IntGauge,
     pub free_bytes: IntGauge,
+    pub history_seconds: IntGauge,
     pub commits: IntCounterVec,
     pub commit_seconds: Histogram,
     pub commit_changes: Histogram,
@@ -100,6 +101,10 @@ impl Storage {
             free_bytes: make.gauge(
                 "ballast_store_free_bytes",
                 "The part of ballast_store_size_bytes that holds nothing and is used again.",
+            ),
+            history_seconds: make.gauge(
+                "ballast_store_history_seconds",
+                "How far back the log remembers; --history asks for it, --history-max-changes bounds it.",
             ),
             commits: make.outcomes(
                 "ballast_store_commits_total",

@@ -266,6 +266,11 @@ pub fn store_compacted(took: Duration, ok: bool) {
     FAMILIES.store.compaction_seconds.observe(took.as_secs_f64());
 }
 
+/// How far back the log of the leader remembers.
+pub fn store_history(length: Duration) {
+    FAMILIES.store.history_seconds.set(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
+}
+
 /// The size of the database, and of the part that holds nothing, where that is known.
 pub fn store_size(bytes: u64, free: Option<u64>) {
     let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));

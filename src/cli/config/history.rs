@@ -16,7 +16,8 @@ const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[serde(rename_all = "kebab-case")]
 pub struct HistoryArgs {
     /// How long the log remembers what objects were like: for `asOf`, for lists of old states, and
-    /// for watches that resume
+    /// for watches that resume. It is shorter while there are more changes than
+    /// --history-max-changes keeps; ballast_store_history_seconds tells how long it is
     #[arg(long, env = "BALLAST_HISTORY", default_value = "1h", value_parser = history)]
     pub history: GoDuration,
 

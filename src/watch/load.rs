@@ -330,3 +330,58 @@ fn missing(first: Revision, last: Revision) -> Error {
     let advice = format!("rows of the revisions {first} to {last} are missing; restore the database from a backup");
     Error::Corrupt { advice, source: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::k8s::GroupResource;
+    use crate::store::{MemoryStore, Term};
+
+    const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+    fn change(revision: i64, name: i64, previous: i64, created: i64) -> Change {
+        let name = format!("member-{name:04}");
+        Change {
+            revision: Revision(revision),
+            key: Key::cluster(KIND, name.as_str()),
+            operation: if previous == 0 { Operation::Create } else { Operation::Update },
+            created: Revision(created),
+            previous: Revision(previous),
+            time_ms: revision,
+            object: json!({"metadata": {"name": name}, "revision": revision}).to_string().into(),
+        }
+    }
+
+    /// Of 3,000 objects the first half was updated, and the revisions go on after a gap.
+    async fn log() -> MemoryStore {
+        let store = MemoryStore::new();
+        let created = (1..=3_000).map(|number| change(number, number, 0, number));
+        let updated = (1..=1_500).map(|number| change(3_000 + number, number, number, number));
+        let changes: Vec<Change> = created.chain(updated).collect();
+        store.commit(Term::default(), &changes).await.unwrap();
+        store.lift(Term::default(), Revision(1_000_000)).await.unwrap();
+        let after = (1..=10).map(|number| change(1_000_000 + number, 5_000 + number, 0, 1_000_000 + number));
+        store.commit(Term::default(), &after.collect::<Vec<_>>()).await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn several_readers_find_what_one_finds() {
+        let store = log().await;
+        let at = store.bounds().await.unwrap().last;
+        let whole = load(&store, &Limits::default()).await.unwrap();
+        assert_eq!((whole.view.count(KIND, None), whole.time_ms), (3_010, at.0));
+        for length in [100, 700, 1_000, 2_999, 1 << 40] {
+            let found = Mutex::new(Found { view: View::empty_at(at), time_ms: 0 });
+            let parts = Mutex::new(Parts { next: Revision::ZERO, last: at, length });
+            let readers = (0..3).map(|_| read_parts(&store, at, &parts, &found));
+            futures_util::future::try_join_all(readers).await.unwrap();
+            let found = found.into_inner().unwrap();
+            let texts = |view: &View| -> Vec<_> { view.list(KIND, None).map(|object| object.text.whole()).collect() };
+            assert_eq!(texts(&found.view), texts(&whole.view), "parts of {length} revisions");
+            assert_eq!(found.time_ms, at.0);
+        }
+    }
+}

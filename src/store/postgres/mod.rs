@@ -244,7 +244,7 @@ impl Store for PostgresStore {
             // history is crossed in a few steps.
             length = match found {
                 0 => length * 4,
-                found => length * limit.saturating_sub(page.len()) / found,
+                found => length.saturating_mul(limit.saturating_sub(page.len())) / found,
             };
             length = length.clamp(limit.clamp(1, SPAN_MAX), SPAN_MAX);
         }

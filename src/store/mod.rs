@@ -14,12 +14,12 @@ use crate::k8s::{GroupResource, Key, Revision};
 
 mod copy;
 mod held;
-mod keys;
 mod lease;
 mod log;
 mod memory;
 mod postgres;
 mod roster;
+mod rows;
 mod sqlite;
 mod table;
 

@@ -6,28 +6,18 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::TryStreamExt;
-use sqlx::postgres::{PgArguments, PgConnection, PgRow};
-use sqlx::query::Query;
-use sqlx::{Connection, Postgres, Row};
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
 
 use crate::k8s::{GroupResource, Revision};
-use crate::store::keys::Keys;
-use crate::store::{Bounds, Candidate, Change, Leadership, Operation, Replacement, Size, Span, Term};
+use crate::store::rows::{self as read, columns};
+use crate::store::{Bounds, Candidate, Change, Leadership, Replacement, Size, Span, Term};
 
 pub(super) use super::lift::{lift, row_after};
 pub(super) use super::roster::{announce, depart};
 
 /// The channel on which commits and resignations are told.
 pub(super) const CHANNEL: &str = "ballast";
-
-/// The columns of a change, in the order in which `change` reads them.
-macro_rules! columns {
-    () => {
-        "revision, kind, namespace, name, operation, created, previous, time_ms, object"
-    };
-}
 
 /// The first row whose key has another newest state than the one that it says to replace. Only
 /// the first change of a key is compared; the others follow it in the same commit.
@@ -313,34 +303,6 @@ pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: 
     Ok(())
 }
 
-/// The row of a query that selects `columns`. Their places cost less than their names.
-fn change(row: &PgRow, keys: &mut Keys) -> Result<Change, sqlx::Error> {
-    let operation: &str = row.try_get(4)?;
-    let operation = Operation::parse(operation)
-        .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
-    Ok(Change {
-        revision: Revision(row.try_get(0)?),
-        key: keys.next(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?),
-        operation,
-        created: Revision(row.try_get(5)?),
-        previous: Revision(row.try_get(6)?),
-        time_ms: row.try_get(7)?,
-        object: Bytes::from(row.try_get::<String, _>(8)?),
-    })
-}
-
-type Asked<'q> = Query<'q, Postgres, PgArguments>;
-
-/// The rows of a query that selects `columns`.
-async fn all(connection: &mut PgConnection, asked: Asked<'_>) -> Result<Vec<Change>, sqlx::Error> {
-    let (mut changes, mut keys) = (Vec::new(), Keys::default());
-    let mut rows = asked.fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        changes.push(change(&row, &mut keys)?);
-    }
-    Ok(changes)
-}
-
 fn rows_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
@@ -375,7 +337,7 @@ pub(super) async fn states(
     .bind(span.through.0)
     .bind(at.0)
     .bind(rows_of(limit));
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The changes after a revision; nothing if the log is compacted beyond it.
@@ -393,7 +355,7 @@ pub(super) async fn changes(
     ))
     .bind(after.0)
     .bind(rows_of(limit));
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The changes of a kind; nothing if the log is compacted beyond the beginning of the span.
@@ -415,13 +377,7 @@ pub(super) async fn history(
     .bind(span.through.0)
     .bind(resource.as_str())
     .bind(rows_of(limit));
-    let (mut replacements, mut keys) = (Vec::new(), Keys::default());
-    let mut rows = asked.fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        let before: Option<String> = row.try_get(9)?;
-        replacements.push(Replacement { change: change(&row, &mut keys)?, before: before.map(Bytes::from) });
-    }
-    Ok(replacements)
+    read::replacements(asked.fetch(connection)).await
 }
 
 pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) -> Result<Vec<Change>, sqlx::Error> {
@@ -432,7 +388,7 @@ pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) 
         " FROM changes WHERE revision = ANY($1::bigint[]) ORDER BY revision"
     ))
     .bind(revisions);
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The bounds of the log, and the revision up to which compaction has looked at it.

@@ -1,22 +1,13 @@
 //! The SQL statements, and the conversion between rows and changes.
 
-use bytes::Bytes;
 use futures_util::TryStreamExt;
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{Arguments, AssertSqlSafe, Row, Sqlite};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::k8s::{GroupResource, Revision};
-use crate::store::keys::Keys;
 use crate::store::log::{Heads, NewestOf};
+use crate::store::rows::{self as read, Keys, columns};
 use crate::store::{Bounds, Change, Operation, Replacement, Size, Span};
-
-/// The columns of a change, in the order in which `change` reads them and `bind` binds them.
-macro_rules! columns {
-    () => {
-        "revision, kind, namespace, name, operation, created, previous, time_ms, object"
-    };
-}
 
 const COLUMNS: &str = columns!();
 const COLUMNS_COUNT: usize = 9;
@@ -92,34 +83,6 @@ fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::er
     arguments.add(std::str::from_utf8(&change.object)?)
 }
 
-/// The row of a query that selects `columns`. Their places cost less than their names.
-fn change(row: &SqliteRow, keys: &mut Keys) -> Result<Change, sqlx::Error> {
-    let operation: &str = row.try_get(4)?;
-    let operation = Operation::parse(operation)
-        .ok_or_else(|| sqlx::Error::Decode(format!("{operation:?} is no operation").into()))?;
-    Ok(Change {
-        revision: Revision(row.try_get(0)?),
-        key: keys.next(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?),
-        operation,
-        created: Revision(row.try_get(5)?),
-        previous: Revision(row.try_get(6)?),
-        time_ms: row.try_get(7)?,
-        object: Bytes::from(row.try_get::<String, _>(8)?),
-    })
-}
-
-type Asked<'q> = Query<'q, Sqlite, SqliteArguments>;
-
-/// The rows of a query that selects `columns`.
-async fn all(connection: &mut SqliteConnection, asked: Asked<'_>) -> Result<Vec<Change>, sqlx::Error> {
-    let (mut changes, mut keys) = (Vec::new(), Keys::default());
-    let mut rows = asked.fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        changes.push(change(&row, &mut keys)?);
-    }
-    Ok(changes)
-}
-
 /// A page of `Store::page`.
 pub(super) struct Page {
     pub states: Vec<Change>,
@@ -191,7 +154,7 @@ async fn walked(
     .bind(span.through.0)
     .bind(at.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
@@ -244,7 +207,7 @@ pub(super) async fn changes(
         sqlx::query(concat!("SELECT ", columns!(), " FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"))
             .bind(after.0)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The caller makes sure that the replaced rows still exist.
@@ -265,13 +228,7 @@ pub(super) async fn history(
     .bind(span.through.0)
     .bind(resource.as_str())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    let (mut replacements, mut keys) = (Vec::new(), Keys::default());
-    let mut rows = asked.fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        let before: Option<String> = row.try_get(9)?;
-        replacements.push(Replacement { change: change(&row, &mut keys)?, before: before.map(Bytes::from) });
-    }
-    Ok(replacements)
+    read::replacements(asked.fetch(connection)).await
 }
 
 pub(super) async fn rows(
@@ -285,7 +242,7 @@ pub(super) async fn rows(
         " FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
     ))
     .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
-    all(connection, asked).await
+    read::changes(asked.fetch(connection)).await
 }
 
 /// The revision and the time of the first row at or after `revision`.

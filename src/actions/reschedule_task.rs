@@ -246,6 +246,8 @@ fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision,
         let stamp = trigger::next(trigger::triggered_at(object), now);
         return Some((trigger::debt(stamp), trigger::accepted(stamp, about).into()));
     }
+    // The edit reads it next, and then everybody who hears of the change.
+    object.text.unpack();
     let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
     edits.extend(Trigger::accepted(stamp, object.revision, about));

@@ -53,6 +53,16 @@ impl Content {
         matches!(&*self.read(), Form::Packed(_))
     }
 
+    /// Makes the content what it was before it was packed.
+    pub fn unpack(&self) {
+        let packed = match &*self.read() {
+            Form::Plain(_) => return,
+            Form::Packed(packed) => packed.clone(),
+        };
+        let plain = Form::Plain(packed.unpack());
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = plain;
+    }
+
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         let plain = match &*self.read() {
             Form::Plain(bytes) => bytes.clone(),
@@ -98,7 +108,11 @@ mod tests {
             assert!(content.is_packed());
             assert_eq!((content.bytes(), content.len()), (text.clone(), text.len()));
             assert!(content.with(|bytes| bytes == &text[..]));
+            content.unpack();
+            assert!(!content.is_packed());
+            assert_eq!(content.bytes(), text);
         }
+        content.pack(&mut dictionaries);
         assert_eq!(content, copy);
     }
 }

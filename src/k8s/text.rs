@@ -81,6 +81,11 @@ impl Text {
         self.content.bytes()
     }
 
+    /// Shows the object without its managers, as `content` does, and shares nothing.
+    pub fn with_content<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        self.content.with(look)
+    }
+
     /// The size of `content` in bytes.
     pub fn content_len(&self) -> usize {
         self.content.len()
@@ -95,6 +100,11 @@ impl Text {
     /// have rested.
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         self.content.pack(dictionaries);
+    }
+
+    /// Undoes `pack`. For texts that several are about to look at.
+    pub fn unpack(&self) {
+        self.content.unpack();
     }
 
     pub fn managers(&self) -> Option<&Managers> {

@@ -347,6 +347,8 @@ fn decide_edit(
     if stored.revision != base.revision {
         return Err(Status::conflict(key.resource, &key.name));
     }
+    // Whoever hears of the change looks at it again.
+    stored.text.unpack();
     let document = edit::document(admission, manager, stored, edits, known)?;
     debug_assert!(
         edit::is_what_an_update_does(admission, manager, stored, edits, document.as_ref()),

@@ -224,6 +224,12 @@ impl Work for Scheduler {
             return self.forget(&object.key);
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
+            self.unprompted.remove(&object.key);
+            let is_same = event.previous.as_deref().is_some_and(|before| differ_in_trigger(before, object));
+            // Most of what a pass writes of its own is such a change, and need not be read.
+            if is_same && queue.mark_overtaken(&object.key, event.revision) {
+                return;
+            }
             let content = object.text.content();
             let binding = BindingSketch::of(&content);
             // A pass would leave alone what another scheduler places. Who asked for one hears so.
@@ -232,11 +238,10 @@ impl Work for Scheduler {
             });
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
             // A trigger alone moves nothing, so what is noted stays true.
-            if !event.previous.as_deref().is_some_and(|before| differ_in_trigger(before, object)) {
+            if !is_same {
                 self.note(object, &spec);
                 self.wake_companions(&object.key, queue);
             }
-            self.unprompted.remove(&object.key);
             if !is_of_another {
                 queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
             }

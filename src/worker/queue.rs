@@ -12,7 +12,9 @@
 //! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
 
 use crate::k8s::{Key, Revision};
 
@@ -71,6 +73,17 @@ enum Marked {
     Yes,
 }
 
+impl Marked {
+    fn and(self, mark: Marked) -> Marked {
+        match (self, mark) {
+            (Marked::Yes, _) | (_, Marked::Yes) => Marked::Yes,
+            (Marked::Changed(old), Marked::Changed(new)) => Marked::Changed(old.max(new)),
+            (old, Marked::No) => old,
+            (Marked::No, new) => new,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     priority: i32,
@@ -81,13 +94,13 @@ struct Entry {
 
 #[derive(Debug, Default)]
 pub struct Queue {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Key, Entry, RandomState>,
     /// By negated priority, so that the highest comes first, then in the order of becoming ready.
     ready: BTreeMap<(i64, u64), Key>,
     due: BTreeSet<(i64, Key)>,
     parked: BTreeSet<Key>,
     /// The revisions that finished work has seen and whose events may still come.
-    seen: HashMap<Key, Revision>,
+    seen: HashMap<Key, Revision, RandomState>,
     seen_order: VecDeque<(Revision, Key)>,
     sequence: u64,
     working: BTreeSet<Key>,
@@ -127,6 +140,17 @@ impl Queue {
         self.mark_as(key, priority, Marked::Changed(revision));
     }
 
+    /// As `mark_changed`, for a change that calls for work only if work on the key is under way or
+    /// over, and has not seen it. Returns whether that is so; if not, nothing is marked.
+    pub fn mark_overtaken(&mut self, key: &Key, revision: Revision) -> bool {
+        if self.seen.get(key).is_some_and(|&seen| revision <= seen) {
+            return true;
+        }
+        let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) else { return false };
+        *marked = marked.and(Marked::Changed(revision));
+        true
+    }
+
     fn mark_as(&mut self, key: Key, priority: i32, mark: Marked) {
         let Some(entry) = self.entries.get_mut(&key) else {
             return self.insert_ready(key, priority, 0);
@@ -134,12 +158,7 @@ impl Queue {
         match &mut entry.state {
             State::Working { marked, .. } => {
                 entry.priority = priority;
-                *marked = match (*marked, mark) {
-                    (Marked::Yes, _) | (_, Marked::Yes) => Marked::Yes,
-                    (Marked::Changed(old), Marked::Changed(new)) => Marked::Changed(old.max(new)),
-                    (old, Marked::No) => old,
-                    (Marked::No, new) => new,
-                };
+                *marked = marked.and(mark);
             }
             State::Ready { .. } if entry.priority == priority => {}
             State::Ready { sequence } => {
@@ -330,7 +349,7 @@ impl Queue {
 
 /// Gives the room back that a map needed once. The work on a million objects marks all of them, and
 /// hardly any later.
-fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V, impl BuildHasher>) {
     if map.capacity() > SPARE_MIN && map.len() < map.capacity() / SPARE_SHARE {
         map.shrink_to(2 * map.len());
     }

@@ -1,7 +1,8 @@
 //! Numbers for keys. A set of numbers takes a tenth of a set of keys, and a key is held once.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::k8s::Key;

@@ -129,15 +129,15 @@ impl Work for Census {
             return self.publish(news);
         }
         if let Some((before, after)) = before.zip(after).filter(|(before, after)| differ_in_trigger(before, after)) {
-            self.recent.renew(before, after);
-        } else {
-            let (before, after) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
-            let news = self.tally.binding(before.as_ref(), after.as_ref());
-            if let Some(facts) = after {
-                self.recent.put(&event.object, facts);
-            }
-            self.publish(news);
+            // It counts what it counted, and it is displaced if it was.
+            return self.recent.renew(before, after);
         }
+        let facts = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
+        let news = self.tally.binding(facts.0.as_ref(), facts.1.as_ref());
+        if let Some(facts) = facts.1 {
+            self.recent.put(&event.object, facts);
+        }
+        self.publish(news);
         let mut sweep = lock(&self.sweep);
         match after {
             Some(object) => drop(sweep.changed.insert(object.key.clone())),

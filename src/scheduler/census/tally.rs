@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -158,7 +159,7 @@ const RECENT_MAX: usize = 16_384;
 /// What bindings counted that have changed of late. The next change of one needs to know it again,
 /// and reading it anew would cost as much as the change itself.
 #[derive(Default)]
-pub struct Recent(HashMap<Key, (Revision, Facts)>);
+pub struct Recent(HashMap<Key, (Revision, Facts), RandomState>);
 
 impl Recent {
     /// What this version counts.

@@ -57,6 +57,21 @@ fn what_waits_is_no_part_of_the_depth() {
 }
 
 #[test]
+fn what_work_has_not_seen_is_marked_and_what_it_has_is_known() {
+    let mut queue = queue();
+    assert!(!queue.mark_overtaken(&key("a"), Revision(1)), "nobody works on it");
+    queue.mark(key("a"), 0);
+    assert!(!queue.mark_overtaken(&key("a"), Revision(1)), "nobody has begun");
+    queue.take(1);
+    assert!(queue.mark_overtaken(&key("a"), Revision(5)) && queue.mark_overtaken(&key("a"), Revision(4)));
+    queue.finish(&key("a"), Next::Done, Some(Revision(4)));
+    assert_eq!(names(&queue.take(1)), ["a"], "it was decided on an older version");
+    queue.finish(&key("a"), Next::Done, Some(Revision(6)));
+    assert!(queue.is_empty() && queue.mark_overtaken(&key("a"), Revision(6)));
+    assert!(!queue.mark_overtaken(&key("a"), Revision(7)) && queue.is_empty());
+}
+
+#[test]
 fn priority_goes_first_then_whoever_came_first() {
     let mut queue = queue();
     queue.mark(key("early"), 0);

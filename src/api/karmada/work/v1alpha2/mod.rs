@@ -8,6 +8,7 @@ mod cluster_resource_binding;
 mod resource_binding;
 mod sketch;
 mod trigger;
+mod trigger_alone;
 
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
 pub use binding_rules::conditions_with_fully_applied;
@@ -20,4 +21,5 @@ pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHe
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use resource_binding::ResourceBinding;
 pub use sketch::{BindingSketch, SpecSketch, TargetSketch};
-pub use trigger::{OWED, Trigger, differ_in_trigger};
+pub use trigger::{OWED, Trigger};
+pub use trigger_alone::differ_in_trigger;

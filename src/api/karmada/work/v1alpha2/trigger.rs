@@ -21,17 +21,13 @@
 //! A client that writes a stamp by itself writes no debt. Its trigger is pending while the stamp is
 //! later than the last pass, as upstream (R53).
 
-use std::sync::LazyLock;
-
-use memchr::memchr;
-use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::AnyBinding;
 use crate::api::asker::{self, ASKED_BY};
 use crate::api::core::ObjectReference;
 use crate::api::tree;
-use crate::k8s::{Edit, Object, Revision, Time};
+use crate::k8s::{Edit, Revision, Time};
 use crate::resource::Given;
 
 const STAMP: &str = "rescheduleTriggeredAt";
@@ -132,36 +128,6 @@ pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Whether two versions of a binding differ in their metadata and their stamps alone, so that they
-/// are the same to who places, counts or evicts. No text is parsed, and where the texts do not
-/// tell, the answer is no.
-pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
-    // Members are sorted, and a quote within a string is escaped: the first such word is the spec,
-    // or a label. With a label of this name there is more to compare, and nothing less.
-    fn spec(content: &[u8]) -> Option<&[u8]> {
-        static SPEC: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"spec\":"));
-        SPEC.find(content).map(|at| &content[at..])
-    }
-    let (before, after) = (before.text.content(), after.text.content());
-    let (Some(before), Some(after)) = (spec(&before), spec(&after)) else { return false };
-    match (around_stamp(before), around_stamp(after)) {
-        (Some(before), Some(after)) => before == after,
-        (Some((head, tail)), None) => after.strip_prefix(head) == Some(tail),
-        (None, Some((head, tail))) => before.strip_prefix(head) == Some(tail),
-        (None, None) => before == after,
-    }
-}
-
-/// What is before the stamp in a text, and what is after it and its comma.
-fn around_stamp(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    const WORD: &str = "\"rescheduleTriggeredAt\":\"";
-    static STAMPS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(WORD));
-    let at = STAMPS.find(text)?;
-    let value = &text[at + WORD.len()..];
-    let tail = &value[memchr(b'"', value)? + 1..];
-    Some((&text[..at], tail.strip_prefix(b",")?))
-}
-
 /// Makes an annotation what it was.
 fn restore(binding: &mut tree::Object, name: &str, known: Option<Value>) {
     let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) else { return };
@@ -181,7 +147,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{GroupResource, Key};
 
     fn at(seconds: i64) -> Option<Time> {
         Some(Time::from_seconds(seconds))
@@ -212,29 +177,6 @@ mod tests {
         assert_eq!(trigger(at(5), at(5)).stamp(cause), cause);
         assert_eq!(trigger(None, at(9)).stamp(cause), cause, "a pass may have ended since");
         assert_eq!(trigger(at(9), at(5)).stamp(cause), Time::from_seconds(9));
-    }
-
-    #[test]
-    fn versions_that_differ_in_a_trigger_alone_are_told_from_others() {
-        let binding = |label: &str, stamp: Option<&str>, replicas: i64| {
-            let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
-            let metadata =
-                json!({"annotations": {"note": ",\"spec\":\"rescheduleTriggeredAt\":\""}, "labels": {"app": label}});
-            let mut spec = json!({"clusters": [{"name": "m1", "replicas": replicas}], "resource": {"name": "web"}});
-            if let Some(stamp) = stamp {
-                spec["rescheduleTriggeredAt"] = stamp.into();
-            }
-            let text = json!({"metadata": metadata, "spec": spec}).to_string();
-            Object::decode(key, Revision(1), text.into_bytes().into()).unwrap()
-        };
-        let (noon, night) = (Some("2026-11-23T12:00:00Z"), Some("2026-11-23T23:00:00Z"));
-        for (before, after) in [(None, noon), (noon, night), (noon, None), (None, None), (noon, noon)] {
-            assert!(differ_in_trigger(&binding("a", before, 1), &binding("b", after, 1)));
-            assert!(!differ_in_trigger(&binding("a", before, 1), &binding("a", after, 2)));
-        }
-        let key = binding("a", None, 1).key;
-        let bare = Object::decode(key, Revision(1), r#"{"metadata":{}}"#.into()).unwrap();
-        assert!(!differ_in_trigger(&bare, &bare), "nothing is known without a spec");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod quantity;
 mod query;
 mod read;
 mod revision;
+mod scan;
 pub mod selector;
 mod status;
 pub mod taint;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::read_json;
+use super::{read_json, scan};
 
 /// Most objects have no more members, so there is room for them at once.
 const MEMBERS_USUAL: usize = 8;
@@ -138,7 +138,58 @@ enum Seen {
 
 impl<'a> Parts<'a> {
     pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
-        read_json(json)
+        Parts::read_for(json, &[])
+    }
+
+    /// As `read`. What is on the way to these members is taken apart in the same look.
+    pub fn read_for(json: &'a [u8], members: &[&[&str]]) -> Result<Parts<'a>, serde_json::Error> {
+        let scanned = std::str::from_utf8(json).ok().and_then(|text| Parts::scanned(text, members));
+        scanned.map_or_else(|| read_json(json), Ok)
+    }
+
+    fn scanned(text: &'a str, members: &[&[&str]]) -> Option<Parts<'a>> {
+        let (parts, end) = Parts::scan(text, 0, members, 0)?;
+        (end == text.len()).then_some(parts)
+    }
+
+    /// The object that begins at `at`, and its end. `members` have `depth` names in common, which lead
+    /// here. `None`: it is not in the form in which Ballast writes.
+    fn scan(text: &'a str, mut at: usize, members: &[&[&str]], depth: usize) -> Option<(Parts<'a>, usize)> {
+        let bytes = text.as_bytes();
+        if bytes.get(at) != Some(&b'{') {
+            return None;
+        }
+        let mut parts = Parts { members: Vec::with_capacity(MEMBERS_USUAL) };
+        at += 1;
+        if bytes.get(at) == Some(&b'}') {
+            return Some((parts, at + 1));
+        }
+        loop {
+            let end = scan::string_end(bytes, at)?;
+            let name = text.get(at + 1..end - 1)?;
+            let is_next = parts.members.last().is_none_or(|(last, _)| *last.0 < *name);
+            if !is_next || name.contains('\\') || bytes.get(end) != Some(&b':') {
+                return None;
+            }
+            at = end + 1;
+            let leads_on = |member: &&[&str]| member.len() > depth + 1 && member[depth] == name;
+            let is_on_the_way = bytes.get(at) == Some(&b'{') && members.iter().any(leads_on);
+            let (part, end) = if is_on_the_way {
+                let below: Vec<_> = members.iter().copied().filter(leads_on).collect();
+                let (child, end) = Parts::scan(text, at, &below, depth + 1)?;
+                (Part::Open(child), end)
+            } else {
+                let end = scan::value_end(bytes, at)?;
+                (Part::Text(Cow::Borrowed(text.get(at..end)?)), end)
+            };
+            parts.members.push((Name(Cow::Borrowed(name)), part));
+            at = end + 1;
+            match bytes.get(end)? {
+                b',' => {}
+                b'}' => return Some((parts, at)),
+                _ => return None,
+            }
+        }
     }
 
     /// The present values of these members, as a tree. In each object on the way, one nameless
@@ -289,7 +340,7 @@ impl<'a> Part<'a> {
     /// Takes the object apart. `None`: the value is no object, or an earlier edit has set it.
     fn open(&mut self) -> Option<&mut Parts<'a>> {
         if let Part::Text(Cow::Borrowed(text)) = self {
-            *self = Part::Open(serde_json::from_str(text).ok()?);
+            *self = Part::Open(Parts::read(text.as_bytes()).ok()?);
         }
         match self {
             Part::Open(parts) => Some(parts),
@@ -368,7 +419,13 @@ mod tests {
     /// The text after the edits, and whether each changed anything. The edits of a tree must give
     /// the same.
     fn edited(text: &str, edits: &[Edit]) -> (String, Vec<bool>) {
-        let mut parts = Parts::read(text.as_bytes()).unwrap();
+        let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
+        let in_turn = edited_of(Parts::read(text.as_bytes()).unwrap(), text, edits);
+        assert_eq!(in_turn, edited_of(Parts::read_for(text.as_bytes(), &members).unwrap(), text, edits));
+        in_turn
+    }
+
+    fn edited_of(mut parts: Parts<'_>, text: &str, edits: &[Edit]) -> (String, Vec<bool>) {
         let changed = edits.iter().map(|edit| parts.edit(edit)).collect();
         let mut out = Vec::new();
         parts.write(&mut out);
@@ -377,6 +434,27 @@ mod tests {
         edits.iter().for_each(|edit| edit.apply(&mut tree));
         assert_eq!(out, Value::Object(tree).to_string());
         (out, changed)
+    }
+
+    #[test]
+    fn every_form_of_an_object_is_taken_apart() {
+        for (text, written) in [
+            (r#"{}"#, r#"{}"#),
+            (r#"{"a":{"b":1},"c":[]}"#, r#"{"a":{"b":1},"c":[]}"#),
+            (r#"{"b":1,"a":{"y":1,"x":2}}"#, r#"{"a":{"x":2,"y":1},"b":1}"#),
+            (r#"{"a":{"b":1},"a":{"c":2}}"#, r#"{"a":{"c":2}}"#),
+            (r#" { "a" : { "b" : 1.5 } } "#, r#"{"a":{"b":1.5}}"#),
+            (r#"{"\u0061":{"b":1}}"#, r#"{"a":{"b":1}}"#),
+        ] {
+            let mut parts = Parts::read_for(text.as_bytes(), &[&["a", "b"]]).unwrap();
+            let mut out = Vec::new();
+            let _ = parts.outline(&[&["a", "b"]], &|_, _| true);
+            parts.write(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), written, "{text}");
+        }
+        for text in [r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":}"#, r#"[]"#, ""] {
+            assert!(Parts::read_for(text.as_bytes(), &[]).is_err(), "{text}");
+        }
     }
 
     #[test]

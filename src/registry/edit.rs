@@ -61,7 +61,8 @@ pub(super) fn document(
     known: &mut Known,
 ) -> Result<Option<Document>, Status> {
     let content = stored.text.content();
-    let mut parts = Parts::read(&content).map_err(Status::internal)?;
+    let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
+    let mut parts = Parts::read_for(&content, &members).map_err(Status::internal)?;
     let touches_metadata = edits.iter().any(|edit| edit.member.first() == Some(&"metadata"));
     let may_exceed = touches_metadata && stored.text.len() > WITHIN_ALL_BOUNDS_BYTES;
     if may_exceed {
@@ -78,7 +79,6 @@ pub(super) fn document(
     if !errors.is_empty() {
         return Err(Status::invalid(admission.row.group, admission.row.kind, &stored.key.name, &errors));
     }
-    let members: Vec<_> = edits.iter().map(|edit| edit.member).collect();
     let mut managers = stored.text.managers().cloned();
     let schema = &admission.row.schema;
     let is_one = |member: &[&str], text: &str| schema.is_one_field(member, text);

@@ -59,11 +59,13 @@ pub struct Marking {
     /// After this time, a request begins no further transaction, and leaves the rest to an intent.
     /// The first one is always made. It has to be well below the deadline of requests (LI1).
     pub in_request_max: Duration,
+    /// No further transaction is begun while the scheduler has so many bindings to look at.
+    pub ahead_max: usize,
 }
 
 impl Default for Marking {
     fn default() -> Marking {
-        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30) }
+        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 50_000 }
     }
 }
 
@@ -140,8 +142,12 @@ impl RescheduleTasks {
     async fn mark(&self, keys: &[Key], intent: &Intent, begun: Instant) -> Result<usize, Status> {
         let (mut marked, mut refusal) = (0, None);
         for chunk in keys.chunks(self.marking.per_commit_max) {
-            if marked > 0 && begun.elapsed() >= self.marking.in_request_max {
-                break;
+            if marked > 0 {
+                let left = self.marking.in_request_max.saturating_sub(begun.elapsed());
+                self.recorder.asks().until_due_below(self.marking.ahead_max, left).await;
+                if begun.elapsed() >= self.marking.in_request_max {
+                    break;
+                }
             }
             refusal = self.mark_chunk(chunk.to_vec(), intent).await?.or(refusal);
             marked += chunk.len();

@@ -7,6 +7,9 @@
 //! The scheduler finds the writer of a trigger here, and says what its pass came to. When all
 //! triggers of one writer have been answered, one event says so on the object that asked.
 //!
+//! Who writes very many triggers also hears here how many bindings the scheduler has still to look at,
+//! and waits before it runs far ahead: what is marked and not decided takes memory, and is read twice.
+//!
 //! Differs from Karmada (D51), where nobody hears.
 //!
 //! The memory is bounded, and is lost with the process. But a trigger that was not answered yet
@@ -15,6 +18,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use tokio::sync::watch;
 
 use crate::api::core::ObjectReference;
 use crate::k8s::{Key, Revision};
@@ -49,11 +56,15 @@ pub struct Summary {
 }
 
 #[derive(Clone, Default)]
-pub struct Asks(Arc<Mutex<Inner>>);
+pub struct Asks {
+    inner: Arc<Mutex<Inner>>,
+    /// The bindings that are due at the scheduler, as it said last.
+    due: watch::Sender<usize>,
+}
 
 #[derive(Default)]
 struct Inner {
-    asks: HashMap<Key, Ask>,
+    asks: HashMap<Key, Ask, RandomState>,
     /// By number, in the order in which they first asked.
     askers: BTreeMap<u64, Tally>,
     last: u64,
@@ -274,8 +285,21 @@ impl Asks {
         inner.summary(asker)
     }
 
+    /// The scheduler has so many bindings to look at.
+    pub fn told_due(&self, bindings: usize) {
+        self.due.send_replace(bindings);
+    }
+
+    /// Resolves once the scheduler has fewer bindings to look at, or after `patience`: it may wait for
+    /// others, or be somewhere else.
+    pub async fn until_due_below(&self, bindings: usize, patience: Duration) {
+        let mut due = self.due.subscribe();
+        // In both cases the caller goes on.
+        let _ = tokio::time::timeout(patience, due.wait_for(|due| *due < bindings)).await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().expect("no holder of this lock can panic")
+        self.inner.lock().expect("no holder of this lock can panic")
     }
 }
 
@@ -435,5 +459,28 @@ mod tests {
         assert_eq!(answered(&asks, "0", 5, Answer::Stayed), None);
         assert_eq!(asks.close(&who("1")), None);
         assert!(answered(&asks, "1", 5, Answer::Stayed).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_waits_for_the_scheduler_and_not_for_ever() {
+        let (asks, patience) = (Asks::default(), Duration::from_secs(10));
+        asks.until_due_below(1, patience).await;
+        asks.told_due(5);
+        let begun = tokio::time::Instant::now();
+        asks.until_due_below(5, patience).await;
+        assert_eq!(begun.elapsed(), patience);
+        let teller = asks.clone();
+        let (waited, ()) = tokio::join!(
+            async {
+                let begun = tokio::time::Instant::now();
+                asks.until_due_below(5, patience).await;
+                begun.elapsed()
+            },
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                teller.told_due(4);
+            }
+        );
+        assert_eq!(waited, Duration::from_secs(1));
     }
 }

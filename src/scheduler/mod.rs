@@ -250,6 +250,10 @@ impl Work for Scheduler {
         }
     }
 
+    fn told_due(&self, keys: usize) {
+        self.recorder.asks().told_due(keys);
+    }
+
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let view = self.client.view();
         self.members.sync(&view);

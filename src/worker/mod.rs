@@ -49,6 +49,9 @@ pub trait Work: Send + 'static {
     /// awaits.
     fn notice(&mut self, event: &Event, queue: &mut Queue);
 
+    /// So many keys are due. It is told before the loop waits, and zero when the loop ends.
+    fn told_due(&self, _keys: usize) {}
+
     /// Begins work on these keys, at most `batch` of them. Keys that are marked meanwhile go to the
     /// queue.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked>;

@@ -74,6 +74,7 @@ impl Runner {
             self.ask();
             self.begin();
             gauges.set(self.queue.depth(), self.queue.waiting());
+            self.work.told_due(self.queue.depth());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {
@@ -95,6 +96,7 @@ impl Runner {
             }
         }
         self.asked.clear();
+        self.work.told_due(0);
         while let Some((keys, worked)) = self.batches.next().await {
             self.finish(keys, worked);
         }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -20,6 +21,8 @@ use crate::worker::{Failure, Handled, Next, Queue, Work, Worked, apart};
 
 /// Attempts at one step: enough to halve it down to one binding, and to leave out what refuses.
 const ATTEMPTS_MAX: usize = 14;
+/// A step waits so long for a scheduler that has much to do (`Marking::ahead_max`).
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct RescheduleIntents {
     client: Client,
@@ -97,6 +100,7 @@ impl Step {
 }
 
 async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key) -> Handled {
+    recorder.asks().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut most = marking.per_commit_max;
     let mut tried = Tried::default();
     for _ in 0..ATTEMPTS_MAX {

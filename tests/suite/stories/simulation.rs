@@ -148,7 +148,7 @@ impl Life {
         };
         if faults != Faults::OfOld {
             // So that a task for everything is finished from its intent.
-            world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO };
+            world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO, ..Marking::default() };
             world.crash().await;
         }
         for name in CLUSTERS {

@@ -7,8 +7,9 @@
 //! The scheduler finds the writer of a trigger here, and says what its pass came to. When all
 //! triggers of one writer have been answered, one event says so on the object that asked.
 //!
-//! Who writes very many triggers also hears here how many bindings the scheduler has still to look at,
-//! and waits before it runs far ahead: what is marked and not decided takes memory, and is read twice.
+//! Who writes very many triggers also hears here how many bindings the scheduler has still to look
+//! at, and waits before it runs far ahead: what is marked and not decided takes memory, and is
+//! packed and unpacked again.
 //!
 //! Differs from Karmada (D51), where nobody hears.
 //!
@@ -290,8 +291,8 @@ impl Asks {
         self.due.send_replace(bindings);
     }
 
-    /// Resolves once the scheduler has fewer bindings to look at, or after `patience`: it may wait for
-    /// others, or be somewhere else.
+    /// Resolves once the scheduler has fewer bindings to look at, or after `patience`: it may wait
+    /// for others, or be somewhere else.
     pub async fn until_due_below(&self, bindings: usize, patience: Duration) {
         let mut due = self.due.subscribe();
         // In both cases the caller goes on.

@@ -152,8 +152,8 @@ impl<'a> Parts<'a> {
         (end == text.len()).then_some(parts)
     }
 
-    /// The object that begins at `at`, and its end. `members` have `depth` names in common, which lead
-    /// here. `None`: it is not in the form in which Ballast writes.
+    /// The object that begins at `at`, and its end. `members` have `depth` names in common, which
+    /// lead here. `None`: it is not in the form in which Ballast writes.
     fn scan(text: &'a str, mut at: usize, members: &[&[&str]], depth: usize) -> Option<(Parts<'a>, usize)> {
         let bytes = text.as_bytes();
         if bytes.get(at) != Some(&b'{') {

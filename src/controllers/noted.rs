@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use memchr::memmem::Finder;
+
 use crate::api::karmada::work::v1alpha2::BINDINGS;
 use crate::k8s::{Key, Object};
 use crate::watch::{Event, EventKind, View};
@@ -10,13 +12,13 @@ use crate::watch::{Event, EventKind, View};
 pub struct Noted {
     /// A field that only these bindings have. Where the text appears elsewhere in an object, it
     /// costs a needless look.
-    field: &'static str,
+    field: Finder<'static>,
     keys: BTreeSet<Key>,
 }
 
 impl Noted {
     pub fn by(field: &'static str) -> Noted {
-        Noted { field, keys: BTreeSet::new() }
+        Noted { field: Finder::new(field), keys: BTreeSet::new() }
     }
 
     pub fn list(&mut self, view: &View) {
@@ -46,6 +48,6 @@ impl Noted {
     }
 
     fn has_field(&self, object: &Object) -> bool {
-        std::str::from_utf8(&object.text.content()).is_ok_and(|text| text.contains(self.field))
+        self.field.find(&object.text.content()).is_some()
     }
 }

@@ -59,10 +59,7 @@ pub struct Families {
     pub storage_objects: IntGaugeVec,
     pub resource_objects: IntGaugeVec,
     pub store: Storage,
-    pub queue_depth: IntGaugeVec,
-    pub queue_waiting: IntGaugeVec,
-    pub worked_keys: IntCounterVec,
-    pub work_seconds: HistogramVec,
+    pub workers: Workers,
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
     pub fleet: Fleet,
@@ -260,15 +257,7 @@ impl Families {
             storage_objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
             resource_objects: make.gauges("apiserver_resource_objects", "Objects stored.", &["group", "resource"]),
             store: Storage::new(&make),
-            queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that are due, or in work.", &["worker"]),
-            queue_waiting: make.gauges("ballast_worker_queue_waiting", "Keys that wait for a time.", &["worker"]),
-            worked_keys: make.counters("ballast_worker_keys_total", "Keys that were worked on.", &["worker"]),
-            work_seconds: make.histograms(
-                "ballast_worker_batch_duration_seconds",
-                "How long a batch of a worker took, a scheduling pass for example.",
-                WORK_SECONDS,
-                &["worker"],
-            ),
+            workers: Workers::new(&make),
             scheduled: make.outcomes(
                 "ballast_scheduler_bindings_total",
                 "Bindings that scheduling passes decided.",
@@ -302,6 +291,42 @@ impl Families {
             process: Process::new(&make.registry),
             names: make.names.into_inner(),
             registry: make.registry,
+        }
+    }
+}
+
+/// What is counted of the background loops.
+pub struct Workers {
+    pub queue_depth: IntGaugeVec,
+    pub queue_waiting: IntGaugeVec,
+    pub worked_keys: IntCounterVec,
+    pub work_seconds: HistogramVec,
+    pub missed: IntCounterVec,
+    pub missed_changes: IntCounterVec,
+}
+
+impl Workers {
+    fn new(make: &Make) -> Workers {
+        Workers {
+            queue_depth: make.gauges("ballast_worker_queue_depth", "Keys that are due, or in work.", &["worker"]),
+            queue_waiting: make.gauges("ballast_worker_queue_waiting", "Keys that wait for a time.", &["worker"]),
+            worked_keys: make.counters("ballast_worker_keys_total", "Keys that were worked on.", &["worker"]),
+            work_seconds: make.histograms(
+                "ballast_worker_batch_duration_seconds",
+                "How long a batch of a worker took, a scheduling pass for example.",
+                WORK_SECONDS,
+                &["worker"],
+            ),
+            missed: make.counters(
+                "ballast_worker_missed_events_total",
+                "How often a worker was too late for the events, and looked at what had changed.",
+                &["worker"],
+            ),
+            missed_changes: make.counters(
+                "ballast_worker_missed_changes_total",
+                "Objects that had changed when a worker had missed events.",
+                &["worker"],
+            ),
         }
     }
 }

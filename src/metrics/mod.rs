@@ -288,7 +288,7 @@ pub struct QueueGauges {
 
 impl QueueGauges {
     pub fn of(worker: &'static str) -> QueueGauges {
-        let (due, waiting) = (&FAMILIES.queue_depth, &FAMILIES.queue_waiting);
+        let (due, waiting) = (&FAMILIES.workers.queue_depth, &FAMILIES.workers.queue_waiting);
         QueueGauges { due: due.with_label_values(&[worker]), waiting: waiting.with_label_values(&[worker]) }
     }
 
@@ -302,8 +302,14 @@ impl QueueGauges {
 
 /// Counts a finished batch of a worker.
 pub fn worked(worker: &'static str, keys: usize, took: Duration) {
-    FAMILIES.worked_keys.with_label_values(&[worker]).inc_by(keys as u64);
-    FAMILIES.work_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
+    FAMILIES.workers.worked_keys.with_label_values(&[worker]).inc_by(keys as u64);
+    FAMILIES.workers.work_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
+}
+
+/// Counts that a worker missed events, and the objects that it found changed.
+pub fn caught_up(worker: &'static str, changed: usize) {
+    FAMILIES.workers.missed.with_label_values(&[worker]).inc();
+    FAMILIES.workers.missed_changes.with_label_values(&[worker]).inc_by(changed as u64);
 }
 
 /// Counts a decision about a binding. `result` is `scheduled` or `unschedulable`.

@@ -207,8 +207,8 @@ impl Cache {
         drop(forgotten);
     }
 
-    /// Goes on from a state whose events are not known. Every subscriber that is not there yet has
-    /// to list again.
+    /// Goes on from a state whose events are not known. Every subscriber that is not there yet is
+    /// told that it has missed some.
     pub(super) fn begin_anew(&self, view: View) {
         let (revision, view) = (view.revision, Arc::new(view));
         let gone = {
@@ -236,7 +236,7 @@ impl Cache {
         self.shared.store.upgrade()
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
 

@@ -7,7 +7,8 @@
 //! revision. A write is durable before it is in the view of who leads, and it is in that view
 //! before it is acknowledged. Elsewhere it may come a moment later, and `Cache::fresh` waits for
 //! it. Nobody waits for a reader: a subscriber is a cursor into the window, and a slow one finds
-//! that its place is gone.
+//! that its place is gone. Who has kept an old view may then ask what has changed since
+//! (`Difference`).
 //!
 //! A subscriber that begins before the window reads the log until it has caught up (`Backlog`).
 //! A state from before the windows is put together from the log, too (`Cache::past`).
@@ -22,6 +23,7 @@ mod bell;
 mod book;
 mod cache;
 mod compaction;
+mod difference;
 mod follower;
 mod freshness;
 mod leader;
@@ -48,6 +50,7 @@ use replica::Replica;
 pub use backlog::{Backlog, Lost};
 pub use book::{Book, Bookkeeper};
 pub use cache::Cache;
+pub use difference::Difference;
 pub use freshness::{Lag, Stale};
 pub use limits::Limits;
 pub use past::NoPast;

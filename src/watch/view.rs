@@ -113,8 +113,17 @@ impl View {
         View { revision, kinds: BTreeMap::new() }
     }
 
-    /// The same state without the other kinds.
-    pub(super) fn only(&self, kinds: &[GroupResource]) -> View {
+    /// Whether the objects of a kind are the same here and there, as far as one can tell without a
+    /// look at them.
+    pub(super) fn shares(&self, other: &View, kind: GroupResource) -> bool {
+        match (self.kinds.get(&kind), other.kinds.get(&kind)) {
+            (Some(one), Some(other)) => one.ptr_eq(other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
+    /// The same state without the other kinds, of which it keeps nothing in memory.
+    pub fn only(&self, kinds: &[GroupResource]) -> View {
         let wanted = self.kinds.iter().filter(|(kind, _)| kinds.contains(kind));
         View { revision: self.revision, kinds: wanted.map(|(kind, objects)| (*kind, objects.clone())).collect() }
     }
@@ -132,7 +141,7 @@ impl View {
     }
 
     /// One step forward.
-    pub(super) fn apply(&mut self, event: &Event) {
+    pub fn apply(&mut self, event: &Event) {
         match event.kind {
             EventKind::Created | EventKind::Updated => self.insert(event.object.clone()),
             EventKind::Deleted => self.remove(&event.object.key),

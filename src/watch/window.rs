@@ -28,7 +28,8 @@ pub struct Event {
     pub object: Arc<Object>,
     /// The state before the change; `None` for `Created`.
     pub previous: Option<Arc<Object>>,
-    /// When it was written by the writer's clock, in milliseconds since 1970.
+    /// When it was written by the writer's clock, in milliseconds since 1970. Zero in a
+    /// `Difference`, which knows no times.
     pub time_ms: i64,
 }
 

@@ -2,10 +2,11 @@
 //! ends together.
 //!
 //! A loop is level-triggered. Events only say which keys to look at again. The work itself is
-//! decided from the newest view, so a missed, repeated or late event does no harm, and a restart
-//! begins by looking at everything. Time comes from a `Clock`: the same loop runs under
-//! `ManualClock` in stories, turn by turn (`Runner::turn`), and by the wall clock in the server
-//! (`Runner::run`).
+//! decided from the newest view, so a repeated or late event does no harm, and a restart begins by
+//! looking at everything. A loop that was so late that it missed events is told what has changed in
+//! sum (`feed`), and repeats the work that may have read what it was not told of. Time comes from a
+//! `Clock`: the same loop runs under `ManualClock` in stories, turn by turn (`Runner::turn`), and
+//! by the wall clock in the server (`Runner::run`).
 //!
 //! Deliberately absent: leader election (one process owns the store), and restarting a loop that
 //! died. A loop dies only by a fault of ours. `Workers::died` then tells the server, which exits
@@ -13,6 +14,7 @@
 
 mod apart;
 mod failure;
+mod feed;
 mod groups;
 mod queue;
 mod roster;
@@ -41,16 +43,23 @@ pub trait Work: Send + 'static {
     /// The kinds whose changes the loop notices.
     fn interest(&self) -> Vec<GroupResource>;
 
-    /// Marks everything that may need work, at start and after events were missed. What is in the
-    /// queue already may stay.
+    /// Marks everything that may need work, at the start. Later, `notice` tells what changes.
     fn list(&mut self, view: &View, queue: &mut Queue);
 
     /// Marks the keys that this change concerns. It must be quick, because it runs between two
     /// awaits.
+    ///
+    /// A change begins where the last one of its object ended, but may be several writes in one: a
+    /// loop that was late is not told of each. Then the times of events are not known, and they
+    /// come in the order of the keys.
     fn notice(&mut self, event: &Event, queue: &mut Queue);
 
     /// So many keys are due. It is told before the loop waits, and zero when the loop ends.
     fn told_due(&self, _keys: usize) {}
+
+    /// The work on this key may have read versions that were gone again before they were noticed,
+    /// and is repeated. Forgets what is remembered from it beyond what `notice` keeps in step.
+    fn doubt(&mut self, _key: &Key) {}
 
     /// Begins work on these keys, at most `batch` of them. Keys that are marked meanwhile go to the
     /// queue.

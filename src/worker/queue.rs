@@ -205,6 +205,17 @@ impl Queue {
         }
     }
 
+    /// Marks a key with the priority that it has; one that is not here gets none.
+    pub fn mark_again(&mut self, key: Key) {
+        let priority = self.entries.get(&key).map_or(0, |entry| entry.priority);
+        self.mark(key, priority);
+    }
+
+    /// The keys in work.
+    pub fn working_keys(&self) -> impl Iterator<Item = &Key> {
+        self.working.iter()
+    }
+
     /// Whether a key in work was marked since the work began.
     pub fn is_outdated(&self, key: &Key) -> bool {
         let state = self.entries.get(key).map(|entry| &entry.state);

@@ -1,8 +1,12 @@
 //! The run loop: it notices changes, works on what is ready, and sleeps until the next timer.
 //!
 //! Invariants: Events are noticed while batches are in work, so a slow commit does not push the
-//! loop out of the watch window. A loop that falls out of the window lists again. Shutdown lets the
-//! batches in work end and begins no new one.
+//! loop out of the watch window. A loop that falls out of the window notices what has changed, and
+//! lists nothing again. A batch begins only when everything was noticed that was there. Shutdown
+//! lets the batches in work end and begins no new one.
+//!
+//! What was missed may have come and gone: a cluster that failed and recovered is no change in the
+//! end. Only work that ran meanwhile can have seen it, so its keys are worked on again.
 //!
 //! Questions to others are asked beside the batches, a bounded number at once, and the rest of the
 //! work on their keys is done as the answers come. A key that was marked before its turn came is
@@ -17,13 +21,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::feed::{Feed, Given};
 use super::queue::{Next, Queue};
 use super::{Question, Work, Worked};
 
 use crate::clock::Clock;
 use crate::k8s::Key;
 use crate::metrics;
-use crate::watch::{Cache, Event, Expired, Interest, Subscriber, View};
+use crate::watch::{Cache, Event, View};
 
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
@@ -45,9 +50,11 @@ type Asked = BoxFuture<'static, (Key, BoxFuture<'static, Worked>)>;
 pub struct Runner {
     work: Box<dyn Work>,
     queue: Queue,
-    cache: Cache,
     clock: Arc<dyn Clock>,
-    subscriber: Subscriber,
+    feed: Feed,
+    /// The keys whose work has ended since everything it can have read was noticed: those of the
+    /// last batches.
+    doubtful: Vec<Key>,
     batches: FuturesUnordered<Batch>,
     questions: VecDeque<Question>,
     asked: FuturesUnordered<Asked>,
@@ -91,7 +98,7 @@ impl Runner {
                     self.go_on(key, rest);
                     self.take_answers();
                 }
-                events = self.subscriber.next() => self.notice(events),
+                given = self.feed.next() => self.notice(given),
                 () = due => {}
             }
         }
@@ -124,17 +131,28 @@ impl Runner {
         busy
     }
 
-    /// Notices all events that are there, without waiting. Returns whether there were any.
+    /// Notices all events that are there, without waiting. What has changed while events were
+    /// missed comes in turns, one at each call. Returns whether there was anything to notice.
     fn notice_all(&mut self) -> bool {
         let mut any = false;
-        while let Some(events) = self.subscriber.next_ready() {
-            self.notice(events);
+        while let Some(given) = self.feed.next_ready() {
+            self.notice(given);
+            if self.feed.is_behind() {
+                return true;
+            }
             any = true;
+        }
+        if !self.doubtful.is_empty() {
+            self.noticed(&[]);
         }
         any
     }
 
     fn begin(&mut self) {
+        if self.feed.is_behind() {
+            // What the last batches wrote may still have to be noticed.
+            return;
+        }
         while self.batches.len() < self.work.concurrency() {
             let keys = self.queue.take(self.work.batch());
             if keys.is_empty() {
@@ -186,6 +204,7 @@ impl Runner {
         self.queue.tick(self.clock.now_ms());
         for outcome in &worked.outcomes {
             self.queue.finish(&outcome.key, outcome.next, outcome.seen);
+            self.doubtful.push(outcome.key.clone());
         }
         if worked.outcomes.len() + worked.questions.len() < keys.len() {
             // Without this, a key that got no outcome would never be worked on again.
@@ -205,18 +224,40 @@ impl Runner {
         }
     }
 
-    fn notice(&mut self, events: Result<Vec<Arc<Event>>, Expired>) {
-        match events {
-            Ok(events) => {
-                for event in &events {
-                    self.work.notice(event, &mut self.queue);
+    fn notice(&mut self, given: Given) {
+        match given {
+            Given::Events(events, through) => {
+                self.notice_each(&events);
+                self.queue.noticed(through);
+                self.noticed(&events);
+            }
+            Given::Missed => {
+                let working = self.queue.working_keys().cloned();
+                for key in std::mem::take(&mut self.doubtful).into_iter().chain(working.collect::<Vec<_>>()) {
+                    self.work.doubt(&key);
+                    self.queue.mark_again(key);
                 }
-                self.queue.noticed(self.subscriber.given());
             }
-            Err(expired) => {
-                tracing::info!(worker = self.work.name(), asked = %expired.asked, "missed events, listing anew");
-                self.subscriber = list(self.work.as_mut(), &mut self.queue, &self.cache);
+            Given::Changes(events) => self.notice_each(&events),
+            Given::CaughtUp { revision, changed } => {
+                self.queue.noticed(revision);
+                let (worker, revision) = (self.work.name(), revision.0);
+                tracing::info!(worker, changed, revision, "missed events, and looked at what has changed instead");
+                metrics::caught_up(worker, changed);
             }
+        }
+    }
+
+    fn notice_each(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            self.work.notice(event, &mut self.queue);
+        }
+    }
+
+    /// Ends the doubt about past work, if everything was noticed.
+    fn noticed(&mut self, events: &[Arc<Event>]) {
+        if self.feed.noticed(events) {
+            self.doubtful.clear();
         }
     }
 }
@@ -224,41 +265,27 @@ impl Runner {
 /// A loop that has not yet listed. Whatever happens from now on, it will notice.
 pub struct Beginning {
     work: Box<dyn Work>,
-    cache: Cache,
     clock: Arc<dyn Clock>,
     view: Arc<View>,
-    subscriber: Subscriber,
+    feed: Feed,
 }
 
 impl Beginning {
     pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Beginning {
-        let (view, subscriber) = subscribe(work.as_ref(), &cache);
-        Beginning { work, cache, clock, view, subscriber }
+        let (view, feed) = Feed::new(cache, work.interest());
+        Beginning { work, clock, view, feed }
     }
 
     /// Lists. It takes long where there are many objects.
     pub fn list(self) -> Runner {
-        let Beginning { mut work, cache, clock, view, subscriber } = self;
+        let Beginning { mut work, clock, view, feed } = self;
         let mut queue = Queue::new();
         queue.tick(clock.now_ms());
         work.list(&view, &mut queue);
-        let (batches, asked, answered) = Default::default();
-        Runner { work, queue, cache, clock, subscriber, batches, questions: VecDeque::new(), asked, answered }
+        let (doubtful, batches, questions, asked, answered) = Default::default();
+        Runner { work, queue, clock, feed, doubtful, batches, questions, asked, answered }
     }
 }
 
-fn list(work: &mut dyn Work, queue: &mut Queue, cache: &Cache) -> Subscriber {
-    let (view, subscriber) = subscribe(work, cache);
-    work.list(&view, queue);
-    subscriber
-}
-
-/// A view, and what happens after it.
-fn subscribe(work: &dyn Work, cache: &Cache) -> (Arc<View>, Subscriber) {
-    loop {
-        let view = cache.view();
-        if let Ok(subscriber) = cache.subscribe(Interest::Kinds(work.interest()), view.revision) {
-            return (view, subscriber);
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -63,8 +63,6 @@ impl Work for Policies {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        // What was missed is not filed.
-        *lock(&self.managed) = None;
         for policy in POLICIES.into_iter().flat_map(|kind| view.list(kind, None)) {
             queue.mark(policy.key.clone(), 0);
         }

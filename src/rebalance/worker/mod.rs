@@ -118,6 +118,11 @@ impl Work for Rebalances {
         queue.mark_changed(key.clone(), 0, event.revision);
     }
 
+    /// What is remembered of a rebalance is made again from its Moves.
+    fn doubt(&mut self, key: &Key) {
+        self.shared.board().forget(key);
+    }
+
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let shared = Arc::clone(&self.shared);
         async move {

@@ -135,6 +135,7 @@ async fn a_follower_that_missed_a_compacted_part_begins_anew_and_its_watchers_li
     let mut at = put(&leader, create(&web, 0)).await.unwrap();
     tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
     let mut watching = follower.cache.subscribe(Interest::All, at).unwrap();
+    let given = at;
     link.cut();
     for number in 1..20 {
         at = put(&leader, update(&web, at, number)).await.unwrap();
@@ -143,6 +144,7 @@ async fn a_follower_that_missed_a_compacted_part_begins_anew_and_its_watchers_li
     link.mend();
     tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
     assert_eq!(value(follower.cache.view().get(&web).unwrap()), 19);
+    assert_eq!(watching.position(), given, "no bookmark goes over what was not given");
     assert!(tokio::time::timeout(PATIENCE, watching.next()).await.unwrap().is_err(), "it has missed events");
     let mut watching = follower.cache.subscribe(Interest::All, at).unwrap();
     put(&leader, update(&web, at, 20)).await.unwrap();

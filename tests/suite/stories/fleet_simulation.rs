@@ -20,7 +20,7 @@ use super::fleet::rebalancer;
 use super::fleet_sight::{IS_LATEST, Sight, is_latest, is_live, target};
 #[cfg(test)]
 use super::simulation::STEPS;
-use super::simulation::{Dice, Mishap};
+use super::simulation::{Dice, Mishap, is_forgetful};
 use super::world::{World, condition};
 
 const CLUSTERS: [&str; 4] = ["a", "b", "c", "d"];
@@ -81,7 +81,10 @@ pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
 
 impl Life {
     async fn begin(seed: u64) -> Life {
-        let world = World::new().await;
+        let mut world = World::new().await;
+        if is_forgetful(seed) {
+            world.be_forgetful().await;
+        }
         let kinds = if seed.is_multiple_of(2) { &CLUSTER } else { &NAMESPACED };
         let (accepted, rebalancers, seen) = Default::default();
         let mut life = Life { world, dice: Dice(seed), kinds, accepted, rebalancers, seen };

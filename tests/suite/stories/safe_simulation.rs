@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, quota, small_cluster};
 use super::safe_judge::{Judge, Judged};
-use super::simulation::{Dice, Mishap};
+use super::simulation::{Dice, Mishap, is_forgetful};
 use super::world::{CLUSTER, QUOTAS, World, condition};
 
 pub const STEPS: usize = 60;
@@ -125,6 +125,9 @@ pub async fn undo(seed: u64) -> Result<(), String> {
 impl Life {
     async fn begin(seed: u64) -> Life {
         let mut world = World::new().await;
+        if is_forgetful(seed) {
+            world.be_forgetful().await;
+        }
         for name in CLUSTERS {
             world.given(cluster(name)).await;
         }

@@ -129,6 +129,11 @@ fn moody(seed: u64) -> Arc<Doorkeeper> {
     })
 }
 
+/// Whether workers miss events in the lives of a seed: in half of them, of even and of odd seeds.
+pub fn is_forgetful(seed: u64) -> bool {
+    seed / 2 % 2 == 1
+}
+
 /// One life of so many steps, and what is wrong at its end.
 pub async fn live(seed: u64, steps: usize, faults: Faults) -> Result<(), String> {
     let mut life = Life::begin(seed, faults).await;
@@ -146,6 +151,9 @@ impl Life {
             Some(doorkeeper) => World::behind(doorkeeper).await,
             None => World::new().await,
         };
+        if faults != Faults::OfOld && is_forgetful(seed) {
+            world.be_forgetful().await;
+        }
         if faults != Faults::OfOld {
             // So that a task for everything is finished from its intent.
             world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO, ..Marking::default() };

@@ -67,6 +67,7 @@ pub struct World {
     home: Option<Arc<AwayHome>>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: Marking,
+    limits: Limits,
     live: Option<Live>,
     /// The changes that the log has compacted.
     compacted: Vec<store::Change>,
@@ -142,6 +143,7 @@ impl World {
             doorkeeper: None,
             home: None,
             marking: Marking::default(),
+            limits: Limits::default(),
             live: None,
             compacted: Vec::new(),
         }
@@ -150,7 +152,7 @@ impl World {
     async fn start(&mut self) {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let store: Arc<dyn Store> = self.store.clone();
-        let (cache, writer, task) = watch::open(store, Arc::clone(&clock), Limits::default()).await.unwrap();
+        let (cache, writer, task) = watch::open(store, Arc::clone(&clock), self.limits.clone()).await.unwrap();
         let kinds = Arc::new(ballast::api::kinds());
         let recorder = Recorder::new(Arc::clone(&clock));
         let (authorizer, profile) = (Arc::default(), &self.profile);
@@ -179,6 +181,12 @@ impl World {
         let work = assembly::workers(&registry, &clock, options);
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         self.live = Some(Live { client, registry, recorder, runners, writer: task });
+    }
+
+    /// Restarts with windows so short that workers miss events all the time.
+    pub async fn be_forgetful(&mut self) {
+        self.limits = Limits { window_events_max: 4, events_per_turn_max: 3, ..Limits::default() };
+        self.crash().await;
     }
 
     /// Kills everything but the store, and starts again.

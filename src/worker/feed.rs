@@ -1,14 +1,16 @@
 //! What a loop notices: the events of its kinds, or what changed in sum where it missed events.
 //!
-//! The feed keeps a base: a view of what the loop has noticed so far, no more and no less. A loop
-//! that falls out of the watch window is given the difference between its base and the newest view.
-//! So it never has to list again, and each event still says what the loop knew before.
+//! The feed keeps a base: a view of what the loop has noticed so far, and what it has noticed since,
+//! no more and no less. A loop that falls out of the watch window is given the difference between
+//! that and the newest view. So it never has to list again, and each event still says what the loop
+//! knew before.
 //!
 //! *Memory.* A loop that has caught up shares all of its base with the newest view, as other kinds
 //! are not in it. While it is late, its base keeps what was replaced since. That is at most one
 //! more version of each object of its kinds, however late it is. And it is less late after each
 //! difference, in which an object is one event, however often it changed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::task::{spawn_blocking, yield_now};
@@ -22,6 +24,10 @@ pub struct Feed {
     subscriber: Subscriber,
     /// Where there is a difference, the view that it leads to.
     base: View,
+    /// What was noticed after the base: no more than a window holds.
+    since: VecDeque<Arc<Event>>,
+    /// The base once everything up to its revision is noticed.
+    ahead: View,
     /// What is still to be noticed before the next event.
     missed: Option<Difference>,
 }
@@ -43,12 +49,23 @@ impl Feed {
     pub fn new(cache: Cache, interest: Vec<GroupResource>) -> (Arc<View>, Feed) {
         let (view, subscriber) = subscribe(&cache, &interest);
         let base = view.only(&interest);
-        (view, Feed { cache, interest, subscriber, base, missed: None })
+        let (since, ahead) = (VecDeque::new(), base.clone());
+        (view, Feed { cache, interest, subscriber, base, since, ahead, missed: None })
     }
 
     /// Whether the loop has missed events, and not yet been given all that has changed.
     pub fn is_behind(&self) -> bool {
         self.missed.is_some()
+    }
+
+    /// The revision of the newest view.
+    pub fn newest(&self) -> Revision {
+        self.cache.view().revision
+    }
+
+    /// Whether everything up to a revision was given.
+    pub fn has_given(&self, revision: Revision) -> bool {
+        self.missed.is_none() && self.subscriber.given() >= revision
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
@@ -83,12 +100,31 @@ impl Feed {
         // The view comes first: nothing that is in it may wait.
         let view = self.cache.view();
         let is_all = self.subscriber.position() >= view.revision;
-        match is_all {
-            true => self.base = view.only(&self.interest),
-            // A base of one's own for as long as this goes on. It shares less, but is never ahead.
-            false => events.iter().for_each(|event| self.base.apply(event)),
+        if is_all {
+            self.begin_from(view.only(&self.interest));
+            return true;
         }
-        is_all
+        // To bring the base forward event by event would cost more than to notice them.
+        self.since.extend(events.iter().cloned());
+        if self.subscriber.given() >= self.ahead.revision {
+            self.base = std::mem::replace(&mut self.ahead, view.only(&self.interest));
+            while self.since.front().is_some_and(|event| event.revision <= self.base.revision) {
+                self.since.pop_front();
+            }
+        }
+        false
+    }
+
+    fn begin_from(&mut self, base: View) {
+        self.since.clear();
+        (self.base, self.ahead) = (base.clone(), base);
+    }
+
+    /// Exactly what was noticed.
+    fn known(&self) -> View {
+        let mut known = self.base.clone();
+        self.since.iter().for_each(|event| known.apply(event));
+        known
     }
 
     fn give(&mut self, events: Result<Vec<Arc<Event>>, Expired>) -> Given {
@@ -98,7 +134,8 @@ impl Feed {
                 let (newest, subscriber) = subscribe(&self.cache, &self.interest);
                 self.subscriber = subscriber;
                 let newest = newest.only(&self.interest);
-                self.missed = Some(Difference::new(std::mem::replace(&mut self.base, newest.clone()), newest));
+                self.missed = Some(Difference::new(self.known(), newest.clone()));
+                self.begin_from(newest);
                 Given::Missed
             }
         }

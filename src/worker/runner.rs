@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -76,7 +77,7 @@ impl Runner {
         let gauges = metrics::QueueGauges::of(self.name());
         loop {
             // This includes what the last batch wrote: the next batch should know of it.
-            self.notice_all();
+            self.notice_all().await;
             self.queue.tick(self.clock.now_ms());
             self.ask();
             self.begin();
@@ -116,7 +117,7 @@ impl Runner {
     /// ready, and ends one batch. It takes the answers that are there, and waits for none. Returns
     /// whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
-        let mut busy = self.notice_all();
+        let mut busy = self.notice_all().await;
         self.queue.tick(self.clock.now_ms());
         self.ask();
         self.begin();
@@ -131,16 +132,22 @@ impl Runner {
         busy
     }
 
-    /// Notices all events that are there, without waiting. What has changed while events were
+    /// Notices all events that are there now, without waiting for others. What has changed while events were
     /// missed comes in turns, one at each call. Returns whether there was anything to notice.
-    fn notice_all(&mut self) -> bool {
-        let mut any = false;
+    async fn notice_all(&mut self) -> bool {
+        let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {
             self.notice(given);
             if self.feed.is_behind() {
                 return true;
             }
             any = true;
+            // There may always be more, and the keys have to be worked on, too.
+            if self.feed.has_given(newest) {
+                break;
+            }
+            // Requests have their turn on this thread: a thousand events take milliseconds.
+            yield_now().await;
         }
         if !self.doubtful.is_empty() {
             self.noticed(&[]);

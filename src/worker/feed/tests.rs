@@ -88,12 +88,12 @@ impl Known {
                 feed.noticed(&events);
             }
             Some(Given::CaughtUp { revision, .. }) => {
-                assert_eq!(Known::of(&feed.base), self.objects);
+                assert_eq!(Known::of(&feed.known()), self.objects);
                 self.reach(revision);
             }
         }
         if !feed.is_behind() {
-            assert_eq!(Known::of(&feed.base), self.objects, "the base is what was noticed");
+            assert_eq!(Known::of(&feed.known()), self.objects, "the base is what was noticed");
         }
         is_any
     }

@@ -1,9 +1,9 @@
 //! What a loop notices: the events of its kinds, or what changed in sum where it missed events.
 //!
-//! The feed keeps a base: a view of what the loop has noticed so far, and what it has noticed since,
-//! no more and no less. A loop that falls out of the watch window is given the difference between
-//! that and the newest view. So it never has to list again, and each event still says what the loop
-//! knew before.
+//! The feed keeps a base: a view of what the loop has noticed, and what it has noticed since, no
+//! more and no less. A loop that falls out of the watch window is given the difference between that
+//! and the newest view. So it never has to list again, and each event still says what the loop knew
+//! before.
 //!
 //! *Memory.* A loop that has caught up shares all of its base with the newest view, as other kinds
 //! are not in it. While it is late, its base keeps what was replaced since. That is at most one

@@ -132,8 +132,9 @@ impl Runner {
         busy
     }
 
-    /// Notices all events that are there now, without waiting for others. What has changed while events were
-    /// missed comes in turns, one at each call. Returns whether there was anything to notice.
+    /// Notices all events that are there now, without waiting for others. What has changed while
+    /// events were missed comes in turns, one at each call. Returns whether there was anything to
+    /// notice.
     async fn notice_all(&mut self) -> bool {
         let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {

@@ -43,24 +43,33 @@ const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 const REVISION_TEXT: &str = r#""\u0001ballast:revision\u0001""#;
 const RECORD_TEXT: &str = r#""\u0001ballast:record\u0001""#;
 
+/// Room for the text of a usual object, without its managers.
+const CONTENT_BYTES: usize = 2 * 1024;
 /// The number of bytes by which an edit usually makes an object longer.
 const EDITED_BYTES_MORE: usize = 512;
 
 impl Document {
     /// Serializes `object`. Its `metadata.resourceVersion` is replaced; a missing `metadata` is
     /// added.
-    pub fn new(mut object: Map<String, Value>) -> Document {
+    pub fn new(object: Map<String, Value>) -> Document {
+        Document::managed(object, None)
+    }
+
+    /// As `new`. The managers take the place of those in the tree, if there are any.
+    pub fn managed(mut object: Map<String, Value>, managers: Option<Managers>) -> Document {
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {
             *metadata = Value::Object(Map::new());
         }
         metadata["resourceVersion"] = Value::from(REVISION_HOLE);
-        let managers = metadata["managedFields"].as_array().map(|list| Managers::of(list));
+        let in_tree = || metadata["managedFields"].as_array().map(|list| Managers::of(list));
+        let managers = managers.or_else(in_tree);
         if managers.is_some() {
             metadata["managedFields"] = Value::from(RECORD_HOLE);
         }
         let head = Head::of(metadata);
-        let json = serde_json::to_vec(&object).expect("a tree of JSON values always serializes");
+        let mut json = Vec::with_capacity(CONTENT_BYTES);
+        serde_json::to_writer(&mut json, &object).expect("a tree of JSON values always serializes");
         Document::with_holes(json, managers, head)
     }
 

@@ -152,6 +152,11 @@ impl Managers {
         Managers::shared(list.iter().map(|entry| Entry::of(&text(entry))).collect())
     }
 
+    /// A record with one entry, of which this is the compact JSON with sorted members.
+    pub fn of_text(entry: &str) -> Managers {
+        Managers::shared(Arc::from([Entry::of(entry)]))
+    }
+
     fn read(list: &str) -> Option<Managers> {
         let entries: Vec<&RawValue> = serde_json::from_str(list).ok()?;
         Some(Managers::shared(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))

@@ -126,7 +126,7 @@ impl Registry {
         passage.validate(&object, None).await?;
         create::set_managed(&mut object, managed);
         passage.counsel(&mut object, None).await?;
-        self.insert(admission.row, object, false, Vec::new(), passage.dry_run()).await
+        self.insert(admission.row, object, None, false, Vec::new(), passage.dry_run()).await
     }
 }
 

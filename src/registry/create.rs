@@ -16,7 +16,7 @@ use super::part::Part;
 use super::passage::Passage;
 use super::stored::unstored;
 use crate::k8s::fields::ManagedFields;
-use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Status, WriteOptions};
+use crate::k8s::{Body, Document, FieldErrors, FieldPath, Key, Managers, Status, WriteOptions};
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Draft, Expect, Rejected, Write};
 
@@ -62,17 +62,25 @@ impl Registry {
         passage.validate(&object, None).await?;
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
         let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
-        writing.track(None, &object, &mut managed).map_err(Status::internal)?;
-        set_managed(&mut object, managed);
+        let managers = match managed.is_empty() && !options.dry_run {
+            true => writing.begin(&object),
+            false => {
+                writing.track(None, &object, &mut managed).map_err(Status::internal)?;
+                set_managed(&mut object, managed);
+                None
+            }
+        };
         passage.counsel(&mut object, None).await?;
-        self.insert(row, object, generated, warnings, options.dry_run).await
+        self.insert(row, object, managers, generated, warnings, options.dry_run).await
     }
 
     /// Writes an object that is ready. If its name was generated and is taken, others are tried.
+    /// `managers`: its record, if the object does not have it.
     pub(super) async fn insert(
         &self,
         row: &ResourceKind,
         mut object: Tree,
+        managers: Option<Managers>,
         generated: bool,
         warnings: Vec<String>,
         dry_run: bool,
@@ -88,8 +96,8 @@ impl Registry {
                 None => {
                     // The tree is needed again only to try another generated name.
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
-                    let write =
-                        Write { key: key.clone(), expect: Expect::Absent, draft: Draft::Put(Document::new(tree)) };
+                    let draft = Draft::Put(Document::managed(tree, managers.clone()));
+                    let write = Write { key: key.clone(), expect: Expect::Absent, draft };
                     commit::commit_one(&self.core, write).await?
                 }
             };

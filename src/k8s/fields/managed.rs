@@ -225,6 +225,17 @@ impl Entry {
         Value::Object(item)
     }
 
+    /// The text of the entry of a manager that updated at `time`, as `encode` spells it. `fields`
+    /// is the wire form of its set.
+    pub fn text_of_update(name: &str, api_version: &str, fields: &str, time: Time) -> String {
+        let quoted = |text: &str| serde_json::to_string(text).expect("a string always serializes");
+        let manager = if name.is_empty() { String::new() } else { format!(r#","manager":{}"#, quoted(name)) };
+        format!(
+            r#"{{"apiVersion":{},"fieldsType":"FieldsV1","fieldsV1":{fields}{manager},"operation":"Update","time":"{time}"}}"#,
+            quoted(api_version)
+        )
+    }
+
     pub fn fields(&self) -> Result<FieldSet, Malformed> {
         match &self.fields {
             Fields::Wire(wire) => FieldSet::from_fields_v1(wire),

@@ -10,6 +10,7 @@
 mod element;
 mod managed;
 mod set;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -17,3 +18,4 @@ mod tests;
 pub use element::Element;
 pub use managed::{Entry, ManagedFields, Manager, Operation};
 pub use set::{FieldSet, Malformed, Path};
+pub use text::FieldsText;

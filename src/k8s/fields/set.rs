@@ -86,6 +86,13 @@ impl FieldSet {
         self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
+    /// Whether the path of this field is in the set, and the paths that continue it. For small
+    /// sets: it looks at all first elements.
+    pub fn find(&self, name: &str) -> Option<(bool, &FieldSet)> {
+        let found = self.nodes.iter().find(|(element, _)| element.is_field(name));
+        found.map(|(_, node)| (node.member, &node.below))
+    }
+
     /// The first elements, whether each is in the set itself, and the paths below it.
     pub fn iter(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))

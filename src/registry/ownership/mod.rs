@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::metadata::{self, Tree};
 use super::part::Part;
-use crate::k8s::fields::{Element, FieldSet, Malformed, ManagedFields, Manager, Operation, Path};
-use crate::k8s::{Cause, Details, Status, Time};
+use crate::k8s::fields::{Element, Entry, FieldSet, Malformed, ManagedFields, Manager, Operation, Path};
+use crate::k8s::{Cause, Details, Managers, Status, Time};
 use crate::resource::{Comparison, ResourceKind};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -89,11 +89,25 @@ impl Writing<'_> {
 
     /// Whether a write of this part can change the field at all (AP21).
     fn reaches(&self, element: &Element) -> bool {
+        element.as_field().is_none_or(|name| self.reaches_field(name))
+    }
+
+    fn reaches_field(&self, name: &str) -> bool {
         match self.part {
-            Part::Status => element.is_field("status"),
-            Part::Main if self.row.status_subresource => !element.is_field("status"),
+            Part::Status => name == "status",
+            Part::Main if self.row.status_subresource => name != "status",
             Part::Main | Part::Whole => true,
         }
+    }
+
+    /// The record of a new object that brings none, for a create of the main part: what `track`
+    /// notes, encoded. `None` if the writer is the manager of nothing.
+    ///
+    /// A set that becomes a tree, and then a text, took a fifth of the CPU of a create.
+    pub fn begin(&self, object: &Tree) -> Option<Managers> {
+        let fields = self.row.schema.added_text(object, stripped(), |name| self.reaches_field(name))?;
+        let entry = Entry::text_of_update(self.manager, &self.row.stored_api_version(), &fields, self.now);
+        Some(Managers::of_text(&entry))
     }
 
     /// Makes the writer the manager of what an update changed (AP10). An object that is not tracked

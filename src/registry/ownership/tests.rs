@@ -61,6 +61,38 @@ impl World {
     }
 }
 
+/// The record of a create is the one that tracking and encoding make.
+#[test]
+fn ap10_the_record_of_a_new_object_is_what_tracking_notes() {
+    let identity = json!({"name": "g\"", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
+        "generation": 1, "resourceVersion": "7", "selfLink": {"odd": 1}, "labels": {"a\"": "b"}, "finalizers": ["x", "x"],
+        "ownerReferences": [{"uid": "o", "name": "p"}], "annotations": {}});
+    let mut objects = vec![garden(json!({"plants": [{"name": "rose"}, {"name": "lily"}], "notes": {"é": [1]}}))];
+    objects.push(garden(Value::Null));
+    let mut whole = garden(json!({"beds": 2}));
+    whole.insert("metadata".to_owned(), identity);
+    whole.insert("status".to_owned(), json!({"watered": true}));
+    whole.insert("other".to_owned(), json!([]));
+    objects.push(whole.clone());
+    objects.push(Tree::new());
+    objects.push(Tree::from_iter([("status".to_owned(), json!({"a": 1})), ("kind".to_owned(), json!("Garden"))]));
+    for (object, manager) in objects.iter().flat_map(|object| [(object, "kubectl \"1\""), (object, "")]) {
+        ROW.with(|row| {
+            let writing = Writing { row, part: Part::Main, manager, now: Time::from_seconds(1_764_000_000) };
+            let mut managed = ManagedFields::default();
+            writing.track(None, object, &mut managed).unwrap();
+            let tracked = managed.encode().map(|list| Managers::of(list.as_array().unwrap()));
+            assert_eq!(writing.begin(object), tracked, "{object:?}");
+        });
+    }
+    let owned = ROW.with(|row| {
+        let writing = Writing { row, part: Part::Main, manager: "m", now: Time::from_seconds(0) };
+        Value::from(writing.begin(&whole).unwrap().values())
+    });
+    assert_eq!(owned[0]["fieldsV1"]["f:metadata"]["f:labels"], json!({".": {}, "f:a\"": {}}));
+    assert!(owned[0]["fieldsV1"].get("f:kind").is_none() && owned[0]["fieldsV1"]["f:metadata"].get("f:uid").is_none());
+}
+
 fn garden(spec: Value) -> Tree {
     let Value::Object(tree) = json!({"apiVersion": "garden.example.com/v1", "kind": "Garden",
         "metadata": {"name": "g", "namespace": "n"}, "spec": spec})

@@ -12,6 +12,7 @@
 //! comparison with nothing adds, apart from structs. A value merged into itself stays the same.
 //! Removing what was added gives the old value.
 
+mod added;
 mod check;
 mod compare;
 mod field_set;

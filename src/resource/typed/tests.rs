@@ -119,6 +119,19 @@ prop_compose! {
     }
 }
 
+/// Values of any shape: nulls, empty ones, duplicates, items without keys, names to be escaped.
+fn odd() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        letter().prop_map(Value::from),
+        (0..2i64).prop_map(Value::from),
+        vec(letter(), 0..3).prop_map(|list| json!(list)),
+        btree_map(letter(), 0..2i64, 0..3).prop_map(|map| json!(map)),
+        letter().prop_map(|kind| json!({"kind": kind, "fruit": {"\"\\": [1], "\u{1}": null, "e": {}}})),
+        (letter(), 1..3i64).prop_map(|(kind, row)| json!({"kind": kind, "row": row, "fruit": "f"})),
+    ]
+}
+
 /// The value with the items of lists sorted by name, so that the order does not matter in
 /// comparisons.
 fn ordered(mut object: Tree) -> Tree {
@@ -170,6 +183,30 @@ proptest! {
             ".spec.notes"].contains(&path.as_str());
         prop_assert!(rest.iter().all(is_container), "{:?}", rest);
         prop_assert!(comparison.modified.is_empty() && comparison.removed.is_empty());
+    }
+
+    #[test]
+    fn the_text_of_a_new_value_is_the_wire_form_of_what_it_adds(a in orchard(), apart in orchard()) {
+        let added = schema().compare(&Tree::new(), &a).added;
+        let text = |set: FieldSet| (!set.is_empty()).then(|| Value::Object(set.to_fields_v1()).to_string());
+        prop_assert_eq!(schema().added_text(&a, &FieldSet::default(), |_| true), text(added.clone()));
+        // Fields without those below them, as the identity of an object.
+        let apart = schema().compare(&Tree::new(), &apart).added.filtered(|element| element.is_field("spec"));
+        let names = ["size", "signs", "gate", "pond"].map(|name| [Element::field("spec"), Element::field(name)]);
+        let mut met = FieldSet::default();
+        names.iter().filter(|path| apart.contains(&path[..])).for_each(|path| met.insert(path));
+        prop_assert_eq!(schema().added_text(&a, &met, |_| true), text(added.difference(&met)));
+        prop_assert_eq!(schema().added_text(&a, &met, |name| name != "spec"), None);
+    }
+
+    #[test]
+    fn odd_values_are_written_as_they_are_compared(
+        trees in vec(odd(), 0..4), paths in vec(odd(), 0..4), gate in odd(), pond in odd(), notes in odd(), odd in odd(),
+    ) {
+        let spec = json!({"trees": trees, "paths": paths, "gate": gate, "pond": pond, "notes": notes, "unknown": odd});
+        let a = tree(json!({"kind": "Orchard", "spec": spec}));
+        let added = Value::Object(schema().compare(&Tree::new(), &a).added.to_fields_v1()).to_string();
+        prop_assert_eq!(schema().added_text(&a, &FieldSet::default(), |_| true), Some(added));
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! The wire form of a set, written path by path, for who comes by the paths in their order and
+//! needs no set.
+
+use super::Element;
+
+/// A path that is in the set beside longer ones, as `set` marks it.
+const ITSELF: &str = r#"".":{}"#;
+
+/// A set that is being written. What is put between `field` or `item` and `close` lies below that
+/// element. Elements of one place have to come in their order, each once.
+pub struct FieldsText {
+    text: String,
+}
+
+/// An element that is not closed yet.
+#[must_use]
+pub struct Open {
+    /// Where its key begins, with the comma before it.
+    begin: usize,
+    /// Where what lies below it begins.
+    inside: usize,
+    is_member: bool,
+}
+
+impl FieldsText {
+    /// An empty set, with room for about so many bytes.
+    pub fn with_capacity(bytes: usize) -> FieldsText {
+        let mut text = String::with_capacity(bytes);
+        text.push('{');
+        FieldsText { text }
+    }
+
+    /// Begins a member of an object. `is_member`: its own path is in the set.
+    pub fn field(&mut self, name: &str, is_member: bool) -> Open {
+        let begin = self.begin();
+        self.text.push_str("f:");
+        self.escaped(name);
+        self.inside(begin, is_member)
+    }
+
+    /// Begins an item of a list. `is_member`: its own path is in the set.
+    pub fn item(&mut self, element: &Element, is_member: bool) -> Open {
+        let begin = self.begin();
+        self.escaped(element.as_str());
+        self.inside(begin, is_member)
+    }
+
+    /// Ends an element. It leaves nothing if no path of the set leads through it.
+    pub fn close(&mut self, open: Open) {
+        if self.text.len() > open.inside {
+            self.text.push('}');
+        } else if open.is_member {
+            self.text.truncate(open.inside - ITSELF.len());
+            self.text.push('}');
+        } else {
+            self.text.truncate(open.begin);
+        }
+    }
+
+    /// The text. `None` if the set is empty.
+    pub fn finish(mut self) -> Option<String> {
+        self.text.push('}');
+        (self.text != "{}").then_some(self.text)
+    }
+
+    fn begin(&mut self) -> usize {
+        let begin = self.text.len();
+        self.text.push_str(if self.text.ends_with('{') { "\"" } else { ",\"" });
+        begin
+    }
+
+    fn inside(&mut self, begin: usize, is_member: bool) -> Open {
+        self.text.push_str("\":{");
+        if is_member {
+            self.text.push_str(ITSELF);
+        }
+        Open { begin, inside: self.text.len(), is_member }
+    }
+
+    /// Appends what stands between the quotes of a JSON string.
+    fn escaped(&mut self, text: &str) {
+        if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
+            return self.text.push_str(text);
+        }
+        let quoted = serde_json::to_string(text).expect("a string always serializes");
+        self.text.push_str(&quoted[1..quoted.len() - 1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_element_through_which_no_path_leads_leaves_nothing() {
+        let mut text = FieldsText::with_capacity(16);
+        let metadata = text.field("metadata", false);
+        let name = text.field("name", false);
+        text.close(name);
+        text.close(metadata);
+        assert_eq!(text.finish(), None);
+    }
+
+    #[test]
+    fn members_are_marked_where_longer_paths_follow_and_names_are_escaped() {
+        let mut text = FieldsText::with_capacity(16);
+        let nothing = text.field("kind", false);
+        text.close(nothing);
+        let spec = text.field("spec", true);
+        let list = text.field("a\"\\\u{1}é", false);
+        let item = text.item(&Element::value(&json!("tcp")), true);
+        text.close(item);
+        text.close(list);
+        text.close(spec);
+        let expected = json!({"f:spec": {".": {}, "f:a\"\\\u{1}é": {"v:\"tcp\"": {}}}});
+        let written = text.finish().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), expected);
+        assert_eq!(written, expected.to_string());
+    }
+}

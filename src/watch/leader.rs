@@ -90,6 +90,10 @@ impl<'a> Leader<'a> {
                 }
             };
             let Some(first) = first else { return Ok(Ended::Closed) };
+            // Whoever is ready to write comes along. A commit costs much beside its rows, and under
+            // load most callers of the last one have not had their turn yet. When nobody is ready,
+            // this returns at once.
+            tokio::task::yield_now().await;
             let group = calls.gather(first, self.log.cache.limits());
             if self.write(group, calls.keeper().as_deref()).await?.is_break() {
                 return Ok(Ended::Deposed);

@@ -5,8 +5,10 @@
 //! A value is compared with one that was seen lately, so sharing may miss an equal one. It holds on
 //! to a bounded number of values.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
 
 /// Values that are remembered, each at the place that its hash names.
 const PLACES: usize = 1_024;
@@ -14,18 +16,23 @@ const PLACES: usize = 1_024;
 /// The values of one sort that were seen lately. For statics.
 pub(super) struct Pool<T: ?Sized + 'static>(LazyLock<Places<T>>);
 
-type Places<T> = Box<[Mutex<Option<Arc<T>>>]>;
+struct Places<T: ?Sized> {
+    /// Values come from users, so the hasher has a random seed.
+    hasher: RandomState,
+    known: Box<[Mutex<Option<Arc<T>>>]>,
+}
 
 impl<T: ?Sized + Eq + Hash> Pool<T> {
     pub const fn new() -> Pool<T> {
-        Pool(LazyLock::new(|| (0..PLACES).map(|_| Mutex::default()).collect()))
+        Pool(LazyLock::new(|| Places {
+            hasher: RandomState::default(),
+            known: (0..PLACES).map(|_| Mutex::default()).collect(),
+        }))
     }
 
     /// An equal value that is there already, or this one, which the next one like it will share.
     pub fn share(&self, value: Arc<T>) -> Arc<T> {
-        let mut hasher = DefaultHasher::new();
-        value.hash(&mut hasher);
-        let place = &self.0[hasher.finish() as usize % PLACES];
+        let place = &self.0.known[self.0.hasher.hash_one(&value) as usize % PLACES];
         // What a panic leaves is a value or none.
         let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
@@ -48,7 +55,7 @@ mod tests {
             let name = format!("shop-{number}");
             assert_eq!(*NAMES.share(name.as_str().into()), *name);
         }
-        let known = NAMES.0.iter().filter_map(|place| place.lock().unwrap().clone()).count();
+        let known = NAMES.0.known.iter().filter_map(|place| place.lock().unwrap().clone()).count();
         assert!(known > PLACES / 2 && known <= PLACES, "{known}");
     }
 }

@@ -133,7 +133,7 @@ pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str>
 
 /// Whether an item of `Accept` asks for indented text.
 pub fn wants_pretty(headers: &HeaderMap) -> bool {
-    items(headers).iter().any(|item| item.names(JSON) && matches!(item.param("pretty"), Some("1" | "true")))
+    unranked_items(headers, &ACCEPT).any(|item| item.names(JSON) && matches!(item.param("pretty"), Some("1" | "true")))
 }
 
 /// Whether the client accepts gzip, and does not exclude it with `q=0` (CT7).

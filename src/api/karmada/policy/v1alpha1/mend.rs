@@ -104,12 +104,12 @@ const LISTS: &[List] = &[
 
 impl List {
     fn mend(&self, strategy: &mut Object, notes: &mut Vec<String>) {
-        let path = format!("{STRATEGY}.{}", self.owner);
         let Some(owner) = tree::object(strategy, &[self.owner]) else { return };
         if !owner.contains_key(self.name)
             && let Some(list) = owner.remove(self.alias)
         {
             owner.insert(self.name.to_owned(), list);
+            let path = self.path();
             notes.push(format!("{path}.{}: was read as {path}.{}", self.alias, self.name));
         }
         for (index, entry) in tree::items(owner, self.name) {
@@ -117,9 +117,14 @@ impl List {
             let renamed = self.number.mend(entry);
             if hoisted || renamed {
                 let shown = serde_json::to_string(entry).unwrap_or_default();
-                notes.push(format!("{path}.{}[{index}]: was read as {shown}", self.name));
+                notes.push(format!("{}.{}[{index}]: was read as {shown}", self.path(), self.name));
             }
         }
+    }
+
+    /// Where its owner is. Most objects have nothing to mend, so nobody asks.
+    fn path(&self) -> String {
+        format!("{STRATEGY}.{}", self.owner)
     }
 }
 

@@ -179,7 +179,7 @@ pub fn prepare_extension(object: &mut Object, old: Option<&Object>) {
 
 fn extension_of(object: &Object) -> Option<Object> {
     let spec = object.get("spec")?;
-    let strategy = spec.pointer("/placement/replicaScheduling")?.as_object()?;
+    let strategy = spec.get("placement")?.get("replicaScheduling")?.as_object()?;
     of_extension(tree::text(spec.as_object()?, "schedulerName"), strategy)
 }
 

@@ -9,6 +9,8 @@ WORKDIR /src
 # The dependencies are a layer of their own, which is built again only when the manifests change.
 # Cargo wants the files of all targets that the manifest names, so each gets an empty one.
 COPY Cargo.toml Cargo.lock ./
+# How the C code of SQLite is built.
+COPY .cargo ./.cargo
 RUN mkdir -p src tests/suite tests/sim benches/load \
  && echo 'fn main() {}' | tee src/main.rs tests/suite/main.rs tests/sim/main.rs \
       benches/engine_pass.rs benches/https.rs benches/registry.rs benches/store.rs \

@@ -79,7 +79,7 @@ pub struct Scheduler {
     /// The workload groups that each binding was last noted with.
     groups: HashMap<Key, WorkloadGroups>,
     /// The bindings that wait for a look that no event asked for: those that were there at the
-    /// start, or after events were missed.
+    /// start.
     unprompted: HashSet<Key>,
     allowed: Arc<Tray>,
 }

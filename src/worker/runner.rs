@@ -27,7 +27,7 @@ use super::queue::{Next, Queue};
 use super::{Question, Work, Worked};
 
 use crate::clock::Clock;
-use crate::k8s::Key;
+use crate::k8s::{Key, Revision};
 use crate::metrics;
 use crate::watch::{Cache, Event, View};
 
@@ -53,9 +53,9 @@ pub struct Runner {
     queue: Queue,
     clock: Arc<dyn Clock>,
     feed: Feed,
-    /// The keys whose work has ended since everything it can have read was noticed: those of the
-    /// last batches.
-    doubtful: Vec<Key>,
+    /// The keys whose work has ended, each with the newest revision that it can have read, until
+    /// everything up to there is noticed: those of the last batches.
+    doubtful: VecDeque<(Revision, Key)>,
     batches: FuturesUnordered<Batch>,
     questions: VecDeque<Question>,
     asked: FuturesUnordered<Asked>,
@@ -210,9 +210,10 @@ impl Runner {
 
     fn finish(&mut self, keys: Vec<Key>, worked: Worked) {
         self.queue.tick(self.clock.now_ms());
+        let newest = self.feed.newest();
         for outcome in &worked.outcomes {
             self.queue.finish(&outcome.key, outcome.next, outcome.seen);
-            self.doubtful.push(outcome.key.clone());
+            self.doubtful.push_back((newest, outcome.key.clone()));
         }
         if worked.outcomes.len() + worked.questions.len() < keys.len() {
             // Without this, a key that got no outcome would never be worked on again.
@@ -240,8 +241,9 @@ impl Runner {
                 self.noticed(&events);
             }
             Given::Missed => {
-                let working = self.queue.working_keys().cloned();
-                for key in std::mem::take(&mut self.doubtful).into_iter().chain(working.collect::<Vec<_>>()) {
+                let ended = std::mem::take(&mut self.doubtful).into_iter().map(|(_, key)| key);
+                let working: Vec<Key> = self.queue.working_keys().cloned().collect();
+                for key in ended.chain(working) {
                     self.work.doubt(&key);
                     self.queue.mark_again(key);
                 }
@@ -262,10 +264,13 @@ impl Runner {
         }
     }
 
-    /// Ends the doubt about past work, if everything was noticed.
+    /// Ends the doubt about past work that has read nothing else than what was noticed.
     fn noticed(&mut self, events: &[Arc<Event>]) {
         if self.feed.noticed(events) {
             self.doubtful.clear();
+        }
+        while self.doubtful.front().is_some_and(|(read, _)| self.feed.has_given(*read)) {
+            self.doubtful.pop_front();
         }
     }
 }

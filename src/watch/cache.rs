@@ -12,6 +12,7 @@ use crate::store::Store;
 use super::backlog::Backlog;
 use super::bell::Bell;
 use super::freshness::Freshness;
+use super::resting::Resting;
 use super::subscriber::{Feed, Interest, Subscriber};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
@@ -30,6 +31,7 @@ struct Shared {
     /// Only for events that the windows have forgotten. The task of the log owns it.
     store: Weak<dyn Store>,
     freshness: Freshness,
+    resting: Resting,
     limits: Limits,
 }
 
@@ -77,7 +79,8 @@ impl Cache {
         let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
-        Cache { shared: Arc::new(Shared { newest, past: RwLock::new(past), tip, store, freshness, limits }) }
+        let (past, resting) = (RwLock::new(past), Resting::default());
+        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, resting, limits }) }
     }
 
     /// The newest state that is known here. Where nobody else writes, it contains every
@@ -175,6 +178,7 @@ impl Cache {
         moved.iter().for_each(|kind| past.kinds[kind].ring());
         drop(past);
         self.shared.tip.send_replace(revision);
+        self.shared.resting.add(&events);
         drop(gone);
     }
 
@@ -225,6 +229,10 @@ impl Cache {
     pub(super) fn forget(&self, now_ms: i64) {
         let forgotten = self.write().trim(now_ms, &self.shared.limits);
         drop(forgotten);
+    }
+
+    pub(super) fn resting(&self) -> &Resting {
+        &self.shared.resting
     }
 
     pub(super) fn freshness(&self) -> &Freshness {

@@ -39,8 +39,13 @@ pub struct Limits {
     /// How long a replica that cannot reach the database shows what it knows to who accepts an old
     /// state.
     pub outdated_after: Duration,
-    /// The time between two looks for texts to pack. An object that is the same at both has rested.
+    /// A state that is as old as this has rested, and its text is packed. What is changed often, or
+    /// in two steps, is replaced before that.
+    pub pack_after: Duration,
+    /// The time between two looks for states that have rested.
     pub pack_every: Duration,
+    /// The time between two looks at all objects, for what was unpacked and not changed.
+    pub pack_all_every: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
     /// The newest revisions whose rows compaction keeps: so many, or `log_rows_per_object` for each
@@ -73,7 +78,9 @@ impl Default for Limits {
             past_views_max: 64,
             past_bytes_max: 256 << 20,
             outdated_after: Duration::from_secs(60),
-            pack_every: Duration::from_secs(10),
+            pack_after: Duration::from_secs(4),
+            pack_every: Duration::from_secs(1),
+            pack_all_every: Duration::from_secs(60),
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
             log_rows_per_object: 4,

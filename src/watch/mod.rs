@@ -33,6 +33,7 @@ mod past;
 mod plan;
 mod replica;
 mod rest;
+mod resting;
 mod subscriber;
 mod view;
 mod window;

@@ -1,21 +1,20 @@
 //! Packs the texts of objects that have rested, so that a large fleet takes less memory
 //! (`k8s::Text::pack`). Whoever leads and whoever follows does it for itself.
 //!
-//! An object has rested that was there at the look before and is unchanged. What changes often is
-//! never packed, so who works on it reads it as it is. The states that only the windows remember
-//! are packed, too. What a start reads from the log has rested there (`load`).
+//! A state has rested that was published a while ago and is still there (`resting`). What changes
+//! often is never packed, so who works on it reads it as it is. What a start reads from the log has
+//! rested there (`load`). Now and then everything is looked at, because a text may be unpacked and
+//! then not be changed.
 //!
 //! *Invariant:* nothing is replaced, so readers, writers and the log notice nothing.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
-use super::window::Event;
-use super::{Cache, Interest};
+use super::Cache;
 use crate::k8s::{Dictionaries, GroupResource, Key, Object, Revision};
 
 /// Objects that are looked at in one turn: some milliseconds. Then comes a rest that is as long.
@@ -34,15 +33,33 @@ impl Packer {
 /// Runs for as long as it is polled.
 pub(super) async fn run(cache: Cache) -> Infallible {
     let mut packer = Packer::default();
-    let (mut packed, mut seen) = (Revision::ZERO, cache.view().revision);
+    let mut seen = Revision::ZERO;
     loop {
-        tokio::time::sleep(cache.limits().pack_every).await;
-        if seen > packed {
-            packer = pack_all(&cache, seen, packer).await;
-            packed = seen;
+        let look_at_all = Instant::now() + cache.limits().pack_all_every;
+        while Instant::now() < look_at_all {
+            tokio::time::sleep(cache.limits().pack_every).await;
+            packer = pack_rested(&cache, packer).await;
         }
-        seen = cache.view().revision;
+        // Nothing is unpacked without a reason to change something.
+        let newest = cache.view().revision;
+        if newest > seen {
+            packer = pack_all(&cache, seen, packer).await;
+            seen = newest;
+        }
     }
+}
+
+/// Packs what was published long enough ago.
+async fn pack_rested(cache: &Cache, mut packer: Packer) -> Packer {
+    let limits = cache.limits();
+    while let Some(rested) = cache.resting().rested(limits.pack_after, OBJECTS_PER_TURN_MAX) {
+        packer = in_turn(move || {
+            rested.iter().for_each(|object| packer.pack(object));
+            packer
+        })
+        .await;
+    }
+    packer
 }
 
 /// Packs everything that is not younger than this revision.
@@ -64,18 +81,6 @@ async fn pack_all(cache: &Cache, through: Revision, mut packer: Packer) -> Packe
             })
             .await;
         }
-    }
-    let past: Vec<Arc<Event>> = cache.read().between(&Interest::All, Revision::ZERO, through);
-    for events in past.chunks(OBJECTS_PER_TURN_MAX) {
-        let events = events.to_vec();
-        packer = in_turn(move || {
-            for event in events {
-                let states = [Some(&event.object), event.previous.as_ref()];
-                states.into_iter().flatten().for_each(|object| pack(object, through, &mut packer));
-            }
-            packer
-        })
-        .await;
     }
     packer
 }

@@ -519,7 +519,8 @@ async fn what_has_rested_is_packed_and_reads_as_before() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::time::timeout(4 * Limits::default().pack_every, packed).await.expect("two looks are enough");
+    let Limits { pack_after, pack_every, .. } = Limits::default();
+    tokio::time::timeout(pack_after + 2 * pack_every, packed).await.expect("one look after that is enough");
     assert_eq!(wholes(&rested), before);
     let mut replay = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
     let replayed = replay.next().await.unwrap();

@@ -10,6 +10,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,11 @@ impl Running {
     }
 }
 
+/// Threads of the runtime beside one for each processor. A group of a thousand changes takes
+/// milliseconds to number, to bind and to notice. With a thread for each processor and no more, two
+/// such turns keep every request waiting on a machine with two; so the system shares them out.
+const THREADS_FOR_LONG_TURNS: usize = 2;
+
 /// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
 /// stored.
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -94,7 +100,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
     memory::without_huge_pages();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors + THREADS_FOR_LONG_TURNS;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let exporter = match args.tracing.export() {
         None => {

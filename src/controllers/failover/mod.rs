@@ -19,9 +19,10 @@
 mod pace;
 mod plan;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
+use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 pub use self::pace::EvictionRate;
@@ -43,6 +44,9 @@ use crate::worker::{Handled, Next, Queue, Work, Worked};
 
 /// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
+
+/// A binding that is somewhere has this in its text.
+static NAMES_CLUSTERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"clusters\":"));
 
 /// Clusters go first, because their taints decide what becomes of the bindings.
 const CLUSTER_PRIORITY: i32 = 1;
@@ -92,13 +96,12 @@ impl Work for Failover {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        let mut hosted = Hosted::default();
+        let mut hosted = lock(&self.hosted);
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             if let Ok(binding) = BindingSketch::of(&object.text.content()) {
                 file(&mut hosted, &object.key, &binding.spec);
             }
         }
-        *lock(&self.hosted) = hosted;
         // The work on a cluster finds the bindings on it.
         for object in view.list(CLUSTERS, None).filter(|object| may_be_left(object)) {
             queue.mark(object.key.clone(), CLUSTER_PRIORITY);
@@ -111,10 +114,14 @@ impl Work for Failover {
             if event.kind == EventKind::Deleted {
                 lock(&self.hosted).forget(&key);
             }
-            let is_same = |before: &Object| {
-                before.generation == event.object.generation || differ_in_trigger(before, &event.object)
+            let is_judged = match event.previous.as_deref() {
+                // Most bindings are made without a place, and so there is nothing to leave.
+                None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
+                Some(before) => {
+                    before.generation != event.object.generation && !differ_in_trigger(before, &event.object)
+                }
             };
-            if event.kind != EventKind::Deleted && !event.previous.as_deref().is_some_and(is_same) {
+            if event.kind != EventKind::Deleted && is_judged {
                 queue.mark_changed(key, 0, event.revision);
             }
             return;

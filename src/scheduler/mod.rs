@@ -192,9 +192,6 @@ impl Work for Scheduler {
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         self.members.sync(view);
-        self.index = Index::default();
-        self.workloads = Workloads::default();
-        self.groups.clear();
         let mut asked = Vec::new();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let content = object.text.content();

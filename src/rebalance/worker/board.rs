@@ -96,11 +96,6 @@ impl Board {
         self.runs.remove(key);
     }
 
-    pub fn forget_all(&mut self) {
-        let working = self.working.take().map(|working| Working { is_void: true, ..working });
-        *self = Board { working, ..Board::default() };
-    }
-
     /// When a rebalance ended, by a clock that may have been set back since: then it has ended now,
     /// and stays so.
     pub fn ended(&mut self, key: &Key, finished: Time, now: Time) -> Time {
@@ -122,19 +117,11 @@ mod tests {
     #[test]
     fn what_was_forgotten_while_it_was_worked_on_is_not_put_back() {
         let mut board = Board::default();
-        let ways: [fn(&mut Board); 2] = [
-            |board| {
-                board.forget(&owner("1").key);
-            },
-            Board::forget_all,
-        ];
-        for forget in ways {
-            let (_, ledgers) = board.take(&owner("1"));
-            assert!(ledgers.is_empty());
-            forget(&mut board);
-            assert!(board.put_back(owner("1").key, Run::default()));
-            assert!(board.runs.is_empty());
-        }
+        let (_, ledgers) = board.take(&owner("1"));
+        assert!(ledgers.is_empty());
+        assert!(board.forget(&owner("1").key));
+        assert!(board.put_back(owner("1").key, Run::default()));
+        assert!(board.runs.is_empty());
     }
 
     #[test]

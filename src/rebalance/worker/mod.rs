@@ -75,7 +75,6 @@ impl Work for Rebalances {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        self.shared.board().forget_all();
         self.phases.count_all(BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)));
         for object in BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)) {
             queue.mark(object.key.clone(), 0);

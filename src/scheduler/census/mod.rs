@@ -100,7 +100,6 @@ impl Work for Census {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        self.tally = Tally::default();
         for object in view.list(CLUSTERS, None) {
             self.tally.cluster(None, Some(tally::is_ready(object)));
         }
@@ -112,7 +111,6 @@ impl Work for Census {
         }
         metrics::forget_clusters();
         self.publish(self.tally.all());
-        *lock(&self.sweep) = Sweep::default();
         queue.mark(turn(), 0);
     }
 
@@ -132,9 +130,9 @@ impl Work for Census {
             // It counts what it counted, and it is displaced if it was.
             return self.recent.renew(before, after);
         }
-        let facts = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
-        let news = self.tally.binding(facts.0.as_ref(), facts.1.as_ref());
-        if let Some(facts) = facts.1 {
+        let (were, are) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
+        let news = self.tally.binding(were.as_ref(), are.as_ref());
+        if let Some(facts) = are {
             self.recent.put(&event.object, facts);
         }
         self.publish(news);

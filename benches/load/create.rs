@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::cli::client::{Client, Credentials};
+use bytes::Bytes;
+use http::Method;
 use serde_json::Value;
 
 use super::process::ServerProcess;
-use super::setup::{BINDINGS, percentile, storm};
+use super::setup::{BINDINGS, binding, body_of, percentile, storm};
 
 const REQUESTS: usize = 30_000;
 const CONCURRENT: usize = 32;
@@ -50,14 +52,19 @@ pub async fn measured(server: &ServerProcess, client: &Arc<Client>, shape: fn(&m
 }
 
 async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut Value)) -> (Duration, Vec<Duration>) {
-    let (sender, round) = (client.clone(), Arc::<str>::from(round));
+    // The client shares the processors with the server, so it makes its bodies before, and does not
+    // decode the answers.
+    let body = |i| {
+        let mut object = binding(i);
+        object["metadata"]["name"] = format!("{round}-{i}").into();
+        shape(&mut object);
+        Bytes::from(serde_json::to_vec(&object).expect("JSON"))
+    };
+    let (sender, bodies) = (client.clone(), (0..count).map(body).collect::<Vec<_>>());
     storm(count, CONCURRENT, move |i| {
-        let (client, round) = (sender.clone(), round.clone());
+        let (client, body) = (sender.clone(), bodies[i].clone());
         async move {
-            let mut object = super::setup::binding(i);
-            object["metadata"]["name"] = format!("{round}-{i}").into();
-            shape(&mut object);
-            client.post(BINDINGS, &object).await.expect("created");
+            body_of(&client, Method::POST, BINDINGS, Some("application/json"), body).await;
         }
     })
     .await

@@ -65,7 +65,7 @@ pub async fn run() {
     let cpu = server.cpu() - cpu_before;
     let batches = rows_since(&server.database(), since).await;
     let rows: usize = batches.iter().map(Vec::len).sum();
-    let bytes: usize = batches.iter().flatten().map(|row| row.object.len()).sum();
+    let bytes: usize = batches.iter().flatten().map(|row| row.len()).sum();
     let alone = sqlite_alone(&batches).await;
     println!(
         "{COUNT} placements x {MEMBERS} clusters: posted after {made:.2?}, all bound after {whole:.2?} (server CPU {cpu:.2?}); \

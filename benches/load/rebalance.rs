@@ -52,7 +52,7 @@ pub async fn run() {
         let cpu = server.cpu() - cpu_before;
         let batches = rows_since(&server.database(), since).await;
         let rows: usize = batches.iter().map(Vec::len).sum();
-        let bytes: usize = batches.iter().flatten().map(|row| row.object.len()).sum();
+        let bytes: usize = batches.iter().flatten().map(LogRow::len).sum();
         let alone = sqlite_alone(&batches).await;
         println!(
             "round {round}: body {:.2} MB, accepted after {accepted:.1?}, all rescheduled after {whole:.2?} (server CPU {cpu:.2?}); \
@@ -103,14 +103,22 @@ pub struct LogRow {
     revision: i64,
     key: [String; 4],
     numbers: [i64; 3],
-    pub object: String,
+    object: String,
+    managers: Option<String>,
+}
+
+impl LogRow {
+    /// The bytes of its texts.
+    pub fn len(&self) -> usize {
+        self.object.len() + self.managers.as_ref().map_or(0, String::len)
+    }
 }
 
 /// The batches that the server wrote since a revision. The rows of a transaction have the same
 /// time.
 pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
     let mut reader = SqliteConnectOptions::new().filename(database).read_only(true).connect().await.unwrap();
-    let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object \
+    let sql = "SELECT revision, kind, namespace, name, operation, created, previous, time_ms, object, managers \
                FROM changes WHERE revision > ? ORDER BY revision";
     let mut batches: Vec<Vec<LogRow>> = Vec::new();
     for row in sqlx::query(sql).bind(since).fetch_all(&mut reader).await.unwrap() {
@@ -119,6 +127,7 @@ pub async fn rows_since(database: &Path, since: i64) -> Vec<Vec<LogRow>> {
             key: [row.get(1), row.get(2), row.get(3), row.get(4)],
             numbers: [row.get(5), row.get(6), row.get(7)],
             object: row.get(8),
+            managers: row.get(9),
         };
         match batches.last_mut() {
             Some(batch) if batch[0].numbers[2] == row.numbers[2] => batch.push(row),
@@ -141,7 +150,7 @@ pub async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
     let mut connection = options.connect().await.unwrap();
     let schema = "CREATE TABLE changes (revision INTEGER PRIMARY KEY, kind TEXT NOT NULL, namespace TEXT NOT NULL, \
                   name TEXT NOT NULL, operation TEXT NOT NULL, created INTEGER NOT NULL, previous INTEGER NOT NULL, \
-                  time_ms INTEGER NOT NULL, object TEXT NOT NULL) STRICT; \
+                  time_ms INTEGER NOT NULL, object TEXT NOT NULL, managers TEXT) STRICT; \
                   CREATE UNIQUE INDEX by_key ON changes (kind, namespace, name, revision)";
     sqlx::raw_sql(schema).execute(&mut connection).await.unwrap();
     let begun = Instant::now();
@@ -156,7 +165,7 @@ pub async fn sqlite_alone(batches: &[Vec<LogRow>]) -> Duration {
 }
 
 async fn insert(connection: &mut SqliteConnection, rows: &[LogRow]) {
-    let values = vec!["(?,?,?,?,?,?,?,?,?)"; rows.len()].join(",");
+    let values = vec!["(?,?,?,?,?,?,?,?,?,?)"; rows.len()].join(",");
     let sql = format!("INSERT INTO changes VALUES {values}");
     let mut query = sqlx::query(AssertSqlSafe(sql));
     for row in rows {
@@ -167,7 +176,7 @@ async fn insert(connection: &mut SqliteConnection, rows: &[LogRow]) {
         for number in row.numbers {
             query = query.bind(number);
         }
-        query = query.bind(row.object.as_str());
+        query = query.bind(row.object.as_str()).bind(row.managers.as_deref());
     }
     query.execute(connection).await.unwrap();
 }

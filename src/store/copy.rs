@@ -63,8 +63,8 @@ impl<'a> Rows<'a> {
 
 /// A log that can be filled.
 enum Target {
-    Sqlite(SqliteStore),
-    Postgres(PostgresStore),
+    Sqlite(Box<SqliteStore>),
+    Postgres(Box<PostgresStore>),
 }
 
 /// Copies the log at one URL to the other, whose log must be empty. Nobody may lead either of them.
@@ -72,12 +72,12 @@ enum Target {
 pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings) -> Result<Copied, Error> {
     let source = super::open_with(from, tables, settings).await?;
     let target = match to.strip_prefix("sqlite://") {
-        Some(path) => Target::Sqlite(SqliteStore::open(path.as_ref(), tables).await?),
-        None => Target::Postgres(PostgresStore::open(to, tables, settings).await?),
+        Some(path) => Target::Sqlite(Box::new(SqliteStore::open(path.as_ref(), tables).await?)),
+        None => Target::Postgres(Box::new(PostgresStore::open(to, tables, settings).await?)),
     };
     let as_store: &dyn Store = match &target {
-        Target::Sqlite(store) => store,
-        Target::Postgres(store) => store,
+        Target::Sqlite(store) => &**store,
+        Target::Postgres(store) => &**store,
     };
     let candidate = Candidate { name: format!("ballast-copy-{}", std::process::id()), address: String::new() };
     let source_term = lead(&*source, from, &candidate).await?;

@@ -11,7 +11,8 @@ use sqlx::{ColumnIndex, Database, Decode, Error, Row, Type};
 use super::{Change, Operation, Replacement};
 use crate::k8s::{GroupResource, Key, Revision};
 
-/// The columns of a change, in the order in which they are read.
+/// The columns of a change, in the order in which they are read. Last comes the text of the object,
+/// which may go on in further columns (`Objects`).
 macro_rules! columns {
     () => {
         "revision, kind, namespace, name, operation, created, previous, time_ms, object"
@@ -19,8 +20,28 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The place of the column behind them: the object that was replaced.
-const BEFORE: usize = 9;
+/// The place of the object. The object that was replaced comes behind it.
+const OBJECT: usize = 8;
+
+/// How the text of an object stands in a row.
+pub(super) trait Objects {
+    /// The columns of a text.
+    const COLUMNS: usize;
+
+    /// The text that begins with this column; `None` if it is NULL.
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error>;
+}
+
+/// The text is whole, in one column.
+pub(super) struct Whole;
+
+impl Objects for Whole {
+    const COLUMNS: usize = 1;
+
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error> {
+        Ok(row.optional_text(place)?.map(|text| Bytes::copy_from_slice(text.as_bytes())))
+    }
+}
 
 /// A row, read by the places of its columns.
 pub(super) trait Cells {
@@ -50,30 +71,35 @@ where
 }
 
 /// The rows of a query that selects `columns`.
-pub(super) async fn changes<R: Cells>(rows: impl Stream<Item = Result<R, Error>>) -> Result<Vec<Change>, Error> {
+pub(super) async fn changes<R: Cells>(
+    rows: impl Stream<Item = Result<R, Error>>,
+    objects: &impl Objects,
+) -> Result<Vec<Change>, Error> {
     let (mut changes, mut keys, mut rows) = (Vec::new(), Keys::default(), pin!(rows));
     while let Some(row) = rows.try_next().await? {
-        changes.push(change(&row, &mut keys)?);
+        changes.push(change(&row, &mut keys, objects)?);
     }
     Ok(changes)
 }
 
 /// The rows of a query that selects `columns`, and behind them the object that was replaced.
-pub(super) async fn replacements<R: Cells>(
+pub(super) async fn replacements<R: Cells, O: Objects>(
     rows: impl Stream<Item = Result<R, Error>>,
+    objects: &O,
 ) -> Result<Vec<Replacement>, Error> {
     let (mut replacements, mut keys, mut rows) = (Vec::new(), Keys::default(), pin!(rows));
     while let Some(row) = rows.try_next().await? {
-        let before = row.optional_text(BEFORE)?.map(object);
-        replacements.push(Replacement { change: change(&row, &mut keys)?, before });
+        let before = objects.read(&row, OBJECT + O::COLUMNS)?;
+        replacements.push(Replacement { change: change(&row, &mut keys, objects)?, before });
     }
     Ok(replacements)
 }
 
-fn change(row: &impl Cells, keys: &mut Keys) -> Result<Change, Error> {
+fn change(row: &impl Cells, keys: &mut Keys, objects: &impl Objects) -> Result<Change, Error> {
     let operation = row.text(4)?;
     let operation =
         Operation::parse(operation).ok_or_else(|| Error::Decode(format!("{operation:?} is no operation").into()))?;
+    let object = objects.read(row, OBJECT)?;
     Ok(Change {
         revision: Revision(row.number(0)?),
         key: keys.next(row.text(1)?, row.text(2)?, row.text(3)?),
@@ -81,12 +107,8 @@ fn change(row: &impl Cells, keys: &mut Keys) -> Result<Change, Error> {
         created: Revision(row.number(5)?),
         previous: Revision(row.number(6)?),
         time_ms: row.number(7)?,
-        object: object(row.text(8)?),
+        object: object.ok_or_else(|| Error::Decode("a change without an object".into()))?,
     })
-}
-
-fn object(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
 }
 
 /// The keys of rows that are read one after the other. Most of them have the kind and the namespace

@@ -10,7 +10,7 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 
 use crate::k8s::{GroupResource, Revision};
-use crate::store::rows::{self as read, columns};
+use crate::store::rows::{self as read, Whole, columns};
 use crate::store::{Bounds, Candidate, Change, Leadership, Replacement, Size, Span, Term};
 
 pub(super) use super::lift::{lift, row_after};
@@ -337,7 +337,7 @@ pub(super) async fn states(
     .bind(span.through.0)
     .bind(at.0)
     .bind(rows_of(limit));
-    read::changes(asked.fetch(connection)).await
+    read::changes(asked.fetch(connection), &Whole).await
 }
 
 /// The changes after a revision; nothing if the log is compacted beyond it.
@@ -355,7 +355,7 @@ pub(super) async fn changes(
     ))
     .bind(after.0)
     .bind(rows_of(limit));
-    read::changes(asked.fetch(connection)).await
+    read::changes(asked.fetch(connection), &Whole).await
 }
 
 /// The changes of a kind; nothing if the log is compacted beyond the beginning of the span.
@@ -377,7 +377,7 @@ pub(super) async fn history(
     .bind(span.through.0)
     .bind(resource.as_str())
     .bind(rows_of(limit));
-    read::replacements(asked.fetch(connection)).await
+    read::replacements(asked.fetch(connection), &Whole).await
 }
 
 pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) -> Result<Vec<Change>, sqlx::Error> {
@@ -388,7 +388,7 @@ pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) 
         " FROM changes WHERE revision = ANY($1::bigint[]) ORDER BY revision"
     ))
     .bind(revisions);
-    read::changes(asked.fetch(connection)).await
+    read::changes(asked.fetch(connection), &Whole).await
 }
 
 /// The bounds of the log, and the revision up to which compaction has looked at it.

@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::{Lines, statements};
-use crate::store::Change;
 use crate::telemetry;
 
 /// A checkpoint is due once this many bytes were written.
@@ -52,9 +51,9 @@ impl Checkpointer {
         self.task.abort();
     }
 
-    pub fn wrote(&self, changes: &[Change]) {
-        let rows: usize = changes.iter().map(|change| change.object.len() + BYTES_BESIDE_THE_OBJECT).sum();
-        self.wrote_bytes(BYTES_BESIDE_THE_ROWS + rows);
+    /// Counts so many rows, whose texts have so many bytes.
+    pub fn wrote(&self, rows: usize, bytes: usize) {
+        self.wrote_bytes(BYTES_BESIDE_THE_ROWS + rows * BYTES_BESIDE_THE_OBJECT + bytes);
     }
 
     /// Counts something small that is no change.

@@ -24,6 +24,10 @@ const CONSTRAINT_UNIQUE: u32 = 2067;
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error).map(|code| code & 0xff) {
         Some(CORRUPT | NOT_A_DATABASE) => corrupt("it is damaged; restore it from a backup", Some(error)),
+        // A row that no program of ours has written.
+        None if matches!(error, sqlx::Error::Decode(_)) => {
+            corrupt("a row cannot be read; restore it from a backup", Some(error))
+        }
         _ => Error::Unavailable { action, source: Arc::new(error) },
     }
 }

@@ -16,6 +16,7 @@ mod open;
 mod space;
 mod statements;
 mod tables;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use checkpoint::Checkpointer;
 use connection::Line;
 pub(super) use errors::reason;
 use errors::{classify, is_conflict};
+use words::Words;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";
@@ -45,6 +47,7 @@ const RESTORE: &str = "restore it from a backup";
 pub struct SqliteStore {
     path: PathBuf,
     lines: Arc<Lines>,
+    words: std::sync::RwLock<Words>,
     /// `None` before the first use, during a commit, and after a commit that failed.
     heads: Mutex<Option<Heads>>,
     gathering: Mutex<Gathering>,
@@ -97,6 +100,7 @@ impl SqliteStore {
             checkpointer: Checkpointer::start(lines.clone()),
             audit: Audit::due(opened.is_unclean),
             lines,
+            words: std::sync::RwLock::new(opened.words),
             heads: Mutex::new(None),
             gathering: Mutex::default(),
             lease: std::sync::Mutex::default(),
@@ -171,16 +175,17 @@ impl SqliteStore {
             if page.is_empty() {
                 break;
             }
-            statements::insert_all(connection, &page).await.map_err(|error| classify(ACTION, error))?;
+            statements::insert_all(connection, &page, &self.words).await.map_err(|error| classify(ACTION, error))?;
         }
-        let outcome = statements::end_copy(connection, rows.bounds()).await;
+        let outcome = statements::end_copy(connection, rows.bounds(), &self.words).await;
         lease.end(outcome).await.map_err(|error| classify(ACTION, error))
     }
 
-    async fn append(&self, changes: &[Change]) -> Result<(), Error> {
+    /// Returns the bytes of the texts of the rows.
+    async fn append(&self, changes: &[Change]) -> Result<usize, Error> {
         const ACTION: &str = "failed to commit";
         let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
-        let outcome = statements::append(&mut lease.connection, changes).await;
+        let outcome = statements::append(&mut lease.connection, changes, &self.words).await;
         lease.end(outcome).await.map_err(|error| match changes.first() {
             Some(first) if is_conflict(&error) => Error::Conflict { key: first.key.clone() },
             _ => classify(ACTION, error),
@@ -201,16 +206,16 @@ impl Store for SqliteStore {
             return Err(conflict);
         }
         // After a failure the rows may be stored or not, so the heads are not put back.
-        self.append(changes).await?;
+        let bytes = self.append(changes).await?;
         heads.follow(changes);
         self.newest.send_modify(|newest| newest.last = heads.last);
         *slot = Some(heads);
-        self.checkpointer.wrote(changes);
+        self.checkpointer.wrote(changes.len(), bytes);
         Ok(())
     }
 
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
-        let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit))?;
+        let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit, &self.words))?;
         self.still_there(at).await?;
         let statements::Page { states, missing } = page;
         if let Some(missing) = missing {
@@ -225,7 +230,7 @@ impl Store for SqliteStore {
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
-        let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit))?;
+        let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit, &self.words))?;
         self.still_there(after).await?;
         Ok(changes)
     }
@@ -239,13 +244,13 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
-        let changes = on!(self.lines.historian, "failed to read the log", history(resource, span, limit))?;
+        let changes = on!(self.lines.historian, "failed to read the log", history(resource, span, limit, &self.words))?;
         self.still_there(span.after).await?;
         Ok(changes)
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
-        on!(self.lines.reader, "failed to read the log", rows(revisions))
+        on!(self.lines.reader, "failed to read the log", rows(revisions, &self.words))
     }
 
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {

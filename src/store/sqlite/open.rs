@@ -11,14 +11,20 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
 use super::errors::{classify, corrupt};
+use super::words::Words;
 use super::{RESTORE, tables};
 use crate::store::{Error, Table};
 
 /// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
 /// SQLite and most of sqlx a second time, for the compiler.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let log = include_str!("../../../migrations/sqlite/0001_log.sql").into_sql_str();
-    Migrator::with_migrations(vec![Migration::new(1, "log".into(), MigrationType::Simple, log, false)])
+    let migration = |version, description: &'static str, text: &'static str| {
+        Migration::new(version, description.into(), MigrationType::Simple, text.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![
+        migration(1, "log", include_str!("../../../migrations/sqlite/0001_log.sql")),
+        migration(2, "managers", include_str!("../../../migrations/sqlite/0002_managers.sql")),
+    ])
 });
 
 /// The `PRAGMA application_id` of our files, set by the first migration.
@@ -48,6 +54,7 @@ pub(super) struct Opened {
     pub options: SqliteConnectOptions,
     pub writer: SqliteConnection,
     pub reader: SqliteConnection,
+    pub words: Words,
     /// Whoever had the file last did not close it.
     pub is_unclean: bool,
 }
@@ -62,8 +69,9 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
     tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
+    let words = Words::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
     let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
-    Ok(Opened { lock, options, writer, reader, is_unclean })
+    Ok(Opened { lock, options, writer, reader, words, is_unclean })
 }
 
 /// Whether the WAL has something in it. After a clean end it is empty or gone.
@@ -278,7 +286,7 @@ mod tests {
     /// another one. A change of the format is a new file and a new line here.
     #[test]
     fn every_migration_is_listed_and_none_that_was_released_has_changed() {
-        let released = ["0001_log.sql bea0527a7702f537"];
+        let released = ["0001_log.sql bea0527a7702f537", "0002_managers.sql b44de1b6eee1cc78"];
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let listed: Vec<String> = MIGRATIONS
             .iter()

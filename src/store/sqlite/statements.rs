@@ -1,5 +1,7 @@
 //! The SQL statements, and the conversion between rows and changes.
 
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
+
 use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, AssertSqlSafe, Row};
@@ -9,24 +11,47 @@ use crate::store::log::{Heads, NewestOf};
 use crate::store::rows::{self as read, Keys, columns};
 use crate::store::{Bounds, Change, Operation, Replacement, Size, Span};
 
-const COLUMNS: &str = columns!();
-const COLUMNS_COUNT: usize = 9;
+use super::words::{Parted, Words};
+
+const COLUMNS: &str = concat!(columns!(), ", managers");
+const COLUMNS_COUNT: usize = 10;
 
 /// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
 const INSERT_ROWS: usize = 64;
 /// Rows of an INSERT while a large batch lasts.
 const INSERT_ROWS_LARGE: usize = 256;
 
-/// Appends the changes in one transaction.
-pub(super) async fn append(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
-    if insert_rows(changes.len()) == changes.len() {
+/// Appends the changes in one transaction. Returns the bytes of their texts.
+pub(super) async fn append(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    words: &RwLock<Words>,
+) -> Result<usize, sqlx::Error> {
+    let (texts, unstored) = part(changes, words)?;
+    let bytes = texts.iter().map(Parted::len).sum();
+    if unstored.is_empty() && insert_rows(changes.len()) == changes.len() {
         // A single statement is a transaction by itself, and saves two round trips to the thread.
-        return insert(connection, changes).await;
+        insert(connection, changes, texts).await?;
+        return Ok(bytes);
     }
     begin(connection).await?;
-    insert_all(connection, changes).await?;
+    insert_parted(connection, changes, texts, unstored).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
-    Ok(())
+    lock(words).are_stored();
+    Ok(bytes)
+}
+
+/// Words with their numbers.
+type Numbered = Vec<(i64, Arc<str>)>;
+
+/// The texts as they stand in rows, and the words that have to be stored with them.
+fn part(changes: &[Change], words: &RwLock<Words>) -> Result<(Vec<Parted>, Numbered), sqlx::Error> {
+    let mut words = lock(words);
+    Ok((words.part(changes)?, words.unstored()))
+}
+
+fn lock(words: &RwLock<Words>) -> RwLockWriteGuard<'_, Words> {
+    words.write().expect("no holder of this lock can panic")
 }
 
 pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
@@ -35,23 +60,47 @@ pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx:
 }
 
 /// Inserts any number of rows, within a transaction.
-pub(super) async fn insert_all(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
-    let mut rest = changes;
+pub(super) async fn insert_all(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    words: &RwLock<Words>,
+) -> Result<(), sqlx::Error> {
+    let (texts, unstored) = part(changes, words)?;
+    insert_parted(connection, changes, texts, unstored).await
+}
+
+async fn insert_parted(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    texts: Vec<Parted>,
+    unstored: Numbered,
+) -> Result<(), sqlx::Error> {
+    for (id, text) in unstored {
+        // They are there already if a commit was stored that seemed to have failed.
+        let insert = sqlx::query("INSERT OR IGNORE INTO words (id, text) VALUES (?, ?)").bind(id).bind(text);
+        insert.execute(&mut *connection).await?;
+    }
+    let (mut rest, mut texts) = (changes, texts.into_iter());
     while !rest.is_empty() {
         let (chunk, after) = rest.split_at(insert_rows(rest.len()));
-        insert(connection, chunk).await?;
+        insert(connection, chunk, texts.by_ref().take(chunk.len())).await?;
         rest = after;
     }
     Ok(())
 }
 
 /// Commits the rows of a copy, with the bounds of the log that they come from.
-pub(super) async fn end_copy(connection: &mut SqliteConnection, bounds: Bounds) -> Result<(), sqlx::Error> {
+pub(super) async fn end_copy(
+    connection: &mut SqliteConnection,
+    bounds: Bounds,
+    words: &RwLock<Words>,
+) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1")
         .bind(bounds.compacted.0)
         .execute(&mut *connection)
         .await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
+    lock(words).are_stored();
     Ok(())
 }
 
@@ -60,18 +109,23 @@ fn insert_rows(rows: usize) -> usize {
     if rows < INSERT_ROWS_LARGE { rows.min(INSERT_ROWS) } else { INSERT_ROWS_LARGE }
 }
 
-async fn insert(connection: &mut SqliteConnection, changes: &[Change]) -> Result<(), sqlx::Error> {
+async fn insert(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    texts: impl IntoIterator<Item = Parted>,
+) -> Result<(), sqlx::Error> {
     let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
     let statement = format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; changes.len()].join(", "));
     let mut arguments = SqliteArguments::default();
     arguments.reserve(changes.len() * COLUMNS_COUNT, 0);
-    changes.iter().try_for_each(|change| bind(&mut arguments, change)).map_err(sqlx::Error::Encode)?;
+    let mut rows = changes.iter().zip(texts);
+    rows.try_for_each(|(change, text)| bind(&mut arguments, change, text)).map_err(sqlx::Error::Encode)?;
     sqlx::query_with(AssertSqlSafe(statement), arguments).execute(connection).await?;
     Ok(())
 }
 
 /// Binds the values in the order of `COLUMNS`.
-fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::error::BoxDynError> {
+fn bind(arguments: &mut SqliteArguments, change: &Change, text: Parted) -> Result<(), sqlx::error::BoxDynError> {
     arguments.add(change.revision.0)?;
     arguments.add(change.key.resource.as_str())?;
     arguments.add(change.key.namespace.clone())?;
@@ -80,7 +134,8 @@ fn bind(arguments: &mut SqliteArguments, change: &Change) -> Result<(), sqlx::er
     arguments.add(change.created.0)?;
     arguments.add(change.previous.0)?;
     arguments.add(change.time_ms)?;
-    arguments.add(std::str::from_utf8(&change.object)?)
+    arguments.add(text.object)?;
+    arguments.add(text.managers)
 }
 
 /// A page of `Store::page`.
@@ -100,6 +155,7 @@ pub(super) async fn page(
     at: Revision,
     after: Revision,
     limit: usize,
+    words: &RwLock<Words>,
 ) -> Result<Page, sqlx::Error> {
     // One moment: compaction may go on meanwhile.
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
@@ -107,7 +163,7 @@ pub(super) async fn page(
     let at = at.min(bounds.last);
     let mut page = Page { states: Vec::new(), missing: None };
     if after < swept {
-        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit).await?;
+        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit, words).await?;
     }
     let mut after = after.max(swept);
     let mut length = limit.clamp(1, LEFT_SPAN_MAX);
@@ -118,7 +174,7 @@ pub(super) async fn page(
         // What is beyond the page is the beginning of the next one.
         after = if left.len() > wanted { left[wanted - 1] } else { span.through };
         left.truncate(wanted);
-        let found = rows(connection, &left).await?;
+        let found = rows(connection, &left, words).await?;
         if found.len() < left.len() {
             page.missing = left.iter().zip(&found).find(|(left, row)| **left != row.revision).map(|(left, _)| *left);
             page.missing = page.missing.or(left.get(found.len()).copied());
@@ -140,11 +196,12 @@ async fn walked(
     at: Revision,
     span: Span,
     limit: usize,
+    words: &RwLock<Words>,
 ) -> Result<Vec<Change>, sqlx::Error> {
     let asked = sqlx::query(concat!(
         "SELECT ",
         columns!(),
-        " FROM changes AS state
+        ", managers FROM changes AS state
          WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
              SELECT 1 FROM changes AS later
              WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?3)
@@ -154,7 +211,7 @@ async fn walked(
     .bind(span.through.0)
     .bind(at.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::changes(asked.fetch(connection)).await
+    read::changes(asked.fetch(connection), words).await
 }
 
 /// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
@@ -202,12 +259,16 @@ pub(super) async fn changes(
     connection: &mut SqliteConnection,
     after: Revision,
     limit: usize,
+    words: &RwLock<Words>,
 ) -> Result<Vec<Change>, sqlx::Error> {
-    let asked =
-        sqlx::query(concat!("SELECT ", columns!(), " FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"))
-            .bind(after.0)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::changes(asked.fetch(connection)).await
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", managers FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"
+    ))
+    .bind(after.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    read::changes(asked.fetch(connection), words).await
 }
 
 /// The caller makes sure that the replaced rows still exist.
@@ -216,10 +277,11 @@ pub(super) async fn history(
     resource: GroupResource,
     span: Span,
     limit: usize,
+    words: &RwLock<Words>,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
     let asked = sqlx::query(
         "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
-             change.previous, change.time_ms, change.object, before.object
+             change.previous, change.time_ms, change.object, change.managers, before.object, before.managers
          FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
          ORDER BY change.revision LIMIT ?",
@@ -228,21 +290,22 @@ pub(super) async fn history(
     .bind(span.through.0)
     .bind(resource.as_str())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::replacements(asked.fetch(connection)).await
+    read::replacements(asked.fetch(connection), words).await
 }
 
 pub(super) async fn rows(
     connection: &mut SqliteConnection,
     revisions: &[Revision],
+    words: &RwLock<Words>,
 ) -> Result<Vec<Change>, sqlx::Error> {
     let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
     let asked = sqlx::query(concat!(
         "SELECT ",
         columns!(),
-        " FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
+        ", managers FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
     ))
     .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
-    read::changes(asked.fetch(connection)).await
+    read::changes(asked.fetch(connection), words).await
 }
 
 /// The revision and the time of the first row at or after `revision`.
@@ -365,20 +428,67 @@ mod tests {
     use sqlx::Connection;
 
     use super::*;
+    use crate::k8s::Key;
+
+    async fn empty() -> SqliteConnection {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        for tables in [
+            include_str!("../../../migrations/sqlite/0001_log.sql"),
+            include_str!("../../../migrations/sqlite/0002_managers.sql"),
+        ] {
+            sqlx::raw_sql(tables).execute(&mut connection).await.unwrap();
+        }
+        connection
+    }
+
+    /// An object that all managers have written at the same time.
+    fn create(revision: i64, name: &str) -> Change {
+        let time = "2026-11-24T08:00:00Z";
+        let text = format!(r#"{{"metadata":{{"managedFields":[{{"manager":"m","time":"{time}"}}],"name":"{name}"}}}}"#);
+        Change {
+            revision: Revision(revision),
+            key: Key::namespaced(GroupResource::new("pods"), "shop", name),
+            operation: Operation::Create,
+            created: Revision(revision),
+            previous: Revision::ZERO,
+            time_ms: 0,
+            object: text.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_words_of_a_commit_that_failed_are_stored_with_the_next_one() {
+        let mut connection = empty().await;
+        let words = RwLock::default();
+        append(&mut connection, &[create(1, "a")], &words).await.unwrap();
+        let twice = append(&mut connection, &[create(2, "b"), create(2, "c")], &words).await;
+        assert!(twice.is_err());
+        sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
+        append(&mut connection, &[create(2, "b")], &words).await.unwrap();
+        // The same words again, of a commit that was stored and seemed to have failed.
+        lock(&words).forget_that_they_are_stored();
+        append(&mut connection, &[create(3, "c")], &words).await.unwrap();
+        let parted: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(parted, [false, true, true]);
+        let words = RwLock::new(Words::load(&mut connection).await.unwrap());
+        let rows = changes(&mut connection, Revision::ZERO, 10, &words).await.unwrap();
+        assert_eq!(rows, [create(1, "a"), create(2, "b"), create(3, "c")]);
+    }
 
     /// A page late in the log costs what an early one does: it does not walk the index up to there.
     /// What SQLite does is counted in steps of its virtual machine.
     #[tokio::test]
     async fn a_late_page_costs_as_much_as_an_early_one() {
         const ROWS: i64 = 20_000;
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        let tables = include_str!("../../../migrations/sqlite/0001_log.sql");
-        sqlx::raw_sql(tables).execute(&mut connection).await.unwrap();
+        let mut connection = empty().await;
         // One object that was updated all the time.
         let filled = sqlx::query(
             "INSERT INTO changes
              WITH RECURSIVE rows (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM rows WHERE number < ?)
-             SELECT number, 'pods', 'shop', 'busy', 'update', 1, number - 1, 0, '{}' FROM rows",
+             SELECT number, 'pods', 'shop', 'busy', 'update', 1, number - 1, 0, '{}', NULL FROM rows",
         );
         filled.bind(ROWS).execute(&mut connection).await.unwrap();
         let steps = Arc::new(AtomicU32::new(0));

@@ -103,7 +103,10 @@ impl Rows {
 
     fn row(mut self, key: &Key, operation: Operation, created: i64, previous: i64) -> Rows {
         self.last += 1;
-        let object = format!(r#"{{"metadata":{{"name":"{}","resourceVersion":"{}"}}}}"#, key.name, self.last);
+        let object = match self.last % 3 {
+            0 => format!(r#"{{"metadata":{{"name":"{}","resourceVersion":"{}"}}}}"#, key.name, self.last),
+            words => managed(key, self.last, words),
+        };
         self.rows.push(Change {
             revision: Revision(self.last),
             key: key.clone(),
@@ -115,6 +118,16 @@ impl Rows {
         });
         self
     }
+}
+
+/// An object that several managers have written, as others have of their objects, at a time of its
+/// own.
+fn managed(key: &Key, revision: i64, words: i64) -> String {
+    let time = Time::from_seconds(revision);
+    format!(
+        r#"{{"metadata":{{"managedFields":[{{"fieldsV1":{{"f:spec":{{"f:part-{words}":{{}}}}}},"manager":"kubectl","time":"{time}"}},{{"manager":"ballast-scheduler","subresource":"status","time":"2026-11-24T08:00:00Z"}}],"name":"{}","resourceVersion":"{revision}"}}}}"#,
+        key.name
+    )
 }
 
 fn anna() -> Candidate {

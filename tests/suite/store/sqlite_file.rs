@@ -134,6 +134,50 @@ async fn a_file_of_a_newer_version_is_refused_untouched() {
     assert!(advice.contains("newer version") && advice.contains("its schema is 9999"), "{advice}");
 }
 
+/// Rows of before have the words of their managers in them. What comes since leaves them in a table
+/// of their own.
+#[tokio::test]
+async fn a_file_of_the_first_schema_goes_on() {
+    let home = tempfile::tempdir().unwrap();
+    let managed = |name: &str, time: &str| {
+        let mut made = object(&binding(name), 1);
+        made["metadata"]["managedFields"] = serde_json::json!([{"manager": "kubectl", "time": time}]);
+        put(&binding(name), made)
+    };
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    room.put(managed("web", "2026-11-24T08:00:00Z")).await;
+    room.close().await;
+    let mut editor = sql(&home).await;
+    let back = "ALTER TABLE changes DROP COLUMN managers; DROP TABLE words;
+                DELETE FROM _sqlx_migrations WHERE version = 2";
+    sqlx::raw_sql(back).execute(&mut editor).await.unwrap();
+    editor.close().await.unwrap();
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    for (name, revision) in [("api", 2), ("shop", 3)] {
+        let made = room.put(managed(name, &format!("2026-11-24T09:00:0{revision}Z"))).await;
+        assert_eq!(made.revision, Revision(revision));
+    }
+    room.close().await;
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    let view = room.cache.view();
+    let times = ["web", "api", "shop"].map(|name| {
+        let managers = view.get(&binding(name)).unwrap().text.managers().expect("managers").values();
+        managers[0]["time"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(times, ["2026-11-24T08:00:00Z", "2026-11-24T09:00:02Z", "2026-11-24T09:00:03Z"]);
+    room.close().await;
+    let mut reader = sql(&home).await;
+    let rows: Vec<(bool, Option<String>)> =
+        sqlx::query_as("SELECT object LIKE '%managedFields%', managers FROM changes ORDER BY revision")
+            .fetch_all(&mut reader)
+            .await
+            .unwrap();
+    assert_eq!(rows[0], (true, None));
+    let words: Vec<String> = sqlx::query_scalar("SELECT text FROM words").fetch_all(&mut reader).await.unwrap();
+    assert_eq!(words, [r#"{"manager":"kubectl","time":""#]);
+    assert!(!rows[2].0 && rows[2].1.as_deref().is_some_and(|it| it.ends_with(r#",1,"2026-11-24T09:00:03Z"]"#)));
+}
+
 #[tokio::test]
 async fn a_damaged_file_is_refused_untouched() {
     let home = tempfile::tempdir().unwrap();

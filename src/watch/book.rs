@@ -23,7 +23,7 @@ pub trait Bookkeeper: Send + Sync + 'static {
 }
 
 /// The book of one transaction.
-pub trait Book: Send {
+pub trait Book: Send + Sync {
     /// The next write: `before` becomes `after`, where `None` is an absent object. `view` is the
     /// state before it. A refusal leaves the book as it was.
     fn enter(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Result<(), Status>;

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// How much is queued, grouped and remembered.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Calls of `Writer::commit` that may wait. A further one fails with `WriteError::Busy`.
+    /// Calls of `Writer::commit` that may wait, beside those that are planned as the next
+    /// transaction. A further one fails with `WriteError::Busy`.
     pub queue_calls_max: usize,
     /// Bytes of objects that the waiting calls may hold together. A single call may have any size
     /// when nothing else waits.

@@ -31,12 +31,12 @@ impl Group {
     }
 
     /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
-    pub fn add(&mut self, writes: Vec<Write>, atomicity: Atomicity) -> Vec<Planned> {
+    pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<Planned> {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
         let is_undoable = atomicity == Atomicity::All && writes.len() > 1;
         let book = self.book.as_ref().filter(|_| is_undoable).map(|book| book.copy());
-        let mut outcomes: Vec<Planned> = writes.into_iter().map(|write| self.put(write)).collect();
+        let mut outcomes: Vec<Planned> = writes.iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
             self.view = before;
             self.book = book.or(self.book.take());
@@ -55,22 +55,22 @@ impl Group {
         let Some(mut book) = self.book.take() else { return };
         for (object, document) in book.close(&self.view) {
             let (key, expect) = (object.key.clone(), Expect::At(object.revision));
-            let written = self.put(Write { key, expect, draft: Draft::Put(document) });
+            let written = self.put(&Write { key, expect, draft: Draft::Put(document) });
             debug_assert!(written.is_ok(), "a book writes what it finds in the view");
         }
     }
 
-    fn put(&mut self, write: Write) -> Planned {
+    fn put(&mut self, write: &Write) -> Planned {
         let state = self.view.get(&write.key).cloned();
         let previous = check(write.expect, state)?;
         let revision = self.view.revision.next();
-        let (operation, kind, document) = match (write.draft, &previous) {
+        let (operation, kind, document) = match (&write.draft, &previous) {
             (Draft::Delete(document), _) => (Operation::Delete, EventKind::Deleted, document),
             (Draft::Put(document), Some(_)) => (Operation::Update, EventKind::Updated, document),
             (Draft::Put(document), None) => (Operation::Create, EventKind::Created, document),
         };
         let created = previous.as_ref().map_or(revision, |previous| previous.created);
-        let object = Arc::new(Object::of(write.key.clone(), revision, created, &document));
+        let object = Arc::new(Object::of(write.key.clone(), revision, created, document));
         if let Some(book) = &mut self.book {
             let after = (kind != EventKind::Deleted).then_some(&object);
             let entered = book.enter(&self.view, previous.as_ref(), after);
@@ -78,7 +78,7 @@ impl Group {
         }
         self.changes.push(Change {
             revision,
-            key: write.key,
+            key: object.key.clone(),
             operation,
             created,
             previous: previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision),

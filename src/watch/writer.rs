@@ -109,7 +109,7 @@ pub(super) struct Call {
     pub writes: Vec<Write>,
     pub atomicity: Atomicity,
     pub fence: Option<Fence>,
-    bytes: usize,
+    pub bytes: usize,
     pub caller: Caller,
 }
 
@@ -135,7 +135,7 @@ impl Writer {
     /// What would become of a write at this view, for a dry run.
     pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
         let mut group = Group::after(view, 0, self.books.get().map(|keeper| &**keeper));
-        group.add(vec![write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
+        group.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
     }
 
     /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
@@ -192,18 +192,9 @@ impl Calls {
         self.waiting.recv().await
     }
 
-    /// The waiting calls, up to the bounds. While one group is on its way to the disk, the next one
-    /// gathers. So groups grow with the load, and a single call does not wait.
-    pub fn gather(&mut self, first: Call, limits: &Limits) -> Vec<Call> {
-        let (mut rows, mut bytes) = (first.writes.len(), first.bytes);
-        let mut calls = vec![first];
-        while rows < limits.group_rows_max && bytes < limits.group_bytes_max {
-            let Ok(call) = self.waiting.try_recv() else { break };
-            rows += call.writes.len();
-            bytes += call.bytes;
-            calls.push(call);
-        }
-        calls
+    /// A call that waits already.
+    pub fn waiting(&mut self) -> Option<Call> {
+        self.waiting.try_recv().ok()
     }
 }
 

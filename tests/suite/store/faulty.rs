@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +22,8 @@ pub struct FaultyStore {
     pub is_silent: AtomicBool,
     /// Each commit takes a permit. There are plenty, unless a test takes them away.
     pub gate: Semaphore,
+    /// Commits that have come to the gate.
+    pub held: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -32,6 +34,7 @@ impl FaultyStore {
             answers_are_lost: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             gate: Semaphore::new(1 << 20),
+            held: AtomicUsize::new(0),
         })
     }
 
@@ -54,6 +57,7 @@ fn failure(is_on: &AtomicBool) -> Result<(), Error> {
 #[async_trait]
 impl Store for FaultyStore {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        self.held.fetch_add(1, Ordering::SeqCst);
         self.gate.acquire().await.expect("never closed").forget();
         failure(&self.disk_is_full)?;
         self.inner.commit(term, changes).await?;

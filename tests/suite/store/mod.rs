@@ -1,6 +1,7 @@
 //! The store and the room above it.
 
 mod answers;
+mod behind;
 mod conformance;
 mod faults;
 mod faulty;

@@ -39,6 +39,7 @@ pub use self::fleet::FleetScheduler;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -60,6 +61,9 @@ use crate::watch::{Event, EventKind, View};
 use crate::worker::{Queue, Work, Worked};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+/// Who asks for a placement waits for it, so the scheduler rests less than others.
+const REST: Duration = Duration::from_millis(3);
 
 /// Bindings decided from one view and committed in one batch. There are enough of them to make a
 /// durable write cheap for each, and so few that a pass takes milliseconds and a conflict costs
@@ -274,6 +278,10 @@ impl Work for Scheduler {
         let desk = Desk { client, recorder, allowed: Some(Arc::clone(&self.allowed)) };
         let waits = !self.groups.is_empty();
         desk.work(pass, keys, waits).boxed()
+    }
+
+    fn rest(&self) -> Duration {
+        REST
     }
 
     fn batch(&self) -> usize {

@@ -21,6 +21,8 @@ mod roster;
 mod runner;
 mod workers;
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 
 use crate::k8s::{GroupResource, Key, Revision};
@@ -34,6 +36,9 @@ pub use roster::Roster;
 pub use runner::QUESTIONS_MAX;
 pub use runner::Runner;
 pub use workers::{Died, Workers};
+
+/// The usual `Work::rest`.
+const REST: Duration = Duration::from_millis(10);
 
 /// What distinguishes one background loop from another.
 pub trait Work: Send + 'static {
@@ -64,6 +69,12 @@ pub trait Work: Send + 'static {
     /// Begins work on these keys, at most `batch` of them. Keys that are marked meanwhile go to the
     /// queue.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked>;
+
+    /// The least time between two wake-ups by events. Under load a loop is woken once for all that
+    /// comes meanwhile; after a pause the first event wakes it at once.
+    fn rest(&self) -> Duration {
+        REST
+    }
 
     /// The most keys that `begin` is given at once.
     fn batch(&self) -> usize {

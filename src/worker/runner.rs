@@ -75,9 +75,11 @@ impl Runner {
     /// Runs until `shutdown`, then until the batches in work have ended. Questions are dropped.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let gauges = metrics::QueueGauges::of(self.name());
+        let rest = self.work.rest();
         loop {
             // This includes what the last batch wrote: the next batch should know of it.
             self.notice_all().await;
+            let rested = tokio::time::Instant::now() + rest;
             self.queue.tick(self.clock.now_ms());
             self.ask();
             self.begin();
@@ -90,6 +92,13 @@ impl Runner {
                     None => std::future::pending().await,
                 }
             };
+            let is_behind = self.feed.is_behind();
+            let given = async {
+                if !is_behind {
+                    tokio::time::sleep_until(rested).await;
+                }
+                self.feed.next().await
+            };
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -99,7 +108,7 @@ impl Runner {
                     self.go_on(key, rest);
                     self.take_answers();
                 }
-                given = self.feed.next() => self.notice(given),
+                given = given => self.notice(given),
                 () = due => {}
             }
         }

@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::k8s::{Document, GroupResource, Revision};
 use crate::store::MemoryStore;
 use crate::watch::{self, Atomicity, Draft, EventKind, Expect, Limits, Write, Writer};
-use crate::worker::Handled;
+use crate::worker::{Handled, REST};
 
 const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
 /// A deadline, not a time that anything is expected to take.
@@ -22,6 +22,7 @@ struct Diary {
     /// The kind, the name, and the values before and after.
     heard: Vec<(EventKind, String, Option<i64>, i64)>,
     worked: Vec<String>,
+    batches: usize,
     doubted: Vec<String>,
 }
 
@@ -59,7 +60,9 @@ impl Work for Diarist {
         let (diary, permits) = (Arc::clone(&self.diary), Arc::clone(&self.permits));
         async move {
             permits.acquire().await.unwrap().forget();
-            diary.lock().unwrap().worked.extend(keys.iter().map(|key| key.name.to_string()));
+            let mut diary = diary.lock().unwrap();
+            diary.batches += 1;
+            diary.worked.extend(keys.iter().map(|key| key.name.to_string()));
             let outcomes = keys.into_iter().map(|key| Handled::new(key, Next::Done)).collect();
             Worked { outcomes, ..Worked::default() }
         }
@@ -266,4 +269,39 @@ async fn work_that_goes_on_while_events_are_missed_is_repeated_when_it_ends() {
     shutdown.cancel();
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
     assert_eq!(scene.diary.lock().unwrap().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_while_it_rests() {
+    async fn until(what: &str, is_so: impl Fn() -> bool) {
+        let waiting = async {
+            while !is_so() {
+                tokio::time::sleep(REST / 100).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+    }
+    let (scene, runner) = Scene::open(Semaphore::MAX_PERMITS).await;
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(runner.run(shutdown.clone()));
+    tokio::time::sleep(2 * REST).await;
+    let began = tokio::time::Instant::now();
+    scene.put("a", 1..=1).await;
+    until("the first event", || scene.count_worked("a") == 1).await;
+    assert!(began.elapsed() < REST / 2, "{:?}", began.elapsed());
+    for value in 2..=4 {
+        tokio::time::sleep(REST / 10).await;
+        scene.put("a", value..=value).await;
+    }
+    until("the others", || scene.count_worked("a") == 2).await;
+    assert!((REST..2 * REST).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert_eq!((scene.heard().len(), scene.diary.lock().unwrap().batches), (4, 2));
+    // Who is late does not rest.
+    tokio::time::sleep(2 * REST).await;
+    let began = tokio::time::Instant::now();
+    scene.flood().await;
+    until("the difference", || scene.count_worked("flood-8") == 1).await;
+    assert!(began.elapsed() < REST / 2, "{:?}", began.elapsed());
+    shutdown.cancel();
+    tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
 }

@@ -10,7 +10,6 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,11 +85,6 @@ impl Running {
     }
 }
 
-/// Threads of the runtime beside one for each processor. A group of a thousand changes takes
-/// milliseconds to number, to bind and to notice. With a thread for each processor and no more, two
-/// such turns keep every request waiting on a machine with two; so the system shares them out.
-const THREADS_FOR_LONG_TURNS: usize = 2;
-
 /// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
 /// stored.
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -100,9 +94,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
     memory::without_huge_pages();
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = processors + THREADS_FOR_LONG_TURNS;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    // It has a thread for each processor. With two more, a request waits less behind the long turns
+    // of a mass rebalance (9 ms in place of 16), and a create costs 5 per cent more at any time.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let exporter = match args.tracing.export() {
         None => {

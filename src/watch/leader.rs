@@ -37,8 +37,8 @@ use super::{Limits, View};
 /// another replica leads.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A transaction of fewer rows waits one turn of the runtime, so that who was just answered can join
-/// it. A commit costs as much as twenty rows.
+/// A transaction of fewer rows waits one turn of the runtime, so that who was just answered can
+/// join it. A commit costs as much as twenty rows.
 const FEW_ROWS: usize = 24;
 
 /// Why a term has ended.
@@ -267,7 +267,7 @@ impl<'a> Leader<'a> {
         committed
     }
 
-    /// Plans a call on the view that will be there once the transaction is stored that is on its way.
+    /// Plans a call on the view that the transaction leads to that is on its way.
     fn plan_behind(&mut self, view: &View, call: Call, calls: &Calls) {
         let time_ms = self.time_ms();
         let behind = self.behind.get_or_insert_with(|| Ready::after(view, time_ms, calls.keeper().as_deref()));

@@ -1,20 +1,16 @@
 //! Calls that are planned behind a transaction while it is on its way.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
-use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
-use ballast::store::{Candidate, Store, Term};
-use ballast::watch::{self, Atomicity, Joined, Limits, Rejected, Write, WriteError, Writer};
+use ballast::store::Store;
+use ballast::watch::{Atomicity, Limits, Rejected, Write, WriteError, Writer};
 use tokio::task::{JoinHandle, yield_now};
 
+use super::faults::faulty_room;
 use super::faulty::FaultyStore;
 use super::fixtures::*;
-
-const LEASE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::replicas::{PATIENCE, join_with, lead};
 
 type Answer = Result<Result<Revision, Rejected>, WriteError>;
 
@@ -54,8 +50,7 @@ async fn answers<const N: usize>(calls: [JoinHandle<Answer>; N]) -> Vec<Answer> 
 
 #[tokio::test]
 async fn a_call_sees_what_is_on_its_way_and_hears_nothing_before_that_is_stored() {
-    let store = FaultyStore::new();
-    let room = Room::open(store.clone(), Limits::default()).await;
+    let (store, room) = faulty_room().await;
     let (first, behind) = one_behind_the_other(&store, &room.writer).await;
     assert!(behind.iter().all(|call| !call.is_finished()), "even a rejection tells of what is not stored yet");
     assert_eq!(room.cache.view().revision, Revision::ZERO);
@@ -75,8 +70,7 @@ async fn a_call_sees_what_is_on_its_way_and_hears_nothing_before_that_is_stored(
 
 #[tokio::test]
 async fn calls_behind_what_is_not_stored_are_planned_anew() {
-    let store = FaultyStore::new();
-    let room = Room::open(store.clone(), Limits::default()).await;
+    let (store, room) = faulty_room().await;
     let (first, behind) = one_behind_the_other(&store, &room.writer).await;
     store.disk_is_full.store(true, SeqCst);
     store.gate.add_permits(1);
@@ -93,8 +87,7 @@ async fn calls_behind_what_is_not_stored_are_planned_anew() {
 
 #[tokio::test]
 async fn calls_behind_what_is_stored_although_its_answer_got_lost_go_on_from_it() {
-    let store = FaultyStore::new();
-    let room = Room::open(store.clone(), Limits::default()).await;
+    let (store, room) = faulty_room().await;
     let (first, behind) = one_behind_the_other(&store, &room.writer).await;
     store.answers_are_lost.store(true, SeqCst);
     store.gate.add_permits(2);
@@ -107,8 +100,7 @@ async fn calls_behind_what_is_stored_although_its_answer_got_lost_go_on_from_it(
 
 #[tokio::test]
 async fn calls_behind_what_nobody_knows_the_fate_of_are_refused() {
-    let store = FaultyStore::new();
-    let room = Room::open(store.clone(), Limits::default()).await;
+    let (store, room) = faulty_room().await;
     let (first, behind) = one_behind_the_other(&store, &room.writer).await;
     store.answers_are_lost.store(true, SeqCst);
     store.is_silent.store(true, SeqCst);
@@ -123,26 +115,13 @@ async fn calls_behind_what_nobody_knows_the_fate_of_are_refused() {
     assert_eq!(value(room.cache.view().get(&binding("web")).unwrap()), 1, "the first one was stored all the same");
 }
 
-async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
-    let candidate = Candidate { name: name.to_owned(), address: format!("{name}:7443") };
-    let term = store.lead(&candidate, LEASE).await.unwrap().term;
-    tokio::time::timeout(PATIENCE, replica.office.take(term)).await.unwrap().unwrap();
-    term
-}
-
-async fn join(store: &Arc<FaultyStore>) -> Joined {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    watch::join(store.clone(), clock, Limits::default()).await.unwrap()
-}
-
 #[tokio::test]
 async fn re2_a_leader_whose_term_is_over_stores_nothing_of_what_it_has_planned() {
     let store = FaultyStore::new();
-    let mut old = join(&store).await;
-    let term = lead(&*store, &mut old, "one").await;
+    let mut old = join_with(store.clone(), Limits::default()).await;
+    lead(&*store, &mut old, "one").await;
     let (first, behind) = one_behind_the_other(&store, &old.writer).await;
-    let mut new = join(&store).await;
-    store.resign(term).await.unwrap();
+    let mut new = join_with(store.clone(), Limits::default()).await;
     lead(&*store, &mut new, "two").await;
     store.gate.add_permits(1 << 20);
     assert!(matches!(first.await.unwrap(), Err(WriteError::Deposed)));
@@ -155,7 +134,7 @@ async fn re2_a_leader_whose_term_is_over_stores_nothing_of_what_it_has_planned()
 #[tokio::test]
 async fn a_leader_that_is_asked_to_leave_ends_its_commit_and_refuses_what_it_has_planned() {
     let store = FaultyStore::new();
-    let mut leader = join(&store).await;
+    let mut leader = join_with(store.clone(), Limits::default()).await;
     lead(&*store, &mut leader, "one").await;
     let (first, behind) = one_behind_the_other(&store, &leader.writer).await;
     let (left, ()) = tokio::join!(leader.office.leave(), async {

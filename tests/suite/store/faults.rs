@@ -12,7 +12,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::faulty::FaultyStore;
 use super::fixtures::*;
 
-async fn faulty_room() -> (Arc<FaultyStore>, Room) {
+/// A room whose store fails when it is told to.
+pub async fn faulty_room() -> (Arc<FaultyStore>, Room) {
     let store = FaultyStore::new();
     let room = Room::open(store.clone(), Limits::default()).await;
     (store, room)

@@ -16,19 +16,19 @@ use futures_util::future::join_all;
 use super::fixtures::*;
 
 const LEASE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn join(store: &Arc<MemoryStore>) -> Joined {
     join_with(store.clone(), Limits::default()).await
 }
 
-async fn join_with(store: Arc<dyn Store>, limits: Limits) -> Joined {
+pub async fn join_with(store: Arc<dyn Store>, limits: Limits) -> Joined {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     watch::join(store, clock, limits).await.unwrap()
 }
 
 /// Ends the term of whoever leads, and makes this replica lead.
-async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
+pub async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
     let candidate = Candidate { name: name.to_owned(), address: format!("{name}:7443") };
     let leader = store.lead(&candidate, LEASE).await.unwrap();
     if !leader.is_held_by(&candidate) {

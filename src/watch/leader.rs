@@ -12,9 +12,8 @@
 //! only the calls of that group fail. The next group tries again, so writing resumes by itself once
 //! the disk has space.
 
-use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -250,7 +249,7 @@ impl<'a> Leader<'a> {
         let (store, changes, started) = (Arc::clone(&self.log.store), &ready.group.changes, Instant::now());
         let span = tracing::debug_span!("store_commit", changes = changes.len());
         let mut committing = pin!(store.commit(self.term, changes).instrument(span));
-        let begun = begun(committing.as_mut()).await;
+        let begun = futures_util::poll!(committing.as_mut());
         self.finish();
         let committed = match begun {
             Poll::Ready(committed) => committed,
@@ -358,11 +357,6 @@ impl<'a> Leader<'a> {
     fn publish(&self, group: Group) {
         self.log.cache.publish(group.view, group.events, self.log.clock.now_ms());
     }
-}
-
-/// Has a future begin, without waiting for it.
-async fn begun<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 fn unplanned(calls: Vec<PlannedCall>) -> Vec<Call> {

@@ -70,7 +70,12 @@ async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut
     .await
 }
 
-/// Both servers in turns. The other one's objects stay there.
+pub fn unscheduled(binding: &mut Value) {
+    binding["spec"]["schedulerName"] = "nobody".into();
+}
+
+/// Both servers in turns. The other one's objects stay there, and nobody schedules them; so there is
+/// also a turn in which Ballast has nothing to schedule.
 pub async fn beside() {
     let given = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
     let pem = PathBuf::from(given("BESIDE_PEM"));
@@ -85,13 +90,18 @@ pub async fn beside() {
     for turn in 0..TURNS {
         let round = format!("turn{turn}-{}", std::process::id());
         let mut rates = Vec::new();
-        for (name, client, count) in [("ballast", &ours, REQUESTS), ("the other", &theirs, REQUESTS_BESIDE)] {
-            let (whole, took) = creates(client, &round, count, |_| {}).await;
+        for (name, client, count, shape) in [
+            ("ballast", &ours, REQUESTS, (|_| {}) as fn(&mut Value)),
+            ("ballast, not scheduled", &ours, REQUESTS, unscheduled),
+            ("the other", &theirs, REQUESTS_BESIDE, unscheduled),
+        ] {
+            let round = format!("{round}-{}", rates.len());
+            let (whole, took) = creates(client, &round, count, shape).await;
             let rate = count as f64 / whole.as_secs_f64();
             let [p50, p99] = [50, 99].map(|percent| percentile(&took, percent));
             println!("{name}: {count} creates, {CONCURRENT} at a time: {rate:.0}/s, p50 {p50:.1?}, p99 {p99:.1?}");
             rates.push(rate);
         }
-        println!("ratio {:.1}", rates[0] / rates[1]);
+        println!("ratio {:.1}, not scheduled {:.1}", rates[0] / rates[2], rates[1] / rates[2]);
     }
 }

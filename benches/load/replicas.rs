@@ -35,8 +35,7 @@ pub async fn shared() {
         let client = Arc::new(server.client().await);
         println!("round {round}");
         // Without a scheduler, so that each create is one row.
-        let (rate, begin) =
-            create::measured(&server, &client, |it| it["spec"]["schedulerName"] = "nobody".into()).await;
+        let (rate, begin) = create::measured(&server, &client, create::unscheduled).await;
         drop(server);
         let mut database = PgConnection::connect(&url).await.expect("PostgreSQL");
         let (raw, batches) = raw(&mut database, begin).await;

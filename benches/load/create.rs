@@ -74,8 +74,8 @@ pub fn unscheduled(binding: &mut Value) {
     binding["spec"]["schedulerName"] = "nobody".into();
 }
 
-/// Both servers in turns. The other one's objects stay there, and nobody schedules them; so there is
-/// also a turn in which Ballast has nothing to schedule.
+/// Both servers in turns. The other one's objects stay there, and nobody schedules them; so there
+/// is also a turn in which Ballast has nothing to schedule.
 pub async fn beside() {
     let given = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
     let pem = PathBuf::from(given("BESIDE_PEM"));

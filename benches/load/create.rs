@@ -16,7 +16,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::process::ServerProcess;
-use super::setup::{BINDINGS, binding, body_of, percentile, storm};
+use super::setup::{BINDINGS, binding, body_of, percentile, storm, unscheduled};
 
 const REQUESTS: usize = 30_000;
 const CONCURRENT: usize = 32;
@@ -68,10 +68,6 @@ async fn creates(client: &Arc<Client>, round: &str, count: usize, shape: fn(&mut
         }
     })
     .await
-}
-
-pub fn unscheduled(binding: &mut Value) {
-    binding["spec"]["schedulerName"] = "nobody".into();
 }
 
 /// Both servers in turns. The other one's objects stay there, and nobody schedules them; so there

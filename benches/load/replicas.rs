@@ -15,7 +15,7 @@ use super::create;
 use super::objects;
 use super::postgres::Cluster;
 use super::process::ServerProcess;
-use super::setup::{BINDINGS, body_of, make_idle_bindings};
+use super::setup::{BINDINGS, body_of, make_idle_bindings, unscheduled};
 
 const OBJECTS: usize = 1_000;
 const GETS: usize = 50_000;
@@ -35,7 +35,7 @@ pub async fn shared() {
         let client = Arc::new(server.client().await);
         println!("round {round}");
         // Without a scheduler, so that each create is one row.
-        let (rate, begin) = create::measured(&server, &client, create::unscheduled).await;
+        let (rate, begin) = create::measured(&server, &client, unscheduled).await;
         drop(server);
         let mut database = PgConnection::connect(&url).await.expect("PostgreSQL");
         let (raw, batches) = raw(&mut database, begin).await;

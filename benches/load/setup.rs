@@ -102,6 +102,11 @@ pub fn binding(i: usize) -> Value {
     })
 }
 
+/// Gives a binding to a scheduler that nobody runs.
+pub fn unscheduled(binding: &mut Value) {
+    binding["spec"]["schedulerName"] = "nobody".into();
+}
+
 /// Creates `count` bindings that no scheduler handles. Each has about 1.5 KB as it is stored, with
 /// its managed fields.
 pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
@@ -110,7 +115,7 @@ pub async fn make_idle_bindings(client: &Arc<Client>, count: usize) {
         let client = sender.clone();
         async move {
             let mut object = binding(i);
-            object["spec"]["schedulerName"] = "nobody".into();
+            unscheduled(&mut object);
             object["metadata"]["annotations"] = Value::Null;
             client.post(BINDINGS, &object).await.expect("a binding");
         }

@@ -33,6 +33,8 @@ const IN_FLIGHT_MAX: usize = 4;
 const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;
+/// Events about those who asked for placements may be so many beyond that.
+const ABOUT_ASKERS_WAITING_MAX: usize = 1_000;
 /// Events whose counts are remembered. Then all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 4_000;
 /// How long a home is not asked again that does not allow it.
@@ -63,6 +65,8 @@ impl State {
 
     fn take_in(&mut self, key: Key, note: Note) {
         let room = match note.severity {
+            // Few, and promised.
+            _ if note.is_about_asker() => WAITING_MAX + ABOUT_ASKERS_WAITING_MAX,
             Severity::Normal => NORMAL_WAITING_MAX,
             Severity::Warning => WAITING_MAX,
         };
@@ -74,13 +78,13 @@ impl State {
         }
     }
 
-    /// Warnings come first, and then what has waited longest.
+    /// What is about those who ask comes first, then warnings, and then what has waited longest.
     fn next_round(&mut self) -> Vec<(Key, Note)> {
-        let mut order: Vec<(bool, _, Key)> =
-            self.waiting.iter().map(|(key, note)| (note.severity == Severity::Normal, note.at, key.clone())).collect();
+        let rank = |note: &Note| (!note.is_about_asker(), note.severity == Severity::Normal, note.at);
+        let mut order: Vec<_> = self.waiting.iter().map(|(key, note)| (rank(note), key.clone())).collect();
         order.sort();
         order.truncate(ROUND_EVENTS_MAX);
-        order.into_iter().filter_map(|(_, _, key)| self.waiting.remove_entry(&key)).collect()
+        order.into_iter().filter_map(|(_, key)| self.waiting.remove_entry(&key)).collect()
     }
 
     fn remember(&mut self, key: &Key, event: &Tree) {

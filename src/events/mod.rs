@@ -7,6 +7,10 @@
 //! (`Kept`), as ordinary objects of the kind Event. An event that happens again is counted, and is
 //! deleted an hour after the last time.
 //!
+//! What is told about an object that asked for placements, such as the end of a RescheduleTask, is
+//! not lost in the news about the bindings that it moves: it has places of its own in the queue and
+//! among the kept events, and is posted first (`Note::is_about_asker`).
+//!
 //! The recorder also carries the memory of who asked for which fresh placement (`Asks`), so that
 //! the scheduler can say because of what it moves replicas.
 //!

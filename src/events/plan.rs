@@ -20,6 +20,14 @@ const NAME_BYTES_MAX: usize = 253 - 17;
 const REPEATED_EVERY_SECONDS: i64 = 5 * 60;
 /// How long an event is kept after it last happened.
 const KEPT_SECONDS: i64 = 60 * 60;
+/// Group and kind of the objects that ask for placements.
+const ASKERS: [(&str, &str); 5] = [
+    ("task.karmada.io", "RescheduleTask"),
+    ("apps.karmada.io", "WorkloadRebalancer"),
+    ("ballast.dev", "Rebalance"),
+    ("ballast.dev", "ClusterRebalance"),
+    ("ballast.dev", "RebalanceSchedule"),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -65,6 +73,14 @@ impl Note {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         let source = Arc::clone(recorder.source());
         Note { about, severity, reason, message, source, at: recorder.now(), count: 1, is_repeated: false }
+    }
+
+    /// Whether it happened to an object that asked for placements. Such news is few, and somebody
+    /// was told to wait for it. So it has places of its own among the news about single bindings
+    /// and workloads, of which one asker may cause very many.
+    pub fn is_about_asker(&self) -> bool {
+        let ObjectReference { api_version, kind, .. } = &self.about;
+        is_asker(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default())
     }
 
     /// The key of its event.
@@ -114,6 +130,17 @@ impl Note {
         self.at = self.at.max(later.at);
         self.is_repeated &= later.is_repeated;
     }
+}
+
+fn is_asker(api_version: &str, kind: &str) -> bool {
+    api_version.split_once('/').is_some_and(|(group, _)| ASKERS.contains(&(group, kind)))
+}
+
+/// As `Note::is_about_asker`, of an event.
+pub(super) fn is_about_asker(event: &Map<String, Value>) -> bool {
+    let Some(about) = event.get("involvedObject") else { return false };
+    let text = |field: &str| about[field].as_str().unwrap_or_default();
+    is_asker(text("apiVersion"), text("kind"))
 }
 
 /// The event for a first note.
@@ -211,6 +238,30 @@ mod tests {
         let known = event(&note(100, "done"), &note(100, "done").key());
         assert_eq!(seconds_left(&known, Time::from_seconds(100)), 3_600);
         assert_eq!(seconds_left(&known, Time::from_seconds(3_700)), 0);
+    }
+
+    #[test]
+    fn only_those_who_ask_for_placements_are_askers() {
+        for (api_version, kind, expected) in [
+            ("task.karmada.io/v1alpha1", "RescheduleTask", true),
+            ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", true),
+            ("ballast.dev/v1alpha1", "Rebalance", true),
+            ("ballast.dev/v1alpha1", "ClusterRebalance", true),
+            ("ballast.dev/v1alpha1", "RebalanceSchedule", true),
+            ("ballast.dev/v1alpha1", "Move", false),
+            ("work.karmada.io/v1alpha2", "ResourceBinding", false),
+            ("apps/v1", "Deployment", false),
+            ("example.com/v1", "Rebalance", false),
+            ("v1", "RescheduleTask", false),
+            ("", "", false),
+        ] {
+            let mut note = note(1, "done");
+            note.about.api_version = Some(api_version.to_owned());
+            note.about.kind = Some(kind.to_owned());
+            assert_eq!(note.is_about_asker(), expected, "{api_version} {kind}");
+            assert_eq!(is_about_asker(&event(&note, &note.key())), expected, "the event about {api_version} {kind}");
+        }
+        assert!(!is_about_asker(&Map::new()));
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! The recorder: a handle for every component that records events, and the short queue behind it.
+//!
+//! News about objects that asked for placements (`Note::is_about_asker`) has places of its own in
+//! the queue, and leaves it first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +11,9 @@ use super::plan::{Note, Severity};
 use crate::clock::Clock;
 use crate::k8s::Time;
 
-/// News that waits. What is normal is dropped from here on,
+/// News about askers that waits. What comes beyond is dropped.
+const ABOUT_ASKERS_WAITING_MAX: usize = 1_000;
+/// Other news that waits. What is normal is dropped from here on,
 const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;
@@ -16,10 +21,16 @@ const WAITING_MAX: usize = 2_000;
 /// Clones share one queue. Each may record under another name.
 #[derive(Clone)]
 pub struct Recorder {
-    waiting: Arc<Mutex<VecDeque<Note>>>,
+    waiting: Arc<Mutex<Waiting>>,
     clock: Arc<dyn Clock>,
     source: Arc<str>,
     asks: Asks,
+}
+
+#[derive(Default)]
+struct Waiting {
+    about_askers: VecDeque<Note>,
+    others: VecDeque<Note>,
 }
 
 impl Recorder {
@@ -54,41 +65,50 @@ impl Recorder {
         self.clock.now()
     }
 
-    /// Whether a normal note would find room. Ask first where a note is costly to make.
+    /// Whether a normal note about a binding or workload would find room. Ask first where a note is
+    /// costly to make.
     pub fn has_room(&self) -> bool {
-        self.lock().len() < NORMAL_WAITING_MAX
+        self.lock().others.len() < NORMAL_WAITING_MAX
     }
 
     /// Records a note. One that finds no room is dropped.
     pub fn record(&self, note: Note) {
         let mut waiting = self.lock();
-        let room = match note.severity {
-            Severity::Normal => NORMAL_WAITING_MAX,
-            Severity::Warning => WAITING_MAX,
+        let (queue, room) = match (note.is_about_asker(), note.severity) {
+            (true, _) => (&mut waiting.about_askers, ABOUT_ASKERS_WAITING_MAX),
+            (false, Severity::Normal) => (&mut waiting.others, NORMAL_WAITING_MAX),
+            (false, Severity::Warning) => (&mut waiting.others, WAITING_MAX),
         };
-        if waiting.len() < room {
-            waiting.push_back(note);
+        if queue.len() < room {
+            queue.push_back(note);
         }
     }
 
-    /// Takes the oldest notes, at most `limit`.
+    /// Takes the oldest notes, at most `limit`. Those about askers go first.
     pub(super) fn take(&self, limit: usize) -> Vec<Note> {
         let mut waiting = self.lock();
-        let count = waiting.len().min(limit);
-        waiting.drain(..count).collect()
+        let count = waiting.about_askers.len().min(limit);
+        let mut taken: Vec<Note> = waiting.about_askers.drain(..count).collect();
+        let count = waiting.others.len().min(limit - count);
+        taken.extend(waiting.others.drain(..count));
+        taken
     }
 
     /// Puts back notes that no sink took, in front, as far as there is room.
     pub(super) fn put_back(&self, notes: Vec<Note>) {
         let mut waiting = self.lock();
         for note in notes.into_iter().rev() {
-            if waiting.len() < WAITING_MAX {
-                waiting.push_front(note);
+            let (queue, room) = match note.is_about_asker() {
+                true => (&mut waiting.about_askers, ABOUT_ASKERS_WAITING_MAX),
+                false => (&mut waiting.others, WAITING_MAX),
+            };
+            if queue.len() < room {
+                queue.push_front(note);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Note>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().expect("no holder of this lock can panic")
     }
 }
@@ -98,6 +118,12 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::events::ObjectReference;
+
+    impl Waiting {
+        fn len(&self) -> usize {
+            self.about_askers.len() + self.others.len()
+        }
+    }
 
     fn recorder() -> Recorder {
         Recorder::new(ManualClock::at(Time::from_seconds(100)))
@@ -123,5 +149,41 @@ mod tests {
         assert_eq!(taken.len(), 10);
         recorder.put_back(taken);
         assert_eq!(recorder.lock().len(), WAITING_MAX);
+    }
+
+    fn about_task(recorder: &Recorder) -> Note {
+        let about = ObjectReference {
+            api_version: Some("task.karmada.io/v1alpha1".to_owned()),
+            kind: Some("RescheduleTask".to_owned()),
+            ..ObjectReference::default()
+        };
+        Note { about, ..note(recorder, Severity::Normal) }
+    }
+
+    #[test]
+    fn a_queue_full_of_other_news_takes_what_an_asker_waits_for_and_gives_it_first() {
+        let recorder = recorder();
+        for _ in 0..WAITING_MAX {
+            recorder.record(note(&recorder, Severity::Warning));
+        }
+        recorder.record(about_task(&recorder));
+        let taken = recorder.take(2);
+        assert_eq!(taken.iter().map(Note::is_about_asker).collect::<Vec<_>>(), [true, false]);
+        recorder.put_back(taken);
+        assert_eq!(recorder.lock().len(), WAITING_MAX + 1);
+        assert!(recorder.take(1)[0].is_about_asker(), "also after it was given back");
+    }
+
+    #[test]
+    fn news_about_askers_has_a_bound_too_and_takes_no_room_from_the_rest() {
+        let recorder = recorder();
+        for _ in 0..2 * ABOUT_ASKERS_WAITING_MAX {
+            recorder.record(about_task(&recorder));
+        }
+        assert_eq!(recorder.lock().len(), ABOUT_ASKERS_WAITING_MAX);
+        recorder.put_back(vec![about_task(&recorder)]);
+        assert_eq!(recorder.lock().len(), ABOUT_ASKERS_WAITING_MAX);
+        assert!(recorder.has_room());
+        assert_eq!(recorder.take(10).len(), 10);
     }
 }

@@ -237,6 +237,16 @@ impl Status {
         self
     }
 
+    /// The refusal of the rest of a request, of which a part is stored. Clients are not asked to
+    /// repeat it by themselves.
+    pub fn partly_done(mut self, done: usize, all: usize, what: &str) -> Status {
+        if done > 0 {
+            self.message.push_str(&format!("; {done} of {all} were {what} before"));
+            self.details = self.details.map(|details| Box::new(Details { retry_after_seconds: 0, ..*details }));
+        }
+        self
+    }
+
     pub fn retry_after_seconds(&self) -> Option<u32> {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
     }
@@ -269,6 +279,15 @@ mod tests {
     use super::*;
 
     const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+
+    #[test]
+    fn a_request_that_is_partly_done_is_not_to_be_repeated_by_itself() {
+        let refused = || Status::too_many_requests(1);
+        assert_eq!(refused().partly_done(0, 9, "marked"), refused());
+        let partly = refused().partly_done(4, 9, "marked");
+        assert!(partly.message.ends_with("; 4 of 9 were marked before"), "{}", partly.message);
+        assert_eq!((partly.code, partly.retry_after_seconds()), (429, None));
+    }
 
     #[test]
     fn er1_not_found_reads_as_kubernetes_writes_it() {

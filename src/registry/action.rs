@@ -2,8 +2,25 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::k8s::{Status, User};
+
+tokio::task_local! {
+    static ANSWER_DUE: Option<Instant>;
+}
+
+/// Serves a request whose answer is due then. What acts for it can ask (`answer_due`).
+pub async fn due_at<T>(due: Option<Instant>, request: impl Future<Output = T>) -> T {
+    ANSWER_DUE.scope(due, request).await
+}
+
+/// When the answer to the present request is due. `None`: nobody said so.
+///
+/// A task or a thread that the request began does not know it.
+pub fn answer_due() -> Option<Instant> {
+    ANSWER_DUE.try_with(|due| *due).ok().flatten()
+}
 
 /// The work that is done when an object of such a kind is created. The object was admitted like any
 /// other.

@@ -20,7 +20,7 @@ use super::passage::Passage;
 use super::plan::{self, Origin};
 use super::stored::Stored;
 use super::turns::ATTEMPTS_MAX;
-use super::{commit, create};
+use super::{commit, create, newest};
 use crate::k8s::fields::ManagedFields;
 use crate::k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
 use crate::resource::ResourceKind;
@@ -62,8 +62,12 @@ impl Registry {
             let admission = admission(self.core.clock.now());
             let writing = Writing { row, part, manager: options.manager(), now: admission.now };
             let mut warnings = mended.clone();
-            let view = self.core.cache.view();
-            let Some(object) = view.get(&key) else {
+            let object = match target.status {
+                // An object that is missing for a moment is created only to find it there.
+                false => self.core.cache.view().get(&key).cloned(),
+                true => newest::object(&self.core, &key).await?,
+            };
+            let Some(object) = object else {
                 if target.status {
                     return Err(Status::not_found(key.resource, &key.name));
                 }
@@ -79,7 +83,7 @@ impl Registry {
                     outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
                 }
             };
-            let mut stored = Stored::parse(object.clone())?;
+            let mut stored = Stored::parse(object)?;
             if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
                 plan::check_version(&stored, metadata::of(&config))?;
             }

@@ -1,8 +1,6 @@
 //! Create: names, identity, admission and the write (GN1-GN3, MD1, OC5, ST1, VB17, DE5). A kind
 //! that acts and is not stored acts instead (VB24).
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::admit::{Admission, Author, Read};
@@ -11,6 +9,7 @@ use super::core::{Core, Registry, Written};
 use super::gate::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::newest;
 use super::ownership::Writing;
 use super::part::Part;
 use super::passage::Passage;
@@ -87,8 +86,8 @@ impl Registry {
     ) -> Result<Written, Status> {
         for attempt in 1.. {
             let key = key_of(row, metadata::of(&object));
-            let stored = match self.core.cache.view().get(&key) {
-                Some(there) => Err(Rejected::Exists(Arc::clone(there))),
+            let stored = match newest::taken(&self.core, &key).await? {
+                Some(there) => Err(Rejected::Exists(there)),
                 None if dry_run => match commit::rehearse(&self.core, &key, Expect::Absent, object.clone()) {
                     Ok(()) => return dry(key, object, warnings),
                     Err(rejected) => Err(rejected),

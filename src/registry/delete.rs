@@ -11,6 +11,7 @@ use super::gate::{Caller, Operation, Wish};
 use super::list::List;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::newest;
 use super::passage::Passage;
 use super::plan::{self, Plan};
 use super::stored::{Stored, unstored};
@@ -59,8 +60,10 @@ impl Registry {
     ) -> Result<List, Status> {
         self.allow_write(target, "deletecollection")?;
         let found = self.list_collection(target, list).await?;
-        for chunk in found.items.chunks(COLLECTION_CHUNK) {
-            self.delete_chunk(caller, target, chunk, options).await?;
+        for (number, chunk) in found.items.chunks(COLLECTION_CHUNK).enumerate() {
+            let done = if options.dry_run { 0 } else { number * COLLECTION_CHUNK };
+            let deleted = self.delete_chunk(caller, target, chunk, options).await;
+            deleted.map_err(|status| status.partly_done(done, found.items.len(), "deleted"))?;
             tokio::task::yield_now().await;
         }
         Ok(found)
@@ -105,7 +108,7 @@ impl Registry {
 async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
     let Passage { core, target, .. } = *passage;
     for _ in 0..ATTEMPTS_MAX {
-        let stored = Stored::find(core, key)?;
+        let stored = newest::stored(core, key).await?;
         check_preconditions(target.row.kind, &stored.object, options)?;
         passage.delete(&stored.object).await?;
         let uid = stored.object.uid.clone();

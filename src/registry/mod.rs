@@ -32,6 +32,7 @@
 //! - `stored`: the stored object that a write is decided on
 //! - `plan`: what a new version of a stored object comes to
 //! - `commit`: commit a plan, and say why one was refused
+//! - `newest`: what is there under a name, in the newest view
 //! - `passage`: a client's write on its way through the gate
 //!
 //! Verbs:
@@ -72,6 +73,7 @@ mod import;
 mod list;
 mod locator;
 mod metadata;
+mod newest;
 pub mod openapi;
 mod ownership;
 mod part;
@@ -92,7 +94,7 @@ mod test_kinds;
 
 pub use self::core::{Registry, Written};
 pub use crate::watch::Atomicity;
-pub use action::Action;
+pub use action::{Action, answer_due, due_at};
 pub use apply::MayCreate;
 pub use client::{Change, Client};
 pub use counsel::Counsel;

@@ -8,6 +8,7 @@ use super::core::{Registry, Written};
 use super::gate::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::newest;
 use super::ownership::Record;
 use super::part::Part;
 use super::passage::Passage;
@@ -32,7 +33,7 @@ impl Registry {
         let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
-            let mut stored = Stored::find(&self.core, &key)?;
+            let mut stored = newest::stored(&self.core, &key).await?;
             let admission = Admission {
                 row: &target.row,
                 author: Author::Client,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::core::Core;
 use super::metadata::{self, Tree};
 use crate::k8s::{Key, Managers, Object, Revision, Status};
 
@@ -18,12 +17,6 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub fn find(core: &Core, key: &Key) -> Result<Stored, Status> {
-        let view = core.cache.view();
-        let object = view.get(key).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
-        Stored::parse(Arc::clone(object))
-    }
-
     pub fn parse(object: Arc<Object>) -> Result<Stored, Status> {
         let mut tree = object.value().map_err(Status::internal)?;
         let managed = match metadata::of_mut(&mut tree).remove("managedFields") {

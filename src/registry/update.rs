@@ -13,10 +13,10 @@ use super::core::{Registry, Written};
 use super::gate::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::newest;
 use super::part::Part;
 use super::passage::Passage;
 use super::plan::{self, Origin, Plan};
-use super::stored::Stored;
 use crate::k8s::{Body, Edit, Key, Members, Status, WriteOptions};
 
 impl Registry {
@@ -50,7 +50,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         plan::check_place(key, metadata::of_mut(&mut object))?;
-        let mut stored = Stored::find(&self.core, key)?;
+        let mut stored = newest::stored(&self.core, key).await?;
         let kept = if target.status { self.core.writer.kept(key.resource) } else { &[] };
         keep(kept, &mut object, &stored.tree);
         let outdated = match plan::check_version(&stored, metadata::of(&object)) {

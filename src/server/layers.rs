@@ -31,7 +31,7 @@ use super::respond::{self, Response};
 use super::{App, Peer, codec, cors, dispatch, measure, page, pretty, unread};
 use crate::auth::{Attributes, Impersonation, Permission, Refused};
 use crate::k8s::{Query, Status, User, duration};
-use crate::registry::Remarks;
+use crate::registry::{Remarks, due_at};
 use crate::{metrics, telemetry};
 
 const AUDIT_ID: &str = "audit-id";
@@ -342,8 +342,8 @@ async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Res
     if context.info.is_long_running() {
         return admitted(context, body).await;
     }
-    let deadline = deadline(&context.info.query)?;
-    match tokio::time::timeout(deadline, admitted(context, body)).await {
+    let due = tokio::time::Instant::now() + deadline(&context.info.query)?;
+    match tokio::time::timeout_at(due, due_at(Some(due), admitted(context, body))).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Status::timeout(TIMED_OUT, 0)),
     }

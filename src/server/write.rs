@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::k8s::protobuf::Message;
 use crate::k8s::{self, GetOptions, Patch, Status, WriteOptions};
-use crate::registry::{Caller, Locator, MayCreate, Registry, Remarks, Written};
+use crate::registry::{Caller, Locator, MayCreate, Registry, Remarks, Written, answer_due, due_at};
 
 /// Bodies and stored objects up to this size take a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -57,11 +57,11 @@ impl Write {
             return self.done_by(registry, caller, target).await;
         }
         let (registry, user, target) = (Arc::clone(registry), caller.user.clone(), target.clone());
-        let runtime = Handle::current();
+        let (runtime, due) = (Handle::current(), answer_due());
         let done = move || {
             let remarks = Remarks::default();
             let caller = Caller { user: &user, remarks: &remarks };
-            let outcome = runtime.block_on(self.done_by(&registry, caller, &target));
+            let outcome = runtime.block_on(due_at(due, self.done_by(&registry, caller, &target)));
             (outcome, remarks)
         };
         match tokio::task::spawn_blocking(done).await {

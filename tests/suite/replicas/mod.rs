@@ -12,3 +12,4 @@ mod kills;
 mod load;
 mod pauses;
 mod presence;
+mod shown;

@@ -22,6 +22,8 @@ pub struct FaultyStore {
     pub is_silent: AtomicBool,
     /// Each commit takes a permit. There are plenty, unless a test takes them away.
     pub gate: Semaphore,
+    /// Each answer to a commit takes a permit. There are plenty, unless a test takes them away.
+    pub answers: Semaphore,
     /// Commits that have come to the gate.
     pub held: AtomicUsize,
 }
@@ -34,6 +36,7 @@ impl FaultyStore {
             answers_are_lost: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             gate: Semaphore::new(1 << 20),
+            answers: Semaphore::new(1 << 20),
             held: AtomicUsize::new(0),
         })
     }
@@ -41,6 +44,11 @@ impl FaultyStore {
     /// Commits wait from now on, until `gate` gets permits.
     pub fn hold(&self) {
         self.gate.forget_permits(usize::MAX);
+    }
+
+    /// Commits are stored and not answered from now on, until `answers` gets permits.
+    pub fn hold_answers(&self) {
+        self.answers.forget_permits(usize::MAX);
     }
 }
 
@@ -61,6 +69,7 @@ impl Store for FaultyStore {
         self.gate.acquire().await.expect("never closed").forget();
         failure(&self.disk_is_full)?;
         self.inner.commit(term, changes).await?;
+        self.answers.acquire().await.expect("never closed").forget();
         failure(&self.answers_are_lost)
     }
 

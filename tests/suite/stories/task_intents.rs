@@ -10,11 +10,13 @@ use ballast::cli::assembly;
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
-use ballast::k8s::{GroupResource, Key, Object, User};
-use ballast::registry::{Action, Atomicity, Change};
+use ballast::k8s::{GroupResource, Key, Object, Status, User};
+use ballast::registry::{Action, Atomicity, Change, due_at};
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Interest, Limits};
+use futures_util::FutureExt;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::events::events_about;
 use super::fleet::{binding, by_room, cluster};
@@ -82,6 +84,67 @@ async fn a_task_that_runs_out_of_time_says_so_and_goes_on_from_its_intent() {
     ] {
         assert!(told.contains(&expected), "{expected} {told:#?}");
     }
+}
+
+#[tokio::test]
+async fn a_task_leaves_the_rest_to_its_intent_before_its_answer_is_due() {
+    let (mut world, keys) = slow(3).await;
+    world.marking.in_request_max = Duration::from_secs(30);
+    let due = Instant::now() + Duration::from_millis(100);
+    let warnings = due_at(Some(due), world.task_with(everything(), false)).await.unwrap();
+    assert!(warnings[0].starts_with("3 of 7 were marked within the 0 s of a request"), "{warnings:?}");
+    assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1, 1, 1, 0, 0, 0, 0], 1));
+    world.pass_seconds(2).await;
+    assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1; APPS], 0));
+    let due = Instant::now() + Duration::from_secs(60);
+    let warnings = due_at(Some(due), world.task_with(everything(), false)).await.unwrap();
+    assert_eq!(warnings, [""; 0], "there was time for all");
+}
+
+/// Whether the caller goes away or its time is over, the server drops the request's future.
+#[tokio::test]
+async fn a_task_whose_request_is_dropped_marks_all_and_tells_the_end() {
+    let answered = "7 answered: 0 moved with 0 replicas, 7 stayed, 0 fit nowhere.";
+    for (polls, in_request_max) in [1, 2, 5, 20].into_iter().flat_map(|polls| [(polls, 0), (polls, 30)]) {
+        let (mut world, keys) = slow(2).await;
+        world.marking.in_request_max = Duration::from_secs(in_request_max);
+        drop_after(polls, world.task(everything())).await;
+        let told = format!("Normal RescheduleAnswered demo-task x1: {answered}");
+        wait_for(&mut world, &told).await;
+        let case = format!("after {polls} polls, within {in_request_max} s");
+        assert_eq!((marks(&world, &keys).await, intents(&world)), (vec![1; APPS], 0), "{case}");
+        let asked = "Normal RescheduleAsked demo-task x1: Asked for fresh placements of 7.";
+        assert!(events_about(&world, "RescheduleTask").iter().any(|line| line == asked), "{case}");
+
+        // The next task of this name has a sum of its own.
+        world.task(everything()).await.unwrap();
+        let told = format!("Normal RescheduleAnswered demo-task x2: {answered}");
+        wait_for(&mut world, &told).await;
+    }
+}
+
+/// Polls at most so often, then drops.
+async fn drop_after(polls: usize, request: impl Future<Output = Result<(), Status>>) {
+    let mut request = Box::pin(request);
+    for _ in 0..polls {
+        if request.as_mut().now_or_never().is_some() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Runs the workers until there is this event about a task. What a request began, it waits for in
+/// real time.
+async fn wait_for(world: &mut World, event: &str) {
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        world.pass_seconds(1).await;
+        if events_about(world, "RescheduleTask").iter().any(|line| line == event) {
+            return;
+        }
+    }
+    panic!("{event} is missing: {:#?}", events_about(world, "RescheduleTask"));
 }
 
 /// A standby of attached servers has a log of its own, and nobody who works on it.

@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use super::{UsageError, tables};
 use crate::api;
+use crate::clock::{Clock, SystemClock};
 use crate::store::{self, Settings};
 
 #[derive(clap::Args, Debug)]
@@ -43,7 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let tables = tables::tables(&api::standalone_kinds());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (from, to) = (store::shown(&args.from), store::shown(&args.to));
-    let copied = match runtime.block_on(store::copy(&args.from, &args.to, &tables, &settings)) {
+    let name = format!("ballast-copy-{}", SystemClock.uuid());
+    let copied = match runtime.block_on(store::copy(&args.from, &args.to, &tables, &settings, name)) {
         Ok(copied) => copied,
         Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
         Err(error) => return Err(error).with_context(|| format!("failed to copy {from} to {to}")),

@@ -12,6 +12,7 @@
 //! - Belief decides when workers stop and where requests go, and nothing else. What keeps a
 //!   process that was paused from writing is the term, which the store checks in each commit.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ pub struct Election {
     known: Option<Term>,
     /// The Lease of the host cluster, if that decides.
     decides: Option<Box<host::Lease>>,
+    left: CancellationToken,
 }
 
 /// How the lead is asked for.
@@ -83,7 +85,8 @@ impl Election {
     pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, office: Office) -> Election {
         metrics::leader(false);
         let lead = watch::Sender::new(Lead::Nobody);
-        Election { store, candidate, lease, office, lead, known: None, decides: None }
+        let left = CancellationToken::new();
+        Election { store, candidate, lease, office, lead, known: None, decides: None, left }
     }
 
     /// Lets a Lease of the host cluster decide. Its times take the place of the lease's.
@@ -95,8 +98,27 @@ impl Election {
         self.lead.subscribe()
     }
 
-    /// Stands in the election until `stop`, and gives the lease back then.
-    pub async fn run(mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) {
+    /// Ends when this process holds nothing any more and will not stand again.
+    pub fn left(&self) -> CancellationToken {
+        self.left.clone()
+    }
+
+    /// Stands in the election until `stop`, and gives the lease back then. From then on it only
+    /// learns who leads, for the requests that are still passed on, until it is aborted.
+    pub async fn run(mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) -> Infallible {
+        self.take_part(turns, stop).await;
+        self.left.cancel();
+        loop {
+            if let Ok(leader) = self.ask(Bid::Nothing).await
+                && !leader.is_held_by(&self.candidate)
+            {
+                self.learn_of(&leader);
+            }
+            tokio::time::sleep(TRY_EVERY).await;
+        }
+    }
+
+    async fn take_part(&mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) {
         let mut decides = self.decides.take();
         loop {
             let standing = async {
@@ -234,7 +256,14 @@ impl Election {
         self.lead.send_replace(Lead::Here { until });
         metrics::leader(true);
         tracing::info!(%term, name = candidate.name, "this replica leads: its workers start");
-        if turns.send(Turn::Leads(term)).await.is_err() {
+        let told = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            // Whoever has to hear it may be busy.
+            () = &mut renewing => return None,
+            told = turns.send(Turn::Leads(term)) => told,
+        };
+        if told.is_err() {
             return None;
         }
         let is_deposed = tokio::select! {

@@ -2,6 +2,7 @@
 //! holds the lease of the host cluster, or while it leads the replicas of a shared log. Where the
 //! log is shared, the lease of the host cluster decides within the election.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
@@ -42,20 +43,23 @@ pub enum Leadership {
     /// The lease of the host cluster, and whether it is held.
     Leased(Box<Lease>, bool),
     Elected(Elected),
+    /// It has been handed over. The election goes on to learn who leads.
+    Left(JoinHandle<Infallible>),
 }
 
 /// A running election.
 pub struct Elected {
     turns: mpsc::Receiver<Turn>,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    left: CancellationToken,
+    task: JoinHandle<Infallible>,
 }
 
 impl Elected {
     pub fn begin(election: Election) -> Elected {
         let (tells, turns) = mpsc::channel(1);
-        let stop = CancellationToken::new();
-        Elected { turns, stop: stop.clone(), task: tokio::spawn(election.run(tells, stop)) }
+        let (stop, left) = (CancellationToken::new(), election.left());
+        Elected { turns, stop: stop.clone(), left, task: tokio::spawn(election.run(tells, stop)) }
     }
 }
 
@@ -63,7 +67,7 @@ impl Leadership {
     /// Waits for the next change. This future may be dropped while it waits.
     pub async fn next(&mut self) -> Turn {
         match self {
-            Leadership::Alone => pending().await,
+            Leadership::Alone | Leadership::Left(_) => pending().await,
             Leadership::Leased(lease, is_held @ false) => {
                 lease.acquire().await;
                 *is_held = true;
@@ -88,21 +92,32 @@ impl Leadership {
 
     /// Lets another replica lead at once. What waits to be written is refused.
     pub async fn hand_over(&mut self) {
-        if let Leadership::Elected(elected) = self {
-            elected.stop.cancel();
-            // A turn that nobody takes any more must not hold the election up.
-            elected.turns.close();
-            let _ended = (&mut elected.task).await;
-            *self = Leadership::Alone;
-            metrics::leader(false);
+        let elected = match std::mem::replace(self, Leadership::Alone) {
+            Leadership::Elected(elected) => elected,
+            other => {
+                *self = other;
+                return;
+            }
+        };
+        let Elected { mut turns, stop, left, mut task } = elected;
+        stop.cancel();
+        // A turn that nobody takes any more must not hold the election up.
+        turns.close();
+        tokio::select! {
+            () = left.cancelled() => *self = Leadership::Left(task),
+            // It has panicked.
+            _ = &mut task => {}
         }
+        metrics::leader(false);
     }
 
     /// Gives back what is held. Call it when the workers have ended.
     pub async fn end(mut self) {
         self.hand_over().await;
-        if let Leadership::Leased(mut lease, true) = self {
-            lease.release().await;
+        match self {
+            Leadership::Leased(mut lease, true) => lease.release().await,
+            Leadership::Left(learning) => learning.abort(),
+            Leadership::Leased(_, false) | Leadership::Alone | Leadership::Elected(_) => {}
         }
     }
 }

@@ -56,7 +56,11 @@ async fn lift(args: &Args) -> anyhow::Result<String> {
     let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
     let tables = tables::tables(&api::standalone_kinds());
     let name = format!("ballast-lift-{}", SystemClock.uuid());
-    let held = match Held::open(url, &tables, &settings, name).await {
+    let opened = async {
+        store::check_log(url, &settings).await?;
+        Held::open(url, &tables, &settings, name).await
+    };
+    let held = match opened.await {
         Ok(held) => held,
         Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
         Err(error) => return Err(error).with_context(|| format!("failed to open {shown}")),

@@ -19,6 +19,7 @@ pub mod config;
 mod copy;
 pub mod demo;
 pub mod election;
+mod endings;
 mod glance;
 mod health;
 mod identity;

@@ -15,13 +15,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
 use super::beside::{self, Beside, Mirroring};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, Turn};
+use super::endings::{ended, ended_alone, in_step};
 use super::identity::Identity;
 use super::leadership::{Crew, Elected, Leadership};
 use super::peers::{self, Upkeep};
@@ -120,7 +121,9 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut running = start(args).await?;
     let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
     let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
-    writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url())?;
+    if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url()) {
+        tracing::warn!(%error, url = running.url(), "ready, but the line that says so could not be written");
+    }
     tokio::select! {
         _ = terminate.recv() => tracing::info!("asked to end"),
         done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
@@ -432,6 +435,8 @@ impl Tasks {
         self.stop_workers.cancel();
         self.stop_workers = CancellationToken::new();
         std::mem::replace(&mut self.workers, Workers::new(self.stop_workers.clone())).drain().await;
+        // Whoever leads now tells them.
+        metrics::forget_workers();
     }
 
     /// Waits for the end of the server, whether asked for or not, and stops everything in order.
@@ -450,7 +455,13 @@ impl Tasks {
             }
             turn = self.leadership.next() => match turn {
                 Turn::Leads(term) => {
-                    self.start_workers(term).await;
+                    let shutdown = self.shutdown.clone();
+                    tokio::select! {
+                        biased;
+                        () = self.start_workers(term) => {}
+                        // Others need not wait for a look at all objects.
+                        () = shutdown.begun() => {}
+                    }
                     continue;
                 }
                 Turn::Lost => {
@@ -479,7 +490,13 @@ impl Tasks {
         if fault.is_some() {
             // Requests in progress will probably fail, but clients should get an answer.
             self.shutdown.begin();
-            let _already_reported = self.serving.await;
+            if self.leadership.can_hand_over() {
+                self.stop_workers.cancel();
+                self.leadership.hand_over().await;
+            }
+            if !self.serving.is_finished() {
+                let _already_reported = self.serving.await;
+            }
         }
         self.background.shutdown().await;
         if let Some(presence) = self.presence.take() {
@@ -503,29 +520,6 @@ impl Tasks {
             flushed.await.context("the audit log panicked")?;
         }
         fault.map_or(Ok(()), Err)
-    }
-}
-
-/// The end of a task that nobody has asked to end, which is a fault of ours.
-fn ended_alone(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
-    match ended {
-        Ok(()) => anyhow::anyhow!("the {task} ended by itself"),
-        Err(error) => anyhow::Error::new(error).context(format!("the {task} panicked")),
-    }
-}
-
-/// The end of the mirror. Never comes where there is none.
-async fn ended(mirror: &mut Option<JoinHandle<()>>) -> anyhow::Error {
-    match mirror {
-        None => std::future::pending().await,
-        Some(task) => ended_alone("mirror", task.await),
-    }
-}
-
-async fn in_step(due: &Option<Progress>) {
-    match due {
-        None => std::future::pending().await,
-        Some(progress) => progress.in_step().await,
     }
 }
 

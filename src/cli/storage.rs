@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::metrics;
 use crate::server::{Check, Counts};
 use crate::store::Store;
+use crate::telemetry;
 
 /// Tries at intervals whether the store can write (HE6). A server whose store cannot is alive, but
 /// not ready.
@@ -22,7 +23,7 @@ impl StorageProbe {
         loop {
             let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
+                Ok(Err(error)) => Some(telemetry::with_causes(&error)),
                 Err(_) => Some("no answer in time".to_owned()),
             };
             *self.fault.lock().expect("no panic while it is held") = fault;

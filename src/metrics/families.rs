@@ -81,8 +81,9 @@ const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "sub
 pub struct Storage {
     pub info: IntGaugeVec,
     pub bytes: IntGauge,
-    pub free_bytes: IntGauge,
-    pub history_seconds: IntGauge,
+    /// Without labels, and not there before it is known. So is the next one.
+    pub free_bytes: IntGaugeVec,
+    pub history_seconds: IntGaugeVec,
     pub commits: IntCounterVec,
     pub commit_seconds: Histogram,
     pub commit_changes: Histogram,
@@ -94,14 +95,17 @@ impl Storage {
     fn new(make: &Make) -> Storage {
         Storage {
             info: make.gauges("ballast_store_info", "What keeps the log.", &["back_end"]),
-            bytes: make.gauge("ballast_store_size_bytes", "What the database takes of its disk."),
-            free_bytes: make.gauge(
+            bytes: make.gauge("ballast_store_size_bytes", "What the database takes of its disk, with its WAL."),
+            free_bytes: make.gauges(
                 "ballast_store_free_bytes",
-                "The part of ballast_store_size_bytes that holds nothing and is used again.",
+                "The part of ballast_store_size_bytes that holds nothing and is used again. SQLite only.",
+                &[],
             ),
-            history_seconds: make.gauge(
+            history_seconds: make.gauges(
                 "ballast_store_history_seconds",
-                "How far back the log remembers; --history asks for it, --history-max-changes bounds it.",
+                "How far back the log of the leader remembers, from the first compaction on; --history asks for it, \
+                 --history-max-changes bounds it.",
+                &[],
             ),
             commits: make.outcomes(
                 "ballast_store_commits_total",

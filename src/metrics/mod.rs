@@ -268,7 +268,8 @@ pub fn store_compacted(took: Duration, ok: bool) {
 
 /// How far back the log of the leader remembers.
 pub fn store_history(length: Duration) {
-    FAMILIES.store.history_seconds.set(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
+    let seconds = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
+    FAMILIES.store.history_seconds.with_label_values::<&str>(&[]).set(seconds);
 }
 
 /// The size of the database, and of the part that holds nothing, where that is known.
@@ -276,7 +277,7 @@ pub fn store_size(bytes: u64, free: Option<u64>) {
     let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     set(&FAMILIES.store.bytes, bytes);
     if let Some(free) = free {
-        set(&FAMILIES.store.free_bytes, free);
+        set(&FAMILIES.store.free_bytes.with_label_values::<&str>(&[]), free);
     }
 }
 
@@ -354,6 +355,17 @@ pub fn cluster_replicas(cluster: &str, replicas: Option<i64>) {
 /// Removes the series of all clusters.
 pub fn forget_clusters() {
     FAMILIES.fleet.cluster_replicas.reset();
+}
+
+/// Forgets what workers have told of the fleet and of their queues. For a process whose workers
+/// have stopped: others tell it now.
+pub fn forget_workers() {
+    let families::Fleet { workloads, displaced, displaced_age, clusters, evictions_waiting, rebalances, .. } =
+        &FAMILIES.fleet;
+    let (depth, waiting) = (&FAMILIES.workers.queue_depth, &FAMILIES.workers.queue_waiting);
+    [workloads, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
+    [displaced, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
+    forget_clusters();
 }
 
 /// Sets how many clusters are ready, or are not. `ready` is `true` or `false`.

@@ -9,7 +9,7 @@
 //! A write that may have reached a leader is not sent again. Who brings the header `FORWARDED` and
 //! no certificate of the deployment is nobody.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -87,6 +87,8 @@ pub struct Replicas {
     peers: ArcSwapOption<Peers>,
     clock: Arc<dyn Clock>,
     shutdown: Shutdown,
+    /// The leader that was last told to be out of reach, so that it is logged once.
+    unreached: Mutex<Option<String>>,
 }
 
 struct Peers {
@@ -103,7 +105,7 @@ pub(super) enum Passed {
 
 impl Replicas {
     pub fn new(lead: watch::Receiver<Lead>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
-        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown }
+        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default() }
     }
 
     /// Trusts replicas with certificates of this CA, and shows them the certificate of `client`.
@@ -202,7 +204,19 @@ impl Replicas {
         }
         metrics::forwarded_write(503);
         let details = Details { retry_after_seconds: 1, ..Details::default() };
-        Err(Status::unavailable("no replica leads at the moment").with(details).already_logged())
+        let why = match &*lead.borrow() {
+            Lead::There { address } => format!("the leader at {address} cannot be reached"),
+            Lead::Here { .. } | Lead::Nobody => "no replica leads at the moment".to_owned(),
+        };
+        Err(Status::unavailable(why).with(details).already_logged())
+    }
+
+    /// Whether this is news of the leader at an address: that it is out of reach, or is not any more.
+    fn is_news(&self, address: &str, is_reached: bool) -> bool {
+        let mut unreached = self.unreached.lock().expect("no panic while it is held");
+        let was_reached = unreached.as_deref() != Some(address);
+        *unreached = (!is_reached).then(|| address.to_owned());
+        was_reached != is_reached
     }
 
     /// `None` if this replica does not lead after all, or was not reached.
@@ -212,12 +226,18 @@ impl Replicas {
         match peers.client.request(request).await {
             Ok(answer) if answer.status().as_u16() == MISDIRECTED => Ok(None),
             Ok(answer) => {
+                if self.is_news(address, true) {
+                    tracing::info!(address, "the leader can be reached again");
+                }
                 let mut response = answer.map(Body::new);
                 hop::remove(response.headers_mut());
                 Ok(Some(response))
             }
             Err(error) if error.is_connect() => {
-                tracing::debug!(address, error = crate::telemetry::with_causes(&error), "the leader is out of reach");
+                if self.is_news(address, false) {
+                    let why = crate::telemetry::with_causes(&error);
+                    tracing::warn!(address, why, "the leader is out of reach from here: writes wait");
+                }
                 Ok(None)
             }
             Err(error) => {

@@ -345,6 +345,14 @@ pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Resu
     }
 }
 
+/// Refuses a database server that has no log at this URL: `open` would begin one.
+pub async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
+    match is_server(url) {
+        true => PostgresStore::check_log(url, settings).await,
+        false => Ok(()),
+    }
+}
+
 /// Whether the URL is of a kind that `open` knows.
 pub fn check_url(url: &str) -> Result<(), Error> {
     if url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty()) || is_server(url) {
@@ -368,22 +376,57 @@ pub fn is_server(url: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
-/// The URL without its password, for logs and messages.
+/// What may stand in the query of a server's URL. There is `options[NAME]`, too.
+const PARAMETERS: &[&str] = &[
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
+fn is_parameter(key: &str) -> bool {
+    PARAMETERS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
+}
+
+/// The URL without its password, for logs and messages. A URL that nobody can use may have one,
+/// too, and hides what may be a part of it.
 pub fn shown(url: &str) -> String {
-    let hidden = || {
-        let (scheme, rest) = url.split_once("://")?;
-        let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-        let place = match place.rsplit_once('@') {
-            Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
-            None => place.to_owned(),
-        };
-        let kept = query.map(|query| query.split('&').filter(|pair| !pair.starts_with("password=")));
-        let query = kept.map(|pairs| pairs.collect::<Vec<_>>().join("&")).filter(|query| !query.is_empty());
-        Some(format!("{scheme}://{place}{}", query.map(|query| format!("?{query}")).unwrap_or_default()))
+    if url.starts_with("sqlite:") {
+        return url.to_owned();
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.contains(['@', '?']) { "...".to_owned() } else { url.to_owned() };
     };
-    match is_server(url) {
-        true => hidden().unwrap_or_default(),
-        false => url.to_owned(),
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    let is_known = |pair: &str| is_parameter(pair.split('=').next().unwrap_or_default());
+    if query.contains('@') && !pairs.iter().all(|pair| is_known(pair)) {
+        // The `?` may be one of a password that ends at the `@`.
+        return format!("{scheme}://...");
+    }
+    let place = match place.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => place.to_owned(),
+    };
+    let is_kept = |pair: &&str| is_known(pair) && !pair.starts_with("password=");
+    let query = pairs.into_iter().filter(is_kept).collect::<Vec<_>>().join("&");
+    match query.is_empty() {
+        true => format!("{scheme}://{place}"),
+        false => format!("{scheme}://{place}?{query}"),
     }
 }
 
@@ -398,6 +441,16 @@ mod tests {
             ("postgres://ballast:s3cr@t@db:5432/b", "postgres://ballast@db:5432/b"),
             ("postgres://db/b?user=x&password=s3&sslmode=verify-full", "postgres://db/b?user=x&sslmode=verify-full"),
             ("postgresql://db?password=s3", "postgresql://db"),
+            ("postgres://u:s3@db/b?password=a@b&user=u", "postgres://u@db/b?user=u"),
+            ("postgres://u@db/b?options[search_path]=own&passwrd=s3", "postgres://u@db/b?options[search_path]=own"),
+            ("postgress://u:s3@h/db", "postgress://u@h/db"),
+            ("Postgres://u:s3@h/db", "Postgres://u@h/db"),
+            ("mysql://u:s/3@h/db", "mysql://u@h/db"),
+            ("postgres://u:sec?ret@h/db", "postgres://..."),
+            ("postgres://u:s@c?r=et@h/db?sslmode=require", "postgres://..."),
+            ("postgres:u:s3@h/db", "..."),
+            ("memory:", "memory:"),
+            ("ballast.db", "ballast.db"),
         ] {
             assert_eq!(shown(url), expected);
         }

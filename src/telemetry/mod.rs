@@ -28,12 +28,15 @@ pub enum Detail {
     Verbosity(u8),
 }
 
-/// Starts logging for the whole process. Later calls change nothing.
+/// Starts logging for the whole process. Later calls change nothing. A line that cannot be written,
+/// because the disk is full or nobody reads any more, is lost, and nothing else is.
 pub fn start(format: LogFormat, detail: Detail) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(detail))
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // It would be told on standard error, and end the thread where that fails, too.
+        .log_internal_errors(false);
     // Fails if logging has started before, as with several servers in one test process.
     let _already_started = match format {
         LogFormat::Text => lines.with_target(false).try_init(),
@@ -44,8 +47,10 @@ pub fn start(format: LogFormat, detail: Detail) {
 /// Like `start`, and sends spans to a collector. Call it inside the runtime that will send them.
 pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Result<Exporter, ExportError> {
     let (exporter, spans) = otlp::start(export)?;
-    let lines =
-        tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),

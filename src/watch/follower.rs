@@ -44,10 +44,11 @@ impl Follower {
         limits: &Limits,
         make: impl FnOnce(View, Revision) -> Cache,
     ) -> Result<Follower, Error> {
+        let sent = Instant::now();
         let load::Loaded { view, events, start, time_ms } = load::load(&*store, limits).await?;
         let cache = make(view, start);
         cache.recall(&events, clock.now_ms());
-        cache.freshness().confirm(Instant::now(), cache.view().revision);
+        cache.freshness().confirm(sent, cache.view().revision);
         Ok(Follower { store, clock, cache, time_ms })
     }
 

@@ -106,6 +106,9 @@ async fn read_parts(store: &dyn Store, at: Revision, parts: &Mutex<Parts>, found
                 // It belongs to the next part that has anything.
                 held(parts).skip_to(page[beyond].revision);
                 page.truncate(beyond);
+            } else if page.len() < PAGE_ROWS {
+                // These are the last ones. Behind them, a log that was lifted has a long gap.
+                held(parts).skip_to(at.next());
             }
             if let Some(last) = page.last() {
                 after = last.revision;
@@ -333,11 +336,13 @@ fn missing(first: Revision, last: Revision) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
     use crate::k8s::GroupResource;
-    use crate::store::{MemoryStore, Term};
+    use crate::store::{LIFT_MAX, MemoryStore, Term};
 
     const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -383,5 +388,21 @@ mod tests {
             assert_eq!(texts(&found.view), texts(&whole.view), "parts of {length} revisions");
             assert_eq!(found.time_ms, at.0);
         }
+    }
+
+    #[tokio::test]
+    async fn readers_end_where_the_rows_end() {
+        let store = log().await;
+        let at = LIFT_MAX;
+        store.lift(Term::default(), at).await.unwrap();
+        let found = Mutex::new(Found { view: View::empty_at(at), time_ms: 0 });
+        let parts = Mutex::new(Parts { next: Revision::ZERO, last: at, length: 100 });
+        let readers = (0..3).map(|_| read_parts(&store, at, &parts, &found));
+        let reading = futures_util::future::try_join_all(readers);
+        // Part by part, the gap would be walked through for years.
+        let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
+        read.expect("nobody walks through the gap").unwrap();
+        let found = found.into_inner().unwrap();
+        assert_eq!((found.view.count(KIND, None), found.time_ms), (3_010, 1_000_010));
     }
 }

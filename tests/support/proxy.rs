@@ -18,6 +18,8 @@ pub struct Proxy {
     pub holds_requests: Arc<AtomicBool>,
     pub holds_answers: Arc<AtomicBool>,
     server: watch::Sender<u16>,
+    /// How often all connections were abandoned.
+    abandoned: watch::Sender<u64>,
 }
 
 impl Proxy {
@@ -28,18 +30,25 @@ impl Proxy {
         let (holds_requests, holds_answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let (requests, answers) = (Arc::clone(&holds_requests), Arc::clone(&holds_answers));
         let server = watch::Sender::new(server);
-        let told = server.clone();
+        let abandoned = watch::Sender::new(0);
+        let told = (server.clone(), abandoned.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(connect(client, told.subscribe(), Arc::clone(&requests), Arc::clone(&answers)));
+                let told = (told.0.subscribe(), told.1.subscribe());
+                tokio::spawn(connect(client, told, Arc::clone(&requests), Arc::clone(&answers)));
             }
         });
-        Proxy { port, holds_requests, holds_answers, server }
+        Proxy { port, holds_requests, holds_answers, server, abandoned }
     }
 
     /// Cuts all connections, and passes the next ones on to another port.
     pub fn turn_to(&self, server: u16) {
         self.server.send_replace(server);
+    }
+
+    /// Lets all connections die silently: neither end hears anything of it. The next ones live.
+    pub fn abandon(&self) {
+        self.abandoned.send_modify(|times| *times += 1);
     }
 
     /// The URL of a database behind this proxy, from its own.
@@ -52,22 +61,23 @@ impl Proxy {
 /// is not there closes it at once.
 async fn connect(
     client: TcpStream,
-    mut told: watch::Receiver<u16>,
+    (mut turned, mut abandoned): (watch::Receiver<u16>, watch::Receiver<u64>),
     requests: Arc<AtomicBool>,
     answers: Arc<AtomicBool>,
 ) {
-    let port = *told.borrow_and_update();
+    let port = *turned.borrow_and_update();
     let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
     tokio::select! {
-        () = pass(from_client, to_server, requests) => {}
-        () = pass(from_server, to_client, answers) => {}
-        _ = told.changed() => {}
+        () = pass(&mut from_client, &mut to_server, requests) => {}
+        () = pass(&mut from_server, &mut to_client, answers) => {}
+        _ = turned.changed() => {}
+        _ = abandoned.changed() => std::future::pending().await,
     }
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, holds: Arc<AtomicBool>) {
+async fn pass(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, holds: Arc<AtomicBool>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(read @ 1..) = from.read(&mut bytes).await {
         while holds.load(SeqCst) {

@@ -9,6 +9,9 @@ use serde::Serialize;
 use super::GoDuration;
 use crate::store::Settings;
 
+/// No PostgreSQL server has more.
+const CONNECTIONS_MAX: i64 = 262_143;
+
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DatabaseArgs {
@@ -18,7 +21,7 @@ pub struct DatabaseArgs {
     pub database_password_file: Option<PathBuf>,
 
     /// Most connections that read from PostgreSQL; two more write and listen
-    #[arg(long, env = "BALLAST_DATABASE_MAX_CONNECTIONS", default_value_t = 8, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "BALLAST_DATABASE_MAX_CONNECTIONS", default_value_t = 8, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
     pub database_max_connections: u32,
 
     /// How long a read waits for a free connection to PostgreSQL

@@ -38,7 +38,11 @@ fn reachable_at(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let authority = text.parse::<http::uri::Authority>().ok();
-    let is_whole = |it: &http::uri::Authority| !it.host().is_empty() && it.port_u16().is_some_and(|port| port > 0);
+    let is_somewhere = |host: &str| {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        !host.is_empty() && !host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+    };
+    let is_whole = |it: &http::uri::Authority| is_somewhere(it.host()) && it.port_u16().is_some_and(|port| port > 0);
     match authority.filter(|it| is_whole(it) && !text.contains('@')) {
         Some(authority) => Ok(authority.to_string()),
         None => Err("give what the other replicas can reach: host and port, such as 10.0.0.7:7443, or an IP address \
@@ -57,7 +61,18 @@ mod tests {
         for good in good {
             assert_eq!(reachable_at(good).as_deref(), Ok(good));
         }
-        for bad in ["", "ballast-0", ":7443", "10.0.0.7:0", "https://10.0.0.7:7443", "a@b:1", "host:port", "0.0.0.0"] {
+        for bad in [
+            "",
+            "ballast-0",
+            ":7443",
+            "10.0.0.7:0",
+            "https://10.0.0.7:7443",
+            "a@b:1",
+            "host:port",
+            "0.0.0.0",
+            "0.0.0.0:1",
+            "[::]:7443",
+        ] {
             assert!(reachable_at(bad).is_err(), "{bad}");
         }
     }

@@ -46,6 +46,10 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
             _ => "the database cannot be reached",
         });
     }
+    if matches!(source, sqlx::Error::Protocol(_)) {
+        // Somebody in between has closed the connection.
+        return Some("the database cannot be reached");
+    }
     if matches!(source, sqlx::Error::PoolTimedOut) {
         return Some("the database gives no connection");
     }

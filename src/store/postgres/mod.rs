@@ -33,7 +33,7 @@ use super::{
 };
 use crate::k8s::{GroupResource, Revision};
 
-use connector::{Connector, within};
+use connector::{Asked, Connector, within};
 use errors::classify;
 pub(super) use errors::reason;
 use news::Listener;
@@ -91,8 +91,8 @@ pub struct PostgresStore {
     /// Whether the server has LISTEN and NOTIFY.
     notifies: bool,
     knows_sizes: bool,
-    /// Whether a commit found the disk full, and nothing says that there is space again.
-    is_full: AtomicBool,
+    /// Whether a commit failed, and nothing says that the next one will not.
+    fails: AtomicBool,
 }
 
 /// Runs a statement that may be repeated on a connection of the pool, within a bound.
@@ -102,19 +102,19 @@ macro_rules! on_pool {
         loop {
             tries += 1;
             let outcome = match $store.pool.acquire().await {
-                Ok(mut connection) => {
-                    let asked = statements::$statement(&mut connection $(, $argument)*);
-                    let outcome = within($bound, asked).await;
-                    if outcome.as_ref().is_err_and(|error| errors::is_lost(error) || !errors::is_certain(error)) {
-                        // Whatever still comes over it is not for the next call.
-                        drop(connection.detach());
+                Ok(connection) => {
+                    let mut asked = Asked::over(connection);
+                    let outcome = within($bound, statements::$statement(asked.connection() $(, $argument)*)).await;
+                    let is_answer = |error| errors::is_certain(error) && !errors::is_lost(error);
+                    if outcome.as_ref().err().is_none_or(is_answer) {
+                        asked.give_back();
                     }
                     outcome
                 }
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(error) if tries < $store.read_tries && $store.may_repeat(&error)? => {
+                Err(error) if tries < $store.read_tries && $store.may_repeat(&error) => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 outcome => break outcome.map_err(|error| classify($action, error)),
@@ -136,19 +136,51 @@ impl PostgresStore {
             notifies: opened.notifies,
             // Both are missing in CockroachDB.
             knows_sizes: opened.notifies,
-            is_full: AtomicBool::new(false),
+            fails: AtomicBool::new(false),
             connector,
         })
     }
 
     /// Whether another connection may answer. Those that are made from now on have the newest
     /// password.
-    fn may_repeat(&self, error: &sqlx::Error) -> Result<bool, Error> {
+    fn may_repeat(&self, error: &sqlx::Error) -> bool {
         let is_lost = errors::is_lost(error) || errors::is_refused_user(error);
         if is_lost {
-            self.pool.set_connect_options(self.connector.options()?);
+            // Where the file of the password cannot be read now, the last one is tried again.
+            if let Ok(options) = self.connector.options() {
+                self.pool.set_connect_options(options);
+            }
         }
-        Ok(is_lost || errors::is_contention(error))
+        is_lost || errors::is_contention(error)
+    }
+
+    async fn try_to_commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.writer.commit(term, changes).await? {
+                Outcome::Stored => {
+                    self.listener.rest();
+                    return Ok(());
+                }
+                Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
+                Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
+                    return Err(Error::Conflict { key: first.key.clone() });
+                }
+                Outcome::NotStored(error) => return Err(classify("failed to commit", error)),
+                Outcome::Unknown(error) => match self.settle(term, changes).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => error,
+                    // The caller settles it later.
+                    Err(_) => return Err(classify("failed to commit", error)),
+                },
+            };
+            if tries == COMMIT_TRIES {
+                return Err(classify("failed to commit", error));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Copies all rows into this empty log, in one transaction. The caller leads.
@@ -184,34 +216,11 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
-        let Some(first) = changes.first() else { return Ok(()) };
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let error = match self.writer.commit(term, changes).await? {
-                Outcome::Stored => return Ok(()),
-                Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
-                Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
-                    return Err(Error::Conflict { key: first.key.clone() });
-                }
-                Outcome::NotStored(error) => {
-                    if errors::code(&error) == Some(errors::DISK_FULL) {
-                        self.is_full.store(true, Ordering::Relaxed);
-                    }
-                    return Err(classify("failed to commit", error));
-                }
-                Outcome::Unknown(error) => match self.settle(term, changes).await {
-                    Ok(true) => return Ok(()),
-                    Ok(false) => error,
-                    // The caller settles it later.
-                    Err(_) => return Err(classify("failed to commit", error)),
-                },
-            };
-            if tries == COMMIT_TRIES {
-                return Err(classify("failed to commit", error));
-            }
-            tokio::time::sleep(PAUSE).await;
+        let committed = self.try_to_commit(term, changes).await;
+        if matches!(committed, Err(Error::Unavailable { .. } | Error::Misplaced { .. })) {
+            self.fails.store(true, Ordering::Relaxed);
         }
+        committed
     }
 
     async fn settle(&self, term: Term, changes: &[Change]) -> Result<bool, Error> {
@@ -342,10 +351,11 @@ impl Store for PostgresStore {
     }
 
     async fn probe(&self) -> Result<(), Error> {
-        if self.is_full.load(Ordering::Relaxed) {
-            // The row of the probe has its place on the disk, so it would find room.
-            on_pool!(self, self.connector.answer_max, "failed to write", try_room())?;
-            self.is_full.store(false, Ordering::Relaxed);
+        if self.fails.load(Ordering::Relaxed) {
+            // The row of the probe has its place on the disk, and the pool has its connections: all
+            // that a commit needs has to be tried.
+            self.writer.try_out().await?;
+            self.fails.store(false, Ordering::Relaxed);
         }
         on_pool!(self, self.connector.answer_max, "failed to write", probe())
     }

@@ -16,13 +16,22 @@ use crate::telemetry;
 
 /// The pause of a follower that the server does not tell.
 const POLL_UNTOLD: Duration = Duration::from_millis(50);
-/// After this silence the follower asks by itself. A connection may have died unseen.
-const POLL_BESIDE: Duration = Duration::from_secs(1);
+/// After this silence the follower asks by itself. A connection may have died unseen. It is less
+/// than a follower waits, which would give up the wait before it ends.
+const POLL_BESIDE: Duration = Duration::from_millis(800);
 
 pub(super) struct Listener {
     connector: Arc<Connector>,
     notifies: bool,
-    ear: Mutex<Option<PgListener>>,
+    ear: Mutex<Option<Ear>>,
+}
+
+/// A connection that is told of changes.
+struct Ear {
+    listener: PgListener,
+    /// The newest revision that it need not have told: the one that was known when it began, or
+    /// when it last told anything.
+    heard: Revision,
 }
 
 impl Listener {
@@ -36,9 +45,9 @@ impl Listener {
             return tokio::time::sleep(POLL_UNTOLD).await;
         }
         let mut ear = self.ear.lock().await;
-        let Some(listener) = &mut *ear else {
+        let Some(Ear { listener, heard }) = &mut *ear else {
             match self.listen().await {
-                Ok(listener) => *ear = Some(listener),
+                Ok(listener) => *ear = Some(Ear { listener, heard: after }),
                 Err(error) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "failed to listen for changes");
                     tokio::time::sleep(POLL_UNTOLD).await;
@@ -50,14 +59,28 @@ impl Listener {
         let deadline = Instant::now() + POLL_BESIDE;
         loop {
             match tokio::time::timeout_at(deadline, listener.try_recv()).await {
-                // A resignation names no revision.
-                Ok(Ok(Some(told))) if told.payload().parse().is_ok_and(|last: i64| last <= after.0) => {}
-                Ok(Ok(Some(_))) | Err(_) => return,
-                Ok(Ok(None) | Err(_)) => {
-                    *ear = None;
-                    return;
+                Ok(Ok(Some(told))) => {
+                    *heard = after.max(*heard);
+                    // A resignation names no revision.
+                    if told.payload().parse().is_ok_and(|last: i64| last <= after.0) {
+                        continue;
+                    }
                 }
+                // There were changes that it did not tell: nothing comes over this connection.
+                Err(_) if after > *heard => *ear = None,
+                Err(_) => {}
+                Ok(Ok(None) | Err(_)) => *ear = None,
             }
+            return;
+        }
+    }
+
+    /// Ends the connection until somebody waits for news again. A leader waits for none, and what
+    /// is told and never read would fill the queue that all databases of a server share.
+    pub fn rest(&self) {
+        // Whoever holds it waits for news, and reads.
+        if let Ok(mut ear) = self.ear.try_lock() {
+            *ear = None;
         }
     }
 

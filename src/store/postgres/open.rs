@@ -10,14 +10,17 @@ use sqlx::SqlSafeStr;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
-use super::Settings;
 use super::connector::{self, Connector, prepare, within};
 use super::errors::{self, classify, corrupt};
 use super::tables;
-use crate::store::{Error, Table};
+use super::{PostgresStore, Settings};
+use crate::store::{Error, Table, shown};
 
 /// Where the migrations that were made are listed.
 const MIGRATIONS_TABLE: &str = "ballast_migrations";
+
+/// What the migrations make. The views come on top.
+const TABLES: [&str; 6] = ["changes", "head", "compaction", "probe", "views", "replicas"];
 
 /// The files of `migrations/postgres`, listed for the same reason as those of SQLite.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -48,7 +51,7 @@ pub(super) struct Opened {
 
 pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
     let mut connection = connector.connect().await?;
-    inspect(&mut connection).await?;
+    inspect(&mut connection, tables).await?;
     migrate(&mut connection, tables).await?;
     let version: String = sqlx::query_scalar("SELECT version()")
         .fetch_one(&mut connection)
@@ -71,8 +74,26 @@ fn has_notifications(version: &str) -> bool {
     !version.contains("CockroachDB")
 }
 
-/// Refuses a database that we should not write to. It only reads.
-async fn inspect(connection: &mut PgConnection) -> Result<(), Error> {
+impl PostgresStore {
+    /// As `store::check_log`. It only reads.
+    pub(in crate::store) async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
+        let mut connection = Connector::new(url, settings).connect().await?;
+        let is_there = inspect(&mut connection, &[]).await?;
+        connector::close(connection).await;
+        if is_there {
+            return Ok(());
+        }
+        let advice = format!(
+            "there is no log at {}; name a database that a server has written to, and its schema if it has one of its \
+             own (?options=-csearch_path=NAME)",
+            shown(url)
+        );
+        Err(Error::Misplaced { advice })
+    }
+}
+
+/// Refuses a database that we should not write to, and says whether a log is there. It only reads.
+async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<bool, Error> {
     let failed = |error| classify("failed to look at the tables", error);
     let encoding: String =
         sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *connection).await.map_err(failed)?;
@@ -80,12 +101,15 @@ async fn inspect(connection: &mut PgConnection) -> Result<(), Error> {
         let advice = format!("its encoding is {encoding}; create it with ENCODING 'UTF8' TEMPLATE template0");
         return Err(Error::Misplaced { advice });
     }
+    let wanted = TABLES.iter().copied().chain(tables.iter().map(|table| &*table.name));
+    let wanted: Vec<String> = wanted.map(str::to_owned).collect();
     let (ours, others): (bool, bool) = sqlx::query_as(
         "SELECT coalesce(bool_or(table_name = $1), false),
-             coalesce(bool_or(table_name IN ('changes', 'head', 'compaction', 'probe', 'views', 'replicas')), false)
+             coalesce(bool_or(table_name::text = ANY($2::text[])), false)
          FROM information_schema.tables WHERE table_schema = current_schema()",
     )
     .bind(MIGRATIONS_TABLE)
+    .bind(wanted)
     .fetch_one(&mut *connection)
     .await
     .map_err(failed)?;
@@ -96,7 +120,7 @@ async fn inspect(connection: &mut PgConnection) -> Result<(), Error> {
         return Err(Error::Misplaced { advice });
     }
     if !ours {
-        return Ok(());
+        return Ok(false);
     }
     let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM ballast_migrations")
         .fetch_one(&mut *connection)
@@ -111,7 +135,7 @@ async fn inspect(connection: &mut PgConnection) -> Result<(), Error> {
         );
         return Err(corrupt(advice, None));
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn migrate(connection: &mut PgConnection, tables: &[Table]) -> Result<(), Error> {

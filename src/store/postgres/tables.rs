@@ -9,6 +9,10 @@ use sqlx::{AssertSqlSafe, Connection};
 use crate::k8s::Extract;
 use crate::store::Table;
 
+/// The column `object` as JSON. No text of PostgreSQL has a NUL, so the server fails over an object
+/// that has one in a string. The view shows a replacement character instead.
+const JSON: &str = r"replace(object, '\u0000', '\ufffd')::json";
+
 /// Makes the views exactly those of `tables`, in one transaction. Does nothing if they are.
 pub(super) async fn create(connection: &mut PgConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
     let wanted: BTreeMap<String, String> = tables.iter().map(|table| (table.name.clone(), definition(table))).collect();
@@ -50,7 +54,7 @@ fn definition(table: &Table) -> String {
     format!(
         "CREATE VIEW {name} AS
 SELECT namespace, name, revision,
-    object::json #>> '{{metadata,creationTimestamp}}' AS created,
+    {JSON} #>> '{{metadata,creationTimestamp}}' AS created,
     to_char(to_timestamp(time_ms / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') AS updated{columns},
     object
 FROM changes AS state
@@ -66,10 +70,10 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
 /// The value in the column `object` or, with `Named` and `Condition`, in its items.
 fn expression(value: &Extract) -> String {
     match value {
-        Extract::Field(members) => format!("object::json #>> {}", path(members)),
+        Extract::Field(members) => format!("{JSON} #>> {}", path(members)),
         Extract::OfFirst { list, member } => {
             let first: Vec<&str> = list.iter().copied().chain(["0", *member]).collect();
-            format!("object::json #>> {}", path(&first))
+            format!("{JSON} #>> {}", path(&first))
         }
         Extract::Named { list, name, count } => format!(
             "(SELECT string_agg((item.value ->> {name}) || coalesce(':' || (item.value ->> {count}), ''), ',' ORDER BY item.place) FROM {items})",
@@ -87,7 +91,7 @@ fn expression(value: &Extract) -> String {
 
 /// The items of a list as rows; none if there is no list.
 fn items(list: &[&str]) -> String {
-    let list = format!("object::json #> {}", path(list));
+    let list = format!("{JSON} #> {}", path(list));
     format!(
         "json_array_elements(CASE json_typeof({list}) WHEN 'array' THEN {list} END) WITH ORDINALITY AS item (value, place)"
     )

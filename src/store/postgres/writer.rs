@@ -92,6 +92,15 @@ impl Writer {
         Ok(())
     }
 
+    /// Finds out whether commits are possible again: with a connection, as a commit without a seat
+    /// needs it, and with rows of the same size, which are taken back.
+    pub async fn try_out(&self) -> Result<(), Error> {
+        let mut connection = self.connector.connect().await?;
+        let tried = within(self.connector.answer_max, statements::try_room(&mut connection)).await;
+        connector::close(connection).await;
+        tried.map_err(|error| classify("failed to write", error))
+    }
+
     pub async fn close(&self) {
         if let Some(seated) = self.seated.lock().await.take() {
             connector::close(seated.connection).await;

@@ -43,9 +43,14 @@ use words::Words;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";
+/// What to do about a file that is not at its place any more.
+const REPLACED: &str =
+    "what is written now is lost when this program ends: stop the clients, and save the objects with `kubectl get`";
 
 pub struct SqliteStore {
     path: PathBuf,
+    /// The file that is open. Its path may lead to another one later.
+    identity: space::Identity,
     lines: Arc<Lines>,
     words: std::sync::RwLock<Words>,
     /// `None` before the first use, during a commit, and after a commit that failed.
@@ -89,7 +94,12 @@ macro_rules! on {
 impl SqliteStore {
     /// Opens or creates the file, with a view for each of `tables`.
     pub async fn open(path: &Path, tables: &[Table]) -> Result<SqliteStore, Error> {
+        // A second name of a file must not get a second lock.
+        let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+        let path = target.as_deref().unwrap_or(path);
         let opened = open::open(path, tables).await?;
+        let identity =
+            space::Identity::of(path).map_err(|error| open::unavailable("failed to open the file", error))?;
         let lines = Arc::new(Lines {
             writer: Line::new(opened.options.clone(), opened.writer),
             reader: Line::new(opened.options.clone(), opened.reader),
@@ -97,6 +107,7 @@ impl SqliteStore {
         });
         Ok(SqliteStore {
             path: path.to_owned(),
+            identity,
             checkpointer: Checkpointer::start(lines.clone()),
             audit: Audit::due(opened.is_unclean),
             lines,
@@ -116,6 +127,23 @@ impl SqliteStore {
 
     fn roster(&self) -> std::sync::MutexGuard<'_, Roster> {
         self.roster.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Whether the file is still where others look for it. What is written to one that is not ends
+    /// with this process.
+    fn is_there(&self) -> Result<(), Error> {
+        match space::Identity::of(&self.path) {
+            Ok(found) if found == self.identity => Ok(()),
+            Ok(_) => Err(errors::corrupt(format!("{} was replaced by another file; {REPLACED}", self.shown()), None)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(errors::corrupt(format!("{} was removed or moved away; {REPLACED}", self.shown()), None))
+            }
+            Err(error) => Err(open::unavailable("failed to look at the file", error)),
+        }
+    }
+
+    fn shown(&self) -> std::path::Display<'_> {
+        self.path.display()
     }
 
     /// Learns the keys of a page. With the last page they are the heads.
@@ -314,6 +342,7 @@ impl Store for SqliteStore {
         if let Some(advice) = self.audit.fault() {
             return Err(errors::corrupt(advice, None));
         }
+        self.is_there()?;
         on!(self.lines.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
         let beside = space::beside(&self.path);
@@ -336,7 +365,8 @@ impl Store for SqliteStore {
     }
 
     async fn size(&self) -> Result<Option<Size>, Error> {
-        on!(self.lines.reader, "failed to read the size", size()).map(Some)
+        let Size { bytes, free } = on!(self.lines.reader, "failed to read the size", size())?;
+        Ok(Some(Size { bytes: bytes + space::wal_bytes(&self.path), free }))
     }
 
     async fn close(&self) -> Result<(), Error> {

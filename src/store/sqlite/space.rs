@@ -1,4 +1,4 @@
-//! Finds out whether the disk has room for more changes.
+//! Finds out whether the disk has room for more changes, and whether the database is still there.
 //!
 //! A database on a full disk can often still write a single page: its log reuses its own space, and
 //! a failed commit leaves some behind. So the probe also writes a file of its own and removes it.
@@ -10,10 +10,37 @@ use std::path::{Path, PathBuf};
 /// About a hundred objects with their pages of the index.
 const PROBE_BYTES: usize = 256 * 1024;
 
+/// The length of the WAL; zero if there is none.
+pub fn wal_bytes(database: &Path) -> u64 {
+    fs::metadata(next_to(database, "-wal")).map_or(0, |wal| wal.len())
+}
+
+/// Which file a path leads to. Two files never have the same at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    pub fn of(path: &Path) -> io::Result<Identity> {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).map(|found| Identity(found.dev(), found.ino()))
+    }
+
+    /// Whether the file is there.
+    #[cfg(not(unix))]
+    pub fn of(path: &Path) -> io::Result<Identity> {
+        fs::metadata(path).map(|_| Identity(0, 0))
+    }
+}
+
 /// Where the probe's file is. One that a crash left behind is written over.
 pub fn beside(database: &Path) -> PathBuf {
+    next_to(database, "-probe")
+}
+
+fn next_to(database: &Path, ending: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
-    name.push("-probe");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -23,5 +50,25 @@ pub fn try_out(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => written.and(Err(error)),
         _ => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_replaced_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("ballast.db"), folder.path().join("other.db"));
+        fs::write(&path, "one").unwrap();
+        let identity = Identity::of(&path).unwrap();
+        fs::write(&path, "changed").unwrap();
+        assert_eq!(Identity::of(&path).unwrap(), identity);
+        fs::write(&other, "other").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_ne!(Identity::of(&path).unwrap(), identity);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(Identity::of(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -160,7 +160,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--audit-log-maxsize", "0..=4294967295", &["-1"]),
         ("--secure-port", "0..=65535", &["-1"]),
         ("--failover-eviction-timeout", "10s, 1m30s or 500ms", &["5", "5 minutes"]),
-        ("--database-max-connections", "1..", &["-1", "0"]),
+        ("--database-max-connections", "1..=262143", &["-1", "0", "262144", "4294967295"]),
         ("--history", "a duration from 1m to 8760h", &["59s", "8761h", "1d"]),
         ("--history-max-changes", "1000..", &["-1", "999"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),

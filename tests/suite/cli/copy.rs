@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use ballast::k8s::Revision;
 use ballast::store::{self, Bounds, Change};
 use http::Method;
+use sqlx::Connection;
 
 use crate::process::ServerProcess;
 use crate::support::objects::{REBALANCERS, rebalancer};
@@ -85,6 +86,24 @@ async fn a_database_that_is_led_is_not_copied() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("anna leads") && said.contains("stop all replicas first"), "{said}");
+}
+
+#[tokio::test]
+async fn a_database_server_without_a_log_is_refused_untouched() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = cluster.schema().await;
+    let refused = copy(&url, &file(folder.path(), "copy.db"));
+    let lift = Command::new(env!("CARGO_BIN_EXE_ballast")).args(["lift", "--database-url", &url]).output().unwrap();
+    for refused in [refused, lift] {
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("there is no log at postgres://"), "{said}");
+    }
+    let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+    let there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()";
+    let there: i64 = sqlx::query_scalar(there).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(there, 0);
 }
 
 #[test]

@@ -48,3 +48,17 @@ async fn on_the_small_disk() {
     wait_for("readiness to return", async || (readiness().await == StatusCode::OK).then_some(())).await;
     client.post(BINDINGS, &binding("after")).await.expect("there is space again");
 }
+
+/// Standard error often goes to a file on the same disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_cannot_be_written_stops_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("log")).unwrap();
+    let server = ServerProcess::start(folder.path(), &["-v", "2"]);
+    let client = server.client().await;
+    for number in 0..20 {
+        client.post(BINDINGS, &binding(&format!("web-{number}"))).await.unwrap();
+    }
+    assert!(client.get(BINDINGS).await.is_ok());
+    assert!(server.terminate().success());
+}

@@ -178,6 +178,86 @@ async fn a_commit_whose_answer_is_lost_is_found_in_the_log() {
     assert_eq!(beside.bounds().await.unwrap().last, Revision(3));
 }
 
+/// The sessions that are told of changes, in a cluster of this test's own.
+async fn listeners(cluster: &Cluster) -> i64 {
+    let mut administrator = PgConnection::connect(&cluster.url()).await.unwrap();
+    let listening = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%'";
+    sqlx::query_scalar(listening).fetch_one(&mut administrator).await.unwrap()
+}
+
+/// What is told to a session that never reads fills a queue that all databases of a server share,
+/// and once it is full nobody can commit.
+#[tokio::test]
+async fn who_writes_listens_no_more() {
+    let Some(cluster) = Cluster::start() else { return };
+    let store = open(&cluster.schema().await).await;
+    for revision in 1..=2 {
+        wait_for("a listener", async || {
+            store.news(Revision(revision - 1)).await.unwrap();
+            (listeners(&cluster).await == 1).then_some(())
+        })
+        .await;
+        store.commit(FIRST, &[row(revision, &format!("web-{revision}"))]).await.unwrap();
+        wait_for("the end of the listener", async || (listeners(&cluster).await == 0).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_listener_that_hears_nothing_is_replaced() {
+    let Some(cluster) = Cluster::start() else { return };
+    let direct = cluster.schema().await;
+    let proxy = Proxy::before(cluster.port).await;
+    let (store, beside) = (open_hasty(&proxy.url(&direct)).await, open(&direct).await);
+    store.news(Revision::ZERO).await.unwrap();
+    assert_eq!(listeners(&cluster).await, 1);
+    proxy.abandon();
+    beside.commit(FIRST, &[row(1, "web")]).await.unwrap();
+    // The server does not know either that the first one has died.
+    wait_for("another listener", async || {
+        store.news(Revision(1)).await.unwrap();
+        (listeners(&cluster).await == 2).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reads_that_are_given_up_leave_their_place_to_others() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let direct = cluster.schema().await;
+    let proxy = Proxy::before(cluster.port).await;
+    let settings = Settings { connections_max: 2, ..Settings::default() };
+    let store = store::open_with(&proxy.url(&direct), &[], &settings).await.unwrap();
+    let read_twice = async || tokio::join!(store.bounds(), store.bounds());
+    let (one, other) = read_twice().await;
+    assert!(one.is_ok() && other.is_ok());
+    proxy.abandon();
+    tokio::time::timeout(Duration::from_millis(200), read_twice()).await.unwrap_err();
+    let (one, other) = read_twice().await;
+    assert!(one.is_ok() && other.is_ok(), "{one:?}, {other:?}");
+}
+
+/// Reads go on over connections that were made before, so the probe must try what a commit needs.
+#[tokio::test]
+async fn a_store_that_can_only_read_says_so() {
+    let Some(cluster) = Cluster::start() else { return };
+    cluster.run("CREATE ROLE moody LOGIN; CREATE SCHEMA own AUTHORIZATION moody").await;
+    let url = format!("postgres://moody@127.0.0.1:{}/postgres?options=-csearch_path%3Down", cluster.port);
+    let store = open(&url).await;
+    store.commit(FIRST, &[row(1, "web")]).await.unwrap();
+    assert_eq!(store.bounds().await.unwrap().last, Revision(1));
+    cluster.run("ALTER ROLE moody NOLOGIN").await;
+    cluster
+        .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moody' AND query LIKE '%INSERT INTO changes%'")
+        .await;
+    store.probe().await.expect("nobody has tried to commit");
+    wait_for("a refusal", async || store.commit(FIRST, &[row(2, "api")]).await.err()).await;
+    assert_eq!(store.bounds().await.unwrap().last, Revision(1), "it can still read");
+    store.probe().await.unwrap_err();
+    cluster.run("ALTER ROLE moody LOGIN").await;
+    store.probe().await.unwrap();
+    store.commit(FIRST, &[row(2, "api")]).await.unwrap();
+}
+
 #[tokio::test]
 async fn replicas_that_start_at_once_on_an_empty_database_make_one_log() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -215,7 +295,7 @@ async fn people_read_the_objects_with_sql() {
     let store = store::open(&url, &[table()]).await.unwrap();
     let mut full = row(1, "web");
     full.object = Bytes::from(
-        r#"{"metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"a.b/policy":"it's"}},
+        r#"{"metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"a.b/policy":"it's\u0000"}},
             "spec":{"clusters":[{"name":"m1","replicas":2},{"name":"m2"}]},
             "status":{"conditions":[{"type":"Other","status":"False"},{"type":"Scheduled","status":"True"}]}}"#,
     );
@@ -241,7 +321,7 @@ async fn people_read_the_objects_with_sql() {
         1,
         some("2026-01-02T03:04:05Z"),
         "1970-01-01T00:00:01Z".to_owned(),
-        some("it's"),
+        some("it's\u{fffd}"),
         some("m1"),
         some("m1:2,m2"),
         some("True"),
@@ -260,6 +340,16 @@ async fn databases_that_are_not_ours_are_refused_untouched() {
     let mut connection = PgConnection::connect(&url).await.unwrap();
     sqlx::raw_sql("CREATE TABLE changes (id bigint)").execute(&mut connection).await.unwrap();
     assert!(refused(&url).await.contains("tables of another program"), "{}", refused(&url).await);
+
+    // The name of a view is taken.
+    let url = cluster.schema().await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE resource_bindings (id bigint)").execute(&mut connection).await.unwrap();
+    let Err(error) = store::open(&url, &[table()]).await else { panic!("{url} was opened") };
+    assert!(error.to_string().contains("tables of another program"), "{error}");
+    let there = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()";
+    let there: Vec<String> = sqlx::query_scalar(there).fetch_all(&mut connection).await.unwrap();
+    assert_eq!(there, ["resource_bindings"]);
 
     let url = cluster.schema().await;
     open(&url).await.close().await.unwrap();
@@ -308,6 +398,11 @@ async fn the_server_proves_who_it_is_and_the_password_is_read_anew() {
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'";
     cluster.run(cut).await;
     store.commit(FIRST, &[row(2, "api")]).await.unwrap();
+    cluster.run(cut).await;
+    assert_eq!(store.bounds().await.unwrap().last, Revision(2));
+
+    // The last password is tried for as long as there is no other one.
+    std::fs::remove_file(&password).unwrap();
     cluster.run(cut).await;
     assert_eq!(store.bounds().await.unwrap().last, Revision(2));
 

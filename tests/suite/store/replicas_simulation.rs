@@ -8,12 +8,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ballast::cli::election::Election;
+use ballast::cli::election::{Election, Turn};
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
 use ballast::server::Lead;
 use ballast::store::{Candidate, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, Interest, Limits, Writer};
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -62,7 +63,7 @@ impl Replica {
         let (lead, stop) = (election.lead(), CancellationToken::new());
         let (tells, mut turns) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
-        tasks.spawn(election.run(tells, stop.clone()));
+        tasks.spawn(election.run(tells, stop.clone()).map(drop));
         tasks.spawn(async move { while turns.recv().await.is_some() {} });
         let log = joined.task.abort_handle();
         Replica { link, cache: joined.cache, writer: joined.writer, lead, stop, tasks, log }
@@ -234,7 +235,7 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
         // Half of a lease passes, so that it was renewed.
         sleep(LEASE / 2).await;
         first.writer.commit(vec![create(&binding("web"), 1)], Atomicity::All).await.unwrap();
-        let ended = Instant::now();
+        let (ended, mut told) = (Instant::now(), first.lead.clone());
         let bound = match is_asked {
             true => {
                 first.stop.cancel();
@@ -256,6 +257,34 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
         }
         assert!(reads > 0);
         second.writer.commit(vec![create(&binding("api"), 1)], Atomicity::All).await.unwrap();
+        if is_asked {
+            // It still passes requests on, and where to.
+            let is_second = |lead: &Lead| matches!(lead, Lead::There { address } if address == "second:7443");
+            timeout(LIFE, told.wait_for(is_second)).await.unwrap().unwrap();
+        }
         eprintln!("asked to end: {is_asked}: another leads after {:?}", ended.elapsed());
     }
+}
+
+/// Who is told that a replica leads may be busy. It renews its lease meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_nobody_listens_to_keeps_its_lease() {
+    let store = Arc::new(MemoryStore::new());
+    let link = Arc::new(Link::new(store.clone()));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let joined = watch::join(link.clone(), clock, Limits::default()).await.unwrap();
+    let candidate = Candidate { name: "one".to_owned(), address: "one:7443".to_owned() };
+    let election = Election::new(link.clone(), candidate.clone(), LEASE, joined.office);
+    let mut lead = election.lead();
+    let (tells, mut turns) = mpsc::channel(1);
+    let _running = tokio::spawn(election.run(tells, CancellationToken::new()));
+    assert!(matches!(turns.recv().await, Some(Turn::Leads(_))));
+    // That it has lost the lead fills the channel, and that it leads again finds no room.
+    link.cut();
+    lead.wait_for(|lead| !matches!(lead, Lead::Here { .. })).await.unwrap();
+    link.mend();
+    lead.wait_for(|lead| matches!(lead, Lead::Here { .. })).await.unwrap();
+    sleep(LEASE * 3).await;
+    let other = Candidate { name: "other".to_owned(), address: "other:7443".to_owned() };
+    assert!(store.lead(&other, LEASE).await.unwrap().is_held_by(&candidate));
 }

@@ -53,6 +53,34 @@ async fn a_second_process_is_told_who_has_the_file() {
 }
 
 #[tokio::test]
+async fn a_second_name_of_the_file_is_the_same_file() {
+    let home = tempfile::tempdir().unwrap();
+    let first = store::open(&url(&home), &[]).await.unwrap();
+    let link = home.path().join("link.db");
+    std::os::unix::fs::symlink(file(&home), &link).unwrap();
+    let by_link = format!("sqlite://{}", link.display());
+    assert!(store::open(&by_link, &[]).await.is_err(), "the file was opened twice");
+    drop(first);
+    store::open(&by_link, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_away_is_missed() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store::open(&url(&home), &[]).await.unwrap();
+    store.probe().await.unwrap();
+    let (path, elsewhere) = (file(&home), home.path().join("elsewhere.db"));
+    fs::rename(&path, &elsewhere).unwrap();
+    let error = store.probe().await.unwrap_err().to_string();
+    assert!(error.contains("removed or moved away"), "{error}");
+    fs::write(&path, "").unwrap();
+    let error = store.probe().await.unwrap_err().to_string();
+    assert!(error.contains("replaced by another file"), "{error}");
+    fs::rename(&elsewhere, &path).unwrap();
+    store.probe().await.unwrap();
+}
+
+#[tokio::test]
 async fn people_read_the_live_objects_as_tables_while_the_server_runs() {
     let home = tempfile::tempdir().unwrap();
     let columns = vec![

@@ -1,7 +1,8 @@
 //! What a verb finds under a name. A follower may show a commit before its leader has heard that it
-//! is stored. So that the leader denies nothing that others show, it says that an object is missing,
-//! or that a name is taken, only from a view that has every commit which anybody can show (RE6). It
-//! asks the log for that, in these rare cases alone, and not where no other process has it.
+//! is stored. So that the leader denies nothing that others show, it says that an object is
+//! missing, or that a name is taken, only from a view that has every commit which anybody can show
+//! (RE6). It asks the log for that, in these rare cases alone, and not where no other process has
+//! it.
 
 use std::sync::Arc;
 

@@ -211,7 +211,8 @@ impl Replicas {
         Err(Status::unavailable(why).with(details).already_logged())
     }
 
-    /// Whether this is news of the leader at an address: that it is out of reach, or is not any more.
+    /// Whether this is news of the leader at an address: that it is out of reach, or is not any
+    /// more.
     fn is_news(&self, address: &str, is_reached: bool) -> bool {
         let mut unreached = self.unreached.lock().expect("no panic while it is held");
         let was_reached = unreached.as_deref() != Some(address);

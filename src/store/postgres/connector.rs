@@ -18,8 +18,8 @@ use crate::store::{Error, PARAMETERS, is_parameter};
 /// The longest wait for a connection, with its TLS and its password.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Parameters of libpq that may stand in a URL, and change nothing: there are bounds of our own, and
-/// standbys are always refused.
+/// Parameters of libpq that may stand in a URL, and change nothing: there are bounds of our own,
+/// and standbys are always refused.
 const WITHOUT_EFFECT: &[&str] = &[
     "connect_timeout",
     "fallback_application_name",

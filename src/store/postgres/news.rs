@@ -29,8 +29,7 @@ pub(super) struct Listener {
 /// A connection that is told of changes.
 struct Ear {
     listener: PgListener,
-    /// The newest revision that it need not have told: the one that was known when it began, or
-    /// when it last told anything.
+    /// The newest revision that it has told, or that was known when it began or last told anything.
     heard: Revision,
 }
 
@@ -60,9 +59,10 @@ impl Listener {
         loop {
             match tokio::time::timeout_at(deadline, listener.try_recv()).await {
                 Ok(Ok(Some(told))) => {
-                    *heard = after.max(*heard);
                     // A resignation names no revision.
-                    if told.payload().parse().is_ok_and(|last: i64| last <= after.0) {
+                    let last = told.payload().parse().ok().map(Revision);
+                    *heard = last.unwrap_or_default().max(after).max(*heard);
+                    if last.is_some_and(|last| last <= after) {
                         continue;
                     }
                 }

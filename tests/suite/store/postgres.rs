@@ -202,6 +202,28 @@ async fn who_writes_listens_no_more() {
     }
 }
 
+/// Silence after what was told is no sign of a dead connection.
+#[tokio::test]
+async fn a_listener_that_has_told_everything_is_kept() {
+    let Some(cluster) = Cluster::start() else { return };
+    let url = cluster.schema().await;
+    let (store, beside) = (open(&url).await, open(&url).await);
+    let mut administrator = PgConnection::connect(&cluster.url()).await.unwrap();
+    let mut listener = async || {
+        let listening = "SELECT pid FROM pg_stat_activity WHERE query ILIKE 'LISTEN%'";
+        sqlx::query_scalar::<_, i32>(listening).fetch_all(&mut administrator).await.unwrap()
+    };
+    store.news(Revision::ZERO).await.unwrap();
+    let first = listener().await;
+    assert_eq!(first.len(), 1);
+    beside.commit(FIRST, &[row(1, "web")]).await.unwrap();
+    store.news(Revision::ZERO).await.unwrap();
+    // Nothing more is told.
+    store.news(Revision(1)).await.unwrap();
+    store.news(Revision(1)).await.unwrap();
+    assert_eq!(listener().await, first);
+}
+
 #[tokio::test]
 async fn a_listener_that_hears_nothing_is_replaced() {
     let Some(cluster) = Cluster::start() else { return };

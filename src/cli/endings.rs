@@ -1,4 +1,5 @@
-//! How the tasks of a server end that nobody has asked to end.
+//! What the supervision of a server (`serve`) waits for beside its end: tasks that end although
+//! nobody has asked them to, and a mirror that is in step.
 
 use tokio::task::{JoinError, JoinHandle};
 

@@ -12,7 +12,8 @@
 //!
 //! A subscriber that begins before the window reads the log until it has caught up (`Backlog`).
 //! A state from before the windows is put together from the log, too (`Cache::past`).
-//! Nothing else reads the database after the start.
+//! Beside these, only who follows, the barrier of reads and a leader that looks for others read the
+//! database after the start.
 //!
 //! There are no channels per watcher: they would take memory, and a full one would need a rule.
 //! This room knows neither kinds nor selectors nor HTTP.

@@ -8,7 +8,7 @@
 //! `Clock`: the same loop runs under `ManualClock` in stories, turn by turn (`Runner::turn`), and
 //! by the wall clock in the server (`Runner::run`).
 //!
-//! Deliberately absent: leader election (one process owns the store), and restarting a loop that
+//! Deliberately absent: leader election (who starts the loops leads), and restarting a loop that
 //! died. A loop dies only by a fault of ours. `Workers::died` then tells the server, which exits
 //! and is started again.
 

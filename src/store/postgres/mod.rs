@@ -5,7 +5,7 @@
 //! a lost connection has still under way stores nothing either once a new session has begun, and
 //! only then is the log asked what has become of it.
 //!
-//! One connection commits, one listens for news, and a pool reads. Each wait has a bound.
+//! One connection commits, one listens for news, and a pool does the rest. Each wait has a bound.
 
 mod connector;
 mod errors;

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Uri};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -230,9 +230,7 @@ impl Replicas {
                 if self.is_news(address, true) {
                     tracing::info!(address, "the leader can be reached again");
                 }
-                let mut response = answer.map(Body::new);
-                hop::remove(response.headers_mut());
-                Ok(Some(response))
+                whole(address, answer).await.map(Some)
             }
             Err(error) if error.is_connect() => {
                 if self.is_news(address, false) {
@@ -241,13 +239,27 @@ impl Replicas {
                 }
                 Ok(None)
             }
-            Err(error) => {
-                let why = crate::telemetry::with_causes(&error);
-                tracing::warn!(address, why, "the leader was lost in the middle of a write");
-                Err(in_doubt())
-            }
+            Err(error) => Err(lost(address, &error)),
         }
     }
+}
+
+/// The answer of the leader, once all of it is here. Otherwise a part of it could be taken for the
+/// whole, and an answer that breaks off says less than that the write is in doubt.
+async fn whole<B>(address: &str, answer: http::Response<B>) -> Result<Response, Status>
+where
+    B: http_body::Body<Error: std::error::Error + 'static>,
+{
+    let (mut head, body) = answer.into_parts();
+    let text = body.collect().await.map_err(|error| lost(address, &error))?.to_bytes();
+    hop::remove(&mut head.headers);
+    Ok(Response::from_parts(head, Body::from(text)))
+}
+
+fn lost(address: &str, error: &(dyn std::error::Error + 'static)) -> Status {
+    let why = crate::telemetry::with_causes(error);
+    tracing::warn!(address, why, "the leader was lost in the middle of a write");
+    in_doubt()
 }
 
 /// Ends when another replica than the one at `address` has led for a while.
@@ -314,6 +326,20 @@ fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_is_none() {
+        let answer = |end: Option<std::io::Error>| {
+            let parts = [Ok("{\"kind\":"), Ok("\"Status\"}")].into_iter().chain(end.map(Err));
+            let answer = http::Response::builder().status(201).header(header::CONNECTION, "close");
+            answer.body(Body::from_stream(futures_util::stream::iter(parts))).unwrap()
+        };
+        let response = whole("a:1", answer(None)).await.unwrap();
+        assert_eq!((response.status().as_u16(), response.headers().len()), (201, 0));
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), r#"{"kind":"Status"}"#);
+        let lost = whole("a:1", answer(Some(std::io::ErrorKind::ConnectionReset.into()))).await.unwrap_err();
+        assert_eq!((lost.code, lost), (503, in_doubt()));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_waited_for_until_another_replica_has_led_for_a_second() {

@@ -79,6 +79,12 @@ impl Client {
         self.core.cache.view()
     }
 
+    /// A view with every write that was acknowledged before this call, by whatever replica (RE6).
+    pub async fn newest(&self) -> Result<Arc<View>, Status> {
+        self.core.cache.fresh().await.map_err(commit::try_again)?;
+        Ok(self.view())
+    }
+
     pub fn cache(&self) -> &Cache {
         &self.core.cache
     }

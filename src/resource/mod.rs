@@ -87,6 +87,9 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
+    /// Whether to create an object only asks, and changes nothing. Any replica answers it, whether
+    /// another one leads or not (RE6).
+    const ONLY_ASKS: bool = false;
     /// Whether clients write objects of the kind. If not, workers alone do. Clients may still
     /// delete a collection of them, to clean up.
     const WRITTEN_BY_CLIENTS: bool = true;
@@ -176,6 +179,7 @@ pub struct ResourceKind {
     pub categories: &'static [&'static str],
     pub scope: Scope,
     pub lifetime: Lifetime,
+    pub only_asks: bool,
     pub written_by_clients: bool,
     pub status_subresource: bool,
     pub proxy: Option<&'static str>,
@@ -210,6 +214,7 @@ impl ResourceKind {
             categories: T::CATEGORIES,
             scope: T::SCOPE,
             lifetime: T::LIFETIME,
+            only_asks: T::ONLY_ASKS,
             written_by_clients: T::WRITTEN_BY_CLIENTS,
             status_subresource: T::STATUS_SUBRESOURCE,
             proxy: T::PROXY,

@@ -36,6 +36,13 @@ pub async fn dispatch(
     }
 }
 
+/// Whether the request changes nothing, although it has the form of a write.
+pub fn only_asks(app: &App, info: &RequestInfo<'_>) -> bool {
+    let Route::Resource(path) = &info.target else { return false };
+    let row = app.registry.kinds().find(&path.group, &path.version, &path.resource);
+    row.is_some_and(|row| row.only_asks)
+}
+
 /// Answers a path that is no resource: health, discovery, OpenAPI, version.
 pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response, Status> {
     let Route::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };

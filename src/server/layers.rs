@@ -396,7 +396,7 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
     };
     let body = match &app.replicas {
         // Every replica reaches member clusters by itself.
-        Some(replicas) if !info.is_read_only() && !info.is_proxied() => {
+        Some(replicas) if !info.is_read_only() && !info.is_proxied() && !dispatch::only_asks(app, info) => {
             match replicas.pass_on(parts, &user, body, context.deadline()?).await? {
                 Passed::Here(body) => body,
                 Passed::Answered(response) => return Ok(response),

@@ -56,6 +56,7 @@ impl Resource for SelfSubjectAccessReview {
     const SINGULAR: &'static str = "selfsubjectaccessreview";
     const SCOPE: Scope = Scope::Cluster;
     const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
     const STATUS_SUBRESOURCE: bool = false;
     const PROTOBUF: Option<&'static Message> = Some(&ACCESS);
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authorization.v1";

@@ -43,6 +43,7 @@ impl Resource for SelfSubjectRulesReview {
     const SINGULAR: &'static str = "selfsubjectrulesreview";
     const SCOPE: Scope = Scope::Cluster;
     const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
     const STATUS_SUBRESOURCE: bool = false;
     const PROTOBUF: Option<&'static Message> = Some(&RULES);
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authorization.v1";

@@ -43,6 +43,7 @@ impl Resource for SelfSubjectReview {
     const SINGULAR: &'static str = "selfsubjectreview";
     const SCOPE: Scope = Scope::Cluster;
     const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
     const STATUS_SUBRESOURCE: bool = false;
     const PROTOBUF: Option<&'static Message> = Some(&USER);
     const OPENAPI_PACKAGE: &'static str = "io.k8s.api.authentication.v1";

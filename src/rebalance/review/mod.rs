@@ -127,7 +127,8 @@ impl Action for PlacementReviews {
         let scope = Some(text(metadata, "namespace")).filter(|namespace| !namespace.is_empty());
         let invalid = |errors: FieldErrors| Status::invalid(GROUP, kind, &text(metadata, "name"), &errors);
 
-        let is_large = spec.as_of.is_some() || is_large(&self.client.view(), scope.as_deref());
+        let newest = self.client.newest().await?;
+        let is_large = spec.as_of.is_some() || is_large(&newest, scope.as_deref());
         let turns = if is_large { &self.large } else { &self.small };
         let turn = Arc::clone(turns).try_acquire_owned().map_err(|error| match error {
             TryAcquireError::NoPermits => Status::too_many_requests(RETRY_SECONDS),

@@ -12,4 +12,5 @@ mod kills;
 mod load;
 mod pauses;
 mod presence;
+mod questions;
 mod shown;

@@ -11,7 +11,7 @@ use crate::support::{metric, wait_for};
 
 const REPLICAS: usize = 2;
 
-async fn metrics(client: &Client) -> String {
+pub(super) async fn metrics(client: &Client) -> String {
     let (_, body) = client.send(Method::GET, "/metrics", None, Default::default()).await.unwrap();
     String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }

@@ -71,6 +71,7 @@ impl Resource for PlacementReview {
     const SINGULAR: &'static str = "placementreview";
     const SCOPE: Scope = Scope::Cluster;
     const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
@@ -87,6 +88,7 @@ impl Resource for LocalPlacementReview {
     const SINGULAR: &'static str = "localplacementreview";
     const SCOPE: Scope = Scope::Namespaced;
     const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 

@@ -29,6 +29,7 @@ use super::book::Bookkeeper;
 use super::follower::Follower;
 use super::plan::{Group, Planned};
 use super::replica::changed;
+use super::trouble::{Over, Trouble};
 use super::writer::{Call, Calls, WriteError};
 use super::{Limits, View};
 
@@ -62,6 +63,7 @@ pub(super) struct Leader<'a> {
     behind: Option<Ready>,
     /// A group that may or may not be durable, because the store did not answer.
     doubt: Option<Group>,
+    trouble: Trouble,
 }
 
 /// What has become of a group whose commit failed.
@@ -121,7 +123,7 @@ impl Ready {
 
 impl<'a> Leader<'a> {
     pub fn new(log: &'a mut Follower, term: Term, is_alone: bool) -> Leader<'a> {
-        Leader { log, term, is_alone, stored: None, behind: None, doubt: None }
+        Leader { log, term, is_alone, stored: None, behind: None, doubt: None, trouble: Trouble::default() }
     }
 
     /// Leads until the term ends. `wanted` is the term in which this process should lead.
@@ -191,7 +193,7 @@ impl<'a> Leader<'a> {
             match self.settle(doubtful).await? {
                 Fate::Stored | Fate::Lost => ready = self.plan(waiting, calls),
                 Fate::Unknown(error) => {
-                    refuse(waiting, error);
+                    self.refuse(waiting, error);
                     return Ok(ControlFlow::Continue(()));
                 }
                 Fate::Overtaken => {
@@ -215,6 +217,9 @@ impl<'a> Leader<'a> {
         let sent = tokio::time::Instant::now();
         match self.commit(&ready, calls).await {
             Ok(()) => {
+                if let Some(Over { calls, lasted }) = self.trouble.over(tokio::time::Instant::now()) {
+                    tracing::info!(calls, ?lasted, "changes are stored again; so many calls were refused");
+                }
                 self.stored = Some(Stored { ready, sent });
                 Ok(ControlFlow::Continue(()))
             }
@@ -288,13 +293,24 @@ impl<'a> Leader<'a> {
                 tracing::warn!(error, changes, "a commit failed, but its changes are stored");
                 acknowledge(calls);
             }
-            Fate::Lost | Fate::Unknown(_) => refuse(unplanned(calls), error),
+            Fate::Lost | Fate::Unknown(_) => self.refuse(unplanned(calls), error),
             Fate::Overtaken => {
                 depose(unplanned(calls));
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Tells the callers of a group, and the log from time to time.
+    fn refuse(&mut self, waiting: Vec<Call>, error: store::Error) {
+        if let Some(calls) = self.trouble.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
+            tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
+        }
+        let error = Arc::new(error);
+        for call in waiting {
+            call.caller.answer(Err(WriteError::Unavailable(error.clone())));
+        }
     }
 
     /// Looks at the log while nobody writes. Readers wait for what is in doubt.
@@ -366,15 +382,6 @@ fn unplanned(calls: Vec<PlannedCall>) -> Vec<Call> {
 /// Tells the callers what has become of their writes, now that all of them are decided.
 fn acknowledge(calls: Vec<PlannedCall>) {
     calls.into_iter().for_each(|(call, outcomes)| call.caller.answer(outcomes.ok_or(WriteError::Fenced)));
-}
-
-/// Tells the callers of a group, and the log in one line for all of them.
-fn refuse(waiting: Vec<Call>, error: store::Error) {
-    tracing::error!(error = telemetry::with_causes(&error), calls = waiting.len(), "failed to store changes");
-    let error = Arc::new(error);
-    for call in waiting {
-        call.caller.answer(Err(WriteError::Unavailable(error.clone())));
-    }
 }
 
 fn depose(waiting: Vec<Call>) {

@@ -36,6 +36,7 @@ mod replica;
 mod rest;
 mod resting;
 mod subscriber;
+mod trouble;
 mod view;
 mod window;
 mod writer;

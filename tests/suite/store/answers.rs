@@ -12,7 +12,7 @@ use crate::support::raw::Raw;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[tokio::test]
-async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line() {
+async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_one_line_for_all() {
     let home = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(home.path(), &["--log-format=json"]);
     let admin = Raw::admin(server.address, &Files::in_dir(&home.path().join("certs"))).connect().await;
@@ -22,6 +22,8 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line(
 
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut beside).await.unwrap();
     let refused = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
+    let again = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("two").to_string()).await;
+    assert_eq!(again.code, 503);
     sqlx::raw_sql("ROLLBACK").execute(&mut beside).await.unwrap();
 
     let status = refused.json();
@@ -35,5 +37,9 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_has_one_line(
 
     let accepted = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
     assert_eq!(accepted.code, 201);
+    let lines = logged()[before..].to_owned();
+    let over = lines.lines().find(|line| line.contains("changes are stored again")).unwrap();
+    let over: serde_json::Value = serde_json::from_str(over).unwrap();
+    assert_eq!(over["calls"], 2, "{over}");
     assert!(server.terminate().success());
 }

@@ -12,7 +12,7 @@ use super::ownership::Record;
 use super::part::Part;
 use super::plan::{self, Origin, Plan};
 use super::stored::Stored;
-use super::{commit, create, delete, edit, metadata};
+use super::{commit, create, delete, edit, metadata, newest};
 use crate::k8s::{
     Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
 };
@@ -81,8 +81,7 @@ impl Client {
 
     /// A view with every write that was acknowledged before this call, by whatever replica (RE6).
     pub async fn newest(&self) -> Result<Arc<View>, Status> {
-        self.core.cache.fresh().await.map_err(commit::try_again)?;
-        Ok(self.view())
+        newest::view(&self.core).await
     }
 
     pub fn cache(&self) -> &Cache {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::commit;
 use super::core::{Core, Registry};
 use super::locator::Locator;
+use super::{commit, newest};
 use crate::k8s::{
     Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Remaining, Revision, RevisionMatch, Status,
 };
@@ -154,7 +154,7 @@ pub(super) fn check_selectors(target: &Locator, options: &ListOptions) -> Result
 /// revision, that revision for one that names one, and any state for zero.
 pub(super) async fn await_state(core: &Core, revision: Option<Revision>) -> Result<(), Status> {
     match revision {
-        None => core.cache.fresh().await.map_err(commit::try_again),
+        None => newest::view(core).await.map(drop),
         Some(Revision::ZERO) if core.cache.is_outdated() => Err(commit::try_again(Stale::Unreachable)),
         Some(Revision::ZERO) => Ok(()),
         // A replica that is cut off cannot know what was compacted or taken back.

@@ -32,7 +32,7 @@
 //! - `stored`: the stored object that a write is decided on
 //! - `plan`: what a new version of a stored object comes to
 //! - `commit`: commit a plan, and say why one was refused
-//! - `newest`: what is there under a name, in the newest view
+//! - `newest`: the newest view, and what is there under a name
 //! - `passage`: a client's write on its way through the gate
 //!
 //! Verbs:

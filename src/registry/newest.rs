@@ -10,6 +10,7 @@ use super::commit;
 use super::core::Core;
 use super::stored::Stored;
 use crate::k8s::{Key, Object, Status};
+use crate::watch::View;
 
 /// The stored object, for a write that needs one.
 pub(super) async fn stored(core: &Core, key: &Key) -> Result<Stored, Status> {
@@ -34,6 +35,11 @@ pub(super) async fn taken(core: &Core, key: &Key) -> Result<Option<Arc<Object>>,
 }
 
 async fn asked(core: &Core, key: &Key) -> Result<Option<Arc<Object>>, Status> {
+    Ok(view(core).await?.get(key).cloned())
+}
+
+/// A view with every write that was acknowledged before this call, by whatever replica (RE6).
+pub(super) async fn view(core: &Core) -> Result<Arc<View>, Status> {
     core.cache.fresh().await.map_err(commit::try_again)?;
-    Ok(core.cache.view().get(key).cloned())
+    Ok(core.cache.view())
 }

@@ -72,16 +72,10 @@ impl Log {
 /// This process as one that may lead. No other has its name, also not the next in the same pod.
 pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Candidate {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let own = || {
-        let own = certs::reachable(address).to_string();
-        if address.ip().is_unspecified() {
-            let advice = "--advertise-address says where replicas on other machines reach this one";
-            tracing::warn!(address = own, advice, "only replicas on this machine reach this one");
-        }
-        own
-    };
-    Candidate {
-        name: format!("{}_{}", machine.trim(), clock.uuid()),
-        address: args.replicas.advertised(address.port()).unwrap_or_else(own),
+    let (advertised, own) = (args.replicas.advertised(address.port()), certs::reachable(address).to_string());
+    if advertised.is_none() && address.ip().is_unspecified() {
+        let advice = "--advertise-address says where replicas on other machines reach this one";
+        tracing::warn!(address = own, advice, "only replicas on this machine reach this one");
     }
+    Candidate { name: format!("{}_{}", machine.trim(), clock.uuid()), address: advertised.unwrap_or(own) }
 }

@@ -35,6 +35,7 @@ pub mod taint;
 mod text;
 mod time;
 mod user;
+mod walk;
 pub mod write_options;
 
 pub use alike::{Likeness, Remade};
@@ -60,4 +61,5 @@ pub use taint::{Taint, Toleration};
 pub use text::{Managers, Text};
 pub use time::Time;
 pub use user::User;
+pub use walk::Walk;
 pub use write_options::{DeleteOptions, FieldValidation, Propagation, WriteOptions};

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{read_json, scan};
+use super::{Walk, read_json};
 
 /// Most objects have no more members, so there is room for them at once.
 const MEMBERS_USUAL: usize = 8;
@@ -143,53 +143,25 @@ impl<'a> Parts<'a> {
 
     /// As `read`. What is on the way to these members is taken apart in the same look.
     pub fn read_for(json: &'a [u8], members: &[&[&str]]) -> Result<Parts<'a>, serde_json::Error> {
-        let scanned = std::str::from_utf8(json).ok().and_then(|text| Parts::scanned(text, members));
+        let scanned = Walk::over(json, |walk| Parts::scan(walk, members, 0));
         scanned.map_or_else(|| read_json(json), Ok)
     }
 
-    fn scanned(text: &'a str, members: &[&[&str]]) -> Option<Parts<'a>> {
-        let (parts, end) = Parts::scan(text, 0, members, 0)?;
-        (end == text.len()).then_some(parts)
-    }
-
-    /// The object that begins at `at`, and its end. `members` have `depth` names in common, which
-    /// lead here. `None`: it is not in the form in which Ballast writes.
-    fn scan(text: &'a str, mut at: usize, members: &[&[&str]], depth: usize) -> Option<(Parts<'a>, usize)> {
-        let bytes = text.as_bytes();
-        if bytes.get(at) != Some(&b'{') {
-            return None;
-        }
+    /// The object that comes next. `members` have `depth` names in common, which lead here.
+    fn scan(walk: &mut Walk<'a>, members: &[&[&str]], depth: usize) -> Option<Parts<'a>> {
         let mut parts = Parts { members: Vec::with_capacity(MEMBERS_USUAL) };
-        at += 1;
-        if bytes.get(at) == Some(&b'}') {
-            return Some((parts, at + 1));
-        }
-        loop {
-            let end = scan::string_end(bytes, at)?;
-            let name = text.get(at + 1..end - 1)?;
-            let is_next = parts.members.last().is_none_or(|(last, _)| *last.0 < *name);
-            if !is_next || name.contains('\\') || bytes.get(end) != Some(&b':') {
-                return None;
-            }
-            at = end + 1;
+        walk.members(|walk, name| {
             let leads_on = |member: &&[&str]| member.len() > depth + 1 && member[depth] == name;
-            let is_on_the_way = bytes.get(at) == Some(&b'{') && members.iter().any(leads_on);
-            let (part, end) = if is_on_the_way {
+            let part = if walk.is_at_object() && members.iter().any(leads_on) {
                 let below: Vec<_> = members.iter().copied().filter(leads_on).collect();
-                let (child, end) = Parts::scan(text, at, &below, depth + 1)?;
-                (Part::Open(child), end)
+                Part::Open(Parts::scan(walk, &below, depth + 1)?)
             } else {
-                let end = scan::value_end(bytes, at)?;
-                (Part::Text(Cow::Borrowed(text.get(at..end)?)), end)
+                Part::Text(Cow::Borrowed(walk.value()?))
             };
             parts.members.push((Name(Cow::Borrowed(name)), part));
-            at = end + 1;
-            match bytes.get(end)? {
-                b',' => {}
-                b'}' => return Some((parts, at)),
-                _ => return None,
-            }
-        }
+            Some(())
+        })?;
+        Some(parts)
     }
 
     /// The present values of these members, as a tree. In each object on the way, one nameless

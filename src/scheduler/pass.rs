@@ -6,9 +6,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::cause::{self, Cause, Shift};
 use super::news::News;
 use super::underway::{MOVE, UnderWay};
@@ -16,7 +13,7 @@ use super::{commit, lower, news};
 use crate::api::asker::ASKED_BY;
 use crate::api::core::Taint;
 use crate::api::karmada::cluster::v1alpha1::Stay;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, Trigger};
+use crate::api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
 use crate::engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
 };
@@ -104,7 +101,7 @@ impl Pass {
             false => pass.decide(&request),
         };
         let content = decision.applies_placement().then(|| object.text.content());
-        let placement = content.as_deref().and_then(placement);
+        let placement = content.as_deref().and_then(|content| BindingSketch::of(content).ok()?.spec.placement());
         let is_prompted = !self.unprompted.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_prompted, self.now);
@@ -211,19 +208,4 @@ fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Er
     let binding: AnyBinding = read_json(&object.text.content())?;
     let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
     Ok((binding, request))
-}
-
-/// The text of `spec.placement`.
-fn placement(content: &[u8]) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct Binding<'a> {
-        #[serde(borrow)]
-        spec: Spec<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        placement: Option<&'a RawValue>,
-    }
-    read_json::<Binding<'_>>(content).ok()?.spec.placement.map(RawValue::get)
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::api::karmada::work::v1alpha2::TargetSketch;
-use crate::k8s::{Key, Object, Revision, read_json};
+use crate::k8s::{Key, Object, Revision, Walk, read_json};
 
 /// Clusters whose replicas are told by name. Those of all others are told as one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
@@ -103,6 +103,41 @@ struct SeenCondition<'a> {
     status: Cow<'a, str>,
 }
 
+impl<'a> Seen<'a> {
+    fn of(binding: &'a [u8]) -> Seen<'a> {
+        Walk::over(binding, Seen::walk).unwrap_or_else(|| read_json(binding).unwrap_or_default())
+    }
+
+    /// As the parser, for content in the form in which Ballast writes.
+    fn walk(walk: &mut Walk<'a>) -> Option<Seen<'a>> {
+        fn read<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
+            serde_json::from_str(value).ok()
+        }
+        let (mut spec, mut status) = (SeenSpec::default(), SeenStatus::default());
+        walk.members(|walk, name| match name {
+            "spec" => walk.members(|walk, name| {
+                let value = walk.value()?;
+                match name {
+                    "clusters" => spec.clusters = read(value)?,
+                    "placement" => spec.placement = read(value)?,
+                    "gracefulEvictionTasks" => spec.graceful_eviction_tasks = read(value)?,
+                    _ => {}
+                }
+                Some(())
+            }),
+            "status" => walk.members(|walk, name| {
+                let value = walk.value()?;
+                if name == "conditions" {
+                    status.conditions = read(value)?;
+                }
+                Some(())
+            }),
+            _ => walk.value().map(drop),
+        })?;
+        Some(Seen { spec: Some(spec), status: Some(status) })
+    }
+}
+
 impl SeenStatus<'_> {
     /// Whether the condition is True. `None`: it is not there.
     fn condition(&self, kind: &str) -> Option<bool> {
@@ -119,7 +154,7 @@ impl Facts {
     /// What cannot be read counts nothing.
     pub fn of(binding: &Object) -> Facts {
         let content = binding.text.content();
-        let seen: Seen<'_> = read_json(&content).unwrap_or_default();
+        let seen = Seen::of(&content);
         let spec = seen.spec.unwrap_or_default();
         let state = match seen.status.unwrap_or_default().condition("Scheduled") {
             Some(true) => Some(State::Scheduled),
@@ -300,6 +335,30 @@ mod tests {
         assert_eq!(recent.take(&version(1)), Facts::of(&version(1)));
         recent.put(&version(1), remembered);
         assert_eq!(recent.take(&version(2)), Facts::of(&version(2)));
+    }
+
+    #[test]
+    fn a_walk_and_the_parser_see_the_same() {
+        let conditions = json!([{"type": "Scheduled", "status": "True", "message": "a \"b\""}, {"type": "Other"}]);
+        let spec = json!({"clusters": [{"name": "m1", "replicas": 2}], "gracefulEvictionTasks": [{}], "placement": {}});
+        let counts = |content: &[u8], walks| {
+            let object = object(&serde_json::from_slice(content).unwrap());
+            assert_eq!(Walk::over(content, Seen::walk).is_some(), walks, "{}", String::from_utf8_lossy(content));
+            // With a blank at its end it is left to the parser.
+            let other = Object::decode(object.key.clone(), Revision(1), [content, b" "].concat().into()).unwrap();
+            assert!(Walk::over(&other.text.content(), Seen::walk).is_none());
+            assert_eq!(Facts::of(&object), Facts::of(&other));
+        };
+        for (spec, status, walks) in [
+            (spec.clone(), json!({"conditions": conditions}), true),
+            (spec, json!({}), true),
+            (json!({"placement": null}), json!({"conditions": null}), true),
+            (json!({"clusters": 7}), json!({}), false),
+            (json!(null), json!(null), false),
+        ] {
+            counts(json!({"metadata": {}, "spec": spec, "status": status}).to_string().as_bytes(), walks);
+        }
+        counts(br#"{"metadata":{}}"#, true);
     }
 
     #[test]

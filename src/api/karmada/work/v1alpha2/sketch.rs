@@ -9,19 +9,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{OWED, ObjectReference, Trigger};
 use crate::api::asker::ASKED_BY;
 use crate::api::core::{self, Toleration};
-use crate::k8s::{Revision, Time, read_json};
+use crate::k8s::{Revision, Time, Walk, read_json};
 
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct BindingSketch<'a> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
@@ -31,19 +31,19 @@ pub struct BindingSketch<'a> {
     status: Status,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 struct Metadata<'a> {
-    #[serde(borrow)]
-    annotations: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    annotations: Option<&'a str>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpecSketch<'a> {
-    #[serde(borrow)]
-    resource: Option<&'a RawValue>,
-    #[serde(borrow)]
-    placement: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    resource: Option<&'a str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    placement: Option<&'a str>,
     replicas: Option<i32>,
     replica_requirements: Option<IgnoredAny>,
     components: Option<Vec<IgnoredAny>>,
@@ -65,24 +65,24 @@ pub struct TargetSketch<'a> {
     pub replicas: Option<i32>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Suspension {
     scheduling: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Priority {
     priority: Option<i32>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Groups {
     pub affinity_group: String,
     pub anti_affinity_group: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
     last_scheduled_time: Option<Time>,
@@ -92,24 +92,48 @@ impl<'a> BindingSketch<'a> {
     /// Reads the content of an object's text. The error says that it is not a binding, or is
     /// damaged.
     pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
-        read_json(content)
+        Walk::over(content, BindingSketch::walk).map_or_else(|| read_json(content), Ok)
+    }
+
+    /// As the parser, for content in the form in which Ballast writes.
+    fn walk(walk: &mut Walk<'a>) -> Option<BindingSketch<'a>> {
+        let mut sketch = BindingSketch::default();
+        walk.members(|walk, name| match name {
+            "metadata" => walk.members(|walk, name| {
+                let value = walk.value()?;
+                if name == "annotations" {
+                    sketch.metadata.annotations = present(value);
+                }
+                Some(())
+            }),
+            "spec" => walk.members(|walk, name| sketch.spec.take(name, walk.value()?)),
+            "status" => walk.members(|walk, name| {
+                let value = walk.value()?;
+                if name == "lastScheduledTime" {
+                    sketch.status.last_scheduled_time = read(value)?;
+                }
+                Some(())
+            }),
+            _ => walk.value().map(drop),
+        })?;
+        Some(sketch)
     }
 
     /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        parsed(self.metadata.annotations).unwrap_or_default()
+        self.metadata.annotations.and_then(read).unwrap_or_default()
     }
 
     /// Whether a pass is owed: the debt.
     pub fn owed(&self) -> Option<Revision> {
-        let text = self.metadata.annotations.filter(|text| text.get().contains(OWED))?;
-        let annotations: BTreeMap<String, String> = parsed(Some(text))?;
+        let text = self.metadata.annotations.filter(|text| text.contains(OWED))?;
+        let annotations: BTreeMap<String, String> = read(text)?;
         annotations.get(OWED).map(|debt| Trigger::read_debt(debt))
     }
 
     /// Who wrote the trigger that is owed a pass, where the binding says so, and the debt.
     pub fn asked(&self) -> Option<(Revision, core::ObjectReference)> {
-        self.metadata.annotations.filter(|text| text.get().contains(ASKED_BY))?;
+        self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
         let trigger = self.trigger();
         Some((trigger.owed?, trigger.asker(self.annotations().get(ASKED_BY))?))
     }
@@ -126,14 +150,34 @@ impl<'a> BindingSketch<'a> {
 }
 
 impl<'a> SpecSketch<'a> {
+    /// `None`: the value is not what it has to be.
+    fn take(&mut self, name: &str, value: &'a str) -> Option<()> {
+        match name {
+            "resource" => self.resource = present(value),
+            "placement" => self.placement = present(value),
+            "replicas" => self.replicas = read(value)?,
+            "replicaRequirements" => self.replica_requirements = present(value).map(|_| IgnoredAny),
+            "components" => self.components = read(value)?,
+            "clusters" => self.clusters = read(value)?,
+            "schedulerName" => self.scheduler_name = read(value)?,
+            "suspension" => self.suspension = read(value)?,
+            "forceRescheduling" => self.force_rescheduling = read(value)?,
+            "rescheduleTriggeredAt" => self.reschedule_triggered_at = read(value)?,
+            "schedulePriority" => self.schedule_priority = read(value)?,
+            "workloadAffinityGroups" => self.workload_affinity_groups = read(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+
     /// The object that is bound; `None` where the binding does not say, or cannot be read.
     pub fn resource(&self) -> Option<ObjectReference> {
-        parsed(self.resource)
+        self.resource.and_then(read)
     }
 
     /// The JSON text of the placement, as it is stored.
     pub fn placement(&self) -> Option<&'a str> {
-        self.placement.map(RawValue::get)
+        self.placement
     }
 
     /// The tolerations of the placement; none where it cannot be read.
@@ -143,7 +187,7 @@ impl<'a> SpecSketch<'a> {
         struct Placement {
             cluster_tolerations: Vec<Toleration>,
         }
-        parsed::<Placement>(self.placement).unwrap_or_default().cluster_tolerations
+        self.placement.and_then(read::<Placement>).unwrap_or_default().cluster_tolerations
     }
 
     /// The replicas that are wanted; 0 where the binding does not say.
@@ -188,8 +232,17 @@ impl<'a> SpecSketch<'a> {
     }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(text: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(text?.get()).ok()
+fn read<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
+    serde_json::from_str(value).ok()
+}
+
+fn present(value: &str) -> Option<&str> {
+    (value != "null").then_some(value)
+}
+
+/// A value as it is written.
+fn text<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a str>, D::Error> {
+    Ok(Option::<&'a RawValue>::deserialize(value)?.map(RawValue::get))
 }
 
 #[cfg(test)]
@@ -240,5 +293,58 @@ mod tests {
         assert_eq!((spec.has_requirements(), spec.component_count()), (true, 2));
         assert_eq!((spec.scheduler_name(), spec.is_suspended()), ("other", true));
         assert_eq!(spec.resource().unwrap().kind, "Secret");
+    }
+
+    #[test]
+    fn a_walk_and_the_parser_see_the_same() {
+        let values = [
+            json!(null),
+            json!(true),
+            json!(-7),
+            json!("2024-01-01T00:00:00Z"),
+            json!([]),
+            json!([{}, null]),
+            json!([{"name": "m1", "replicas": 2}, {"name": "m\"2"}]),
+            json!({}),
+            json!({"priority": 3, "scheduling": true, "affinityGroup": "a", "antiAffinityGroup": "b"}),
+            json!({"affinityGroup": null, "priority": null}),
+        ];
+        let members = [
+            "components",
+            "clusters",
+            "forceRescheduling",
+            "lastScheduledTime",
+            "placement",
+            "replicaRequirements",
+            "replicas",
+            "rescheduleTriggeredAt",
+            "resource",
+            "schedulePriority",
+            "schedulerName",
+            "suspension",
+            "unknown",
+            "workloadAffinityGroups",
+        ];
+        let mut walked = 0;
+        for value in values {
+            for member in members {
+                let annotations = json!({"annotations": value, "name": "web"});
+                let part = json!({member: value});
+                for binding in [
+                    json!({"kind": "K", "metadata": annotations, "spec": part, "status": {}}),
+                    json!({"metadata": {}, "spec": {}, "status": part}),
+                    json!({"metadata": value, "spec": value, "status": value}),
+                ] {
+                    let content = object(binding);
+                    let parsed = read_json::<BindingSketch<'_>>(&content).ok();
+                    let walk = Walk::over(&content, BindingSketch::walk);
+                    walked += usize::from(walk.is_some());
+                    // What the walk leaves is read by the parser.
+                    assert!(walk.is_none() || walk == parsed, "{}", String::from_utf8_lossy(&content));
+                    assert!(parsed.is_none() || walk.is_some() || value.is_array() || value.is_null());
+                }
+            }
+        }
+        assert!(walked > 200, "{walked}");
     }
 }

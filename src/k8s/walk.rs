@@ -1,0 +1,131 @@
+//! Takes single values out of a JSON text, and passes over the rest without reading it (`scan`). It
+//! is for who reads very many objects for a few values each.
+//!
+//! It knows the form in which Ballast writes: sorted members, each name once, no blanks. Every step
+//! returns `None` for another form; whoever asked reads the text with a parser then.
+
+use super::scan;
+
+/// A place in a text.
+pub struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// What `read` makes of the whole text.
+    pub fn over<T>(text: &'a [u8], read: impl FnOnce(&mut Walk<'a>) -> Option<T>) -> Option<T> {
+        let mut walk = Walk { text: std::str::from_utf8(text).ok()?, at: 0 };
+        let read = read(&mut walk)?;
+        (walk.at == text.len()).then_some(read)
+    }
+
+    /// Whether an object comes next.
+    pub fn is_at_object(&self) -> bool {
+        self.next_byte() == Some(b'{')
+    }
+
+    /// Goes through the members of the object that comes next. `each` is told the name of a member,
+    /// and has to take its value.
+    pub fn members(&mut self, mut each: impl FnMut(&mut Walk<'a>, &'a str) -> Option<()>) -> Option<()> {
+        self.pass(b'{')?;
+        if self.pass(b'}').is_some() {
+            return Some(());
+        }
+        let mut last = None;
+        loop {
+            let quoted = self.up_to(scan::string_end(self.text.as_bytes(), self.at)?)?;
+            let name = &quoted[1..quoted.len() - 1];
+            if last.is_some_and(|last| last >= name) || name.contains('\\') {
+                return None;
+            }
+            last = Some(name);
+            self.pass(b':')?;
+            each(self, name)?;
+            if self.pass(b',').is_none() {
+                return self.pass(b'}');
+            }
+        }
+    }
+
+    /// Takes the value that comes next, as it is written.
+    pub fn value(&mut self) -> Option<&'a str> {
+        self.up_to(scan::value_end(self.text.as_bytes(), self.at)?)
+    }
+
+    fn next_byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn pass(&mut self, byte: u8) -> Option<()> {
+        let is_next = self.next_byte() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next.then_some(())
+    }
+
+    fn up_to(&mut self, end: usize) -> Option<&'a str> {
+        let passed = self.text.get(self.at..end)?;
+        self.at = end;
+        Some(passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(text: &str) -> Option<Vec<(&str, &str)>> {
+        let mut found = Vec::new();
+        Walk::over(text.as_bytes(), |walk| {
+            walk.members(|walk, name| {
+                found.push((name, walk.value()?));
+                Some(())
+            })
+        })?;
+        Some(found)
+    }
+
+    #[test]
+    fn members_are_taken_as_they_are_written() {
+        let text = r#"{"a":{"x":[1,2]},"b":"q\"","c":null}"#;
+        assert_eq!(members(text).unwrap(), [("a", r#"{"x":[1,2]}"#), ("b", r#""q\"""#), ("c", "null")]);
+        assert_eq!(members("{}").unwrap(), []);
+        let inner = Walk::over(text.as_bytes(), |walk| {
+            let mut inner = None;
+            walk.members(|walk, _| {
+                if !walk.is_at_object() {
+                    return walk.value().map(drop);
+                }
+                walk.members(|walk, name| {
+                    inner = Some((name, walk.value()?));
+                    Some(())
+                })
+            })?;
+            inner
+        });
+        assert_eq!(inner, Some(("x", "[1,2]")));
+    }
+
+    #[test]
+    fn other_forms_are_left_to_a_parser() {
+        for text in [
+            "",
+            "[]",
+            "1",
+            "{",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1"#,
+            r#"{"a":1} "#,
+            r#"{ "a":1}"#,
+            r#"{"b":1,"a":1}"#,
+            r#"{"a":1,"a":1}"#,
+            r#"{"a\u0062":1}"#,
+            r#"{"a":1.5}"#,
+        ] {
+            assert_eq!(members(text), None, "{text}");
+        }
+        assert!(Walk::over(b"{\"a\":\"\xff\"}", |walk| walk.members(|walk, _| walk.value().map(drop))).is_none());
+    }
+}

@@ -71,8 +71,10 @@ pub enum Shape {
 pub struct Object {
     /// In the order of declaration.
     pub fields: Box<[Field]>,
-    /// Indexes of `fields`, sorted by name.
-    by_name: Box<[u16]>,
+    /// The beginnings of the names, sorted, and the places of these fields.
+    by_beginning: Box<[(u64, u16)]>,
+    /// The places of the fields that must be there.
+    required: Box<[u16]>,
     /// `additionalProperties`.
     pub values: Option<Arc<Node>>,
     /// Undeclared fields are kept.
@@ -242,13 +244,31 @@ impl Node {
 
 impl Object {
     fn new(fields: Vec<Field>) -> Object {
-        let mut by_name: Vec<u16> = (0..).take(fields.len()).collect();
-        by_name.sort_by(|&a, &b| fields[usize::from(a)].name.cmp(&fields[usize::from(b)].name));
-        Object { fields: fields.into(), by_name: by_name.into(), ..Object::default() }
+        let places = || (0_u16..).zip(&fields);
+        let mut by_beginning: Vec<_> = places().map(|(place, field)| (beginning(&field.name), place)).collect();
+        by_beginning.sort_unstable();
+        let required = places().filter(|(_, field)| field.required).map(|(place, _)| place).collect();
+        Object { fields: fields.into(), by_beginning: by_beginning.into(), required, ..Object::default() }
     }
 
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let found = self.by_name.binary_search_by(|&place| (*self.fields[usize::from(place)].name).cmp(name)).ok()?;
-        Some(&self.fields[usize::from(self.by_name[found])])
+        self.place(name).map(|place| &self.fields[place])
     }
+
+    /// The index of a declared field in `fields`. Each member of each written object is looked up
+    /// several times, so the search compares numbers that lie side by side, and then one name.
+    fn place(&self, name: &str) -> Option<usize> {
+        let wanted = beginning(name);
+        let first = self.by_beginning.partition_point(|(beginning, _)| *beginning < wanted);
+        let alike = self.by_beginning[first..].iter().take_while(|(beginning, _)| *beginning == wanted);
+        alike.map(|(_, place)| usize::from(*place)).find(|place| *self.fields[*place].name == *name)
+    }
+}
+
+/// The first eight bytes of a name, which sort as the names do.
+fn beginning(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    u64::from_be_bytes(bytes)
 }

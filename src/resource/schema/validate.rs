@@ -4,7 +4,7 @@
 //! an error.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::{fmt, mem};
 
 use serde_json::{Map, Value};
 
@@ -93,19 +93,31 @@ fn value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
+/// Looks at what is there, which is less than what may be there. Faults are told in the order of
+/// declaration, and those of undeclared members behind them.
 fn fields(shape: &Object, object: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
-    for field in &shape.fields {
-        match object.get(&*field.name) {
-            Some(child) => value(&field.node, child, &Path::Field(path, &field.name), errors),
-            None if field.required => errors.required(&(&Path::Field(path, &field.name)).into(), ""),
-            None => {}
+    let mut faults: Vec<(usize, FieldErrors)> = Vec::new();
+    let mut found = FieldErrors::default();
+    for (name, child) in object {
+        let (place, node) = match (shape.place(name), &shape.values) {
+            (Some(place), _) => (place, &shape.fields[place].node),
+            (None, Some(values)) => (shape.fields.len(), values),
+            (None, None) => continue,
+        };
+        value(node, child, &Path::Field(path, name), &mut found);
+        if !found.is_empty() {
+            faults.push((place, mem::take(&mut found)));
         }
     }
-    if let Some(values) = &shape.values {
-        for (name, child) in object.iter().filter(|(name, _)| shape.field(name).is_none()) {
-            value(values, child, &Path::Field(path, name), errors);
+    for place in shape.required.iter().copied().map(usize::from) {
+        let name = &shape.fields[place].name;
+        if !object.contains_key(&**name) {
+            found.required(&(&Path::Field(path, name)).into(), "");
+            faults.push((place, mem::take(&mut found)));
         }
     }
+    faults.sort_by_key(|(place, _)| *place);
+    faults.into_iter().for_each(|(_, faults)| errors.append(faults));
 }
 
 fn items(shape: &Array, list: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {

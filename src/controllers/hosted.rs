@@ -21,24 +21,28 @@ impl Hosted {
     /// Files a binding under the clusters that it is on, or files it again. A binding that is
     /// nowhere is not kept.
     pub fn file<'a>(&mut self, key: &Key, clusters: impl Iterator<Item = &'a str> + Clone) {
-        let known = self.numbers.number(key).map(|number| &self.clusters[number as usize]);
-        if known.is_some_and(|known| known.iter().map(|cluster| &**cluster).eq(clusters.clone())) {
-            return;
-        }
-        self.forget(key);
         if clusters.clone().next().is_none() {
-            return;
+            return self.forget(key);
         }
         let number = self.numbers.enter(key);
-        let clusters = clusters.map(|cluster| self.on.enter(cluster, number)).collect();
         if number as usize == self.clusters.len() {
             self.clusters.push(Box::default());
         }
-        self.clusters[number as usize] = clusters;
+        let known = &self.clusters[number as usize];
+        if known.iter().map(|cluster| &**cluster).eq(clusters.clone()) {
+            return;
+        }
+        self.take_out(number);
+        self.clusters[number as usize] = clusters.map(|cluster| self.on.enter(cluster, number)).collect();
     }
 
     pub fn forget(&mut self, key: &Key) {
-        let Some(number) = self.numbers.remove(key) else { return };
+        if let Some(number) = self.numbers.remove(key) {
+            self.take_out(number);
+        }
+    }
+
+    fn take_out(&mut self, number: u32) {
         for cluster in std::mem::take(&mut self.clusters[number as usize]) {
             self.on.remove(&cluster, number);
         }

@@ -51,15 +51,17 @@ pub struct Reached {
 impl Index {
     /// Files a binding, or files it again after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
-        self.remove(key);
         let number = self.numbers.enter(key);
         let shelf = spec.placement().map(|text| self.shelf(text));
+        // It is on the new shelf before it leaves the old one, which may be the same.
         if let Some(shelf) = shelf {
-            let shelf = self.shelves[shelf as usize].as_mut().expect("just made or found");
-            shelf.count += 1;
-            if !dirty::is_settled(spec, self.reach.find(self.placements[&shelf.text])) {
-                shelf.restless.insert(number);
-            }
+            self.on_shelf(shelf).count += 1;
+        }
+        self.take_out(number);
+        if let Some(shelf) = shelf
+            && !dirty::is_settled(spec, self.reach.find(shelf))
+        {
+            self.on_shelf(shelf).restless.insert(number);
         }
         let targets = spec.clusters().iter().map(|target| self.on.enter(&target.name, number)).collect();
         let binding = Binding { priority: spec.priority(), shelf, targets };
@@ -70,8 +72,14 @@ impl Index {
     }
 
     pub fn remove(&mut self, key: &Key) {
-        let Some(number) = self.numbers.remove(key) else { return };
-        let binding = self.bindings[number as usize].take().expect("numbers in use have a binding");
+        if let Some(number) = self.numbers.remove(key) {
+            self.take_out(number);
+        }
+    }
+
+    /// Takes a binding, if it was filed, from where it was.
+    fn take_out(&mut self, number: u32) {
+        let Some(binding) = self.bindings.get_mut(number as usize).and_then(Option::take) else { return };
         for cluster in &binding.targets {
             self.on.remove(cluster, number);
         }
@@ -129,6 +137,10 @@ impl Index {
         self.shelves[number as usize] = Some(Shelf { text: text.clone(), count: 0, restless: BTreeSet::new() });
         self.placements.insert(text, number);
         number
+    }
+
+    fn on_shelf(&mut self, number: u32) -> &mut Shelf {
+        self.shelves[number as usize].as_mut().expect("a shelf stays while something is on it, or about to be")
     }
 
     fn take_off(&mut self, number: u32, binding: u32) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 /// A kind as the store knows it, `<plural>.<group>` (`resourcebindings.work.karmada.io`). All
@@ -58,7 +59,7 @@ impl fmt::Debug for GroupResource {
 
 /// The key of an object. Keys are ordered by kind, then namespace, then name, bytewise, which is
 /// the order of a LIST (CH10).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub resource: GroupResource,
     /// Empty for cluster-scoped objects.
@@ -73,6 +74,16 @@ impl Key {
 
     pub fn cluster(resource: GroupResource, name: impl Into<Arc<str>>) -> Key {
         Key { resource, namespace: Arc::from(""), name: name.into() }
+    }
+}
+
+impl Hash for Key {
+    /// Tables of a million keys hash each of them at every turn, and few kinds share a name in a
+    /// namespace. So the kind takes part with its length, and equality tells the rest.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.resource.as_str().len());
+        self.namespace.hash(state);
+        self.name.hash(state);
     }
 }
 

@@ -161,10 +161,15 @@ impl View {
 impl equivalent::Comparable<Place> for Seek<'_> {
     fn compare(&self, place: &Place) -> Ordering {
         match *self {
-            Seek::At(namespace, name) => namespace.cmp(&place.0).then_with(|| name.cmp(&place.1)),
-            Seek::EndOf(namespace) => namespace.cmp(&place.0).then(Ordering::Greater),
+            Seek::At(namespace, name) => compare(namespace, &place.0).then_with(|| name.cmp(&place.1)),
+            Seek::EndOf(namespace) => compare(namespace, &place.0).then(Ordering::Greater),
         }
     }
+}
+
+/// Objects and keys share the names of their namespaces, as a rule. Then the address tells.
+fn compare(namespace: &str, other: &str) -> Ordering {
+    if std::ptr::eq(namespace, other) { Ordering::Equal } else { namespace.cmp(other) }
 }
 
 impl equivalent::Equivalent<Place> for Seek<'_> {

@@ -19,8 +19,9 @@ use crate::k8s::{
 use crate::resource::{Lifetime, ResourceKind};
 use crate::watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write, WriteError};
 
-/// Larger batches are admitted on a thread of their own.
-const ADMITTED_INLINE_MAX: usize = 16;
+/// Larger batches take more than some two milliseconds, and are admitted on a thread of their own.
+/// Smaller ones are not: each time it would be another thread, which finds its memory cold.
+const ADMITTED_INLINE_MAX: usize = 128;
 
 #[derive(Clone)]
 pub struct Client {

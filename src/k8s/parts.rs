@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Walk, read_json};
+use super::Walk;
 
 /// Most objects have no more members, so there is room for them at once.
 const MEMBERS_USUAL: usize = 8;
@@ -143,8 +143,7 @@ impl<'a> Parts<'a> {
 
     /// As `read`. What is on the way to these members is taken apart in the same look.
     pub fn read_for(json: &'a [u8], members: &[&[&str]]) -> Result<Parts<'a>, serde_json::Error> {
-        let scanned = Walk::over(json, |walk| Parts::scan(walk, members, 0));
-        scanned.map_or_else(|| read_json(json), Ok)
+        Walk::or_parse(json, |walk| Parts::scan(walk, members, 0))
     }
 
     /// The object that comes next. `members` have `depth` names in common, which lead here.

@@ -4,7 +4,9 @@
 //! It knows the form in which Ballast writes: sorted members, each name once, no blanks. Every step
 //! returns `None` for another form; whoever asked reads the text with a parser then.
 
-use super::scan;
+use serde::Deserialize;
+
+use super::{read_json, scan};
 
 /// A place in a text.
 pub struct Walk<'a> {
@@ -18,6 +20,14 @@ impl<'a> Walk<'a> {
         let mut walk = Walk { text: std::str::from_utf8(text).ok()?, at: 0 };
         let read = read(&mut walk)?;
         (walk.at == text.len()).then_some(read)
+    }
+
+    /// As `over`. What `read` leaves is read by the parser, whose error says what is wrong.
+    pub fn or_parse<T: Deserialize<'a>>(
+        text: &'a [u8],
+        read: impl FnOnce(&mut Walk<'a>) -> Option<T>,
+    ) -> serde_json::Result<T> {
+        Walk::over(text, read).map_or_else(|| read_json(text), Ok)
     }
 
     /// Whether an object comes next.
@@ -51,6 +61,11 @@ impl<'a> Walk<'a> {
     /// Takes the value that comes next, as it is written.
     pub fn value(&mut self) -> Option<&'a str> {
         self.up_to(scan::value_end(self.text.as_bytes(), self.at)?)
+    }
+
+    /// Takes the value that comes next, and parses it. `None` also if it is not what it has to be.
+    pub fn parse<T: Deserialize<'a>>(&mut self) -> Option<T> {
+        serde_json::from_str(self.value()?).ok()
     }
 
     fn next_byte(&self) -> Option<u8> {

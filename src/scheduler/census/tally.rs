@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::api::karmada::work::v1alpha2::TargetSketch;
-use crate::k8s::{Key, Object, Revision, Walk, read_json};
+use crate::k8s::{Key, Object, Revision, Walk};
 
 /// Clusters whose replicas are told by name. Those of all others are told as one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
@@ -104,31 +104,28 @@ struct SeenCondition<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(binding: &'a [u8]) -> Seen<'a> {
-        Walk::over(binding, Seen::walk).unwrap_or_else(|| read_json(binding).unwrap_or_default())
+    /// Empty where the content cannot be read.
+    fn of(content: &'a [u8]) -> Seen<'a> {
+        Walk::or_parse(content, Seen::walk).unwrap_or_default()
     }
 
     /// As the parser, for content in the form in which Ballast writes.
     fn walk(walk: &mut Walk<'a>) -> Option<Seen<'a>> {
-        fn read<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
-            serde_json::from_str(value).ok()
-        }
         let (mut spec, mut status) = (SeenSpec::default(), SeenStatus::default());
         walk.members(|walk, name| match name {
             "spec" => walk.members(|walk, name| {
-                let value = walk.value()?;
                 match name {
-                    "clusters" => spec.clusters = read(value)?,
-                    "placement" => spec.placement = read(value)?,
-                    "gracefulEvictionTasks" => spec.graceful_eviction_tasks = read(value)?,
-                    _ => {}
+                    "clusters" => spec.clusters = walk.parse()?,
+                    "placement" => spec.placement = walk.parse()?,
+                    "gracefulEvictionTasks" => spec.graceful_eviction_tasks = walk.parse()?,
+                    _ => drop(walk.value()?),
                 }
                 Some(())
             }),
             "status" => walk.members(|walk, name| {
-                let value = walk.value()?;
-                if name == "conditions" {
-                    status.conditions = read(value)?;
+                match name {
+                    "conditions" => status.conditions = walk.parse()?,
+                    _ => drop(walk.value()?),
                 }
                 Some(())
             }),
@@ -176,7 +173,7 @@ impl Facts {
     /// A placement of the Fleet family counts as one workload. It knows of no replicas.
     pub fn of_placement(placement: &Object) -> Facts {
         let content = placement.text.content();
-        let seen: Seen<'_> = read_json(&content).unwrap_or_default();
+        let seen = Seen::of(&content);
         // The type of the condition begins with the kind.
         let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
         let state = match seen.status.unwrap_or_default().condition_that(is_scheduled) {
@@ -223,7 +220,7 @@ impl Recent {
 /// Whether a cluster says that it is Ready.
 pub fn is_ready(cluster: &Object) -> bool {
     let content = cluster.text.content();
-    let seen: Seen<'_> = read_json(&content).unwrap_or_default();
+    let seen = Seen::of(&content);
     seen.status.unwrap_or_default().condition("Ready") == Some(true)
 }
 

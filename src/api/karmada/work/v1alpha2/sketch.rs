@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::{OWED, ObjectReference, Trigger};
 use crate::api::asker::ASKED_BY;
 use crate::api::core::{self, Toleration};
-use crate::k8s::{Revision, Time, Walk, read_json};
+use crate::k8s::{Revision, Time, Walk};
 
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -92,7 +92,7 @@ impl<'a> BindingSketch<'a> {
     /// Reads the content of an object's text. The error says that it is not a binding, or is
     /// damaged.
     pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
-        Walk::over(content, BindingSketch::walk).map_or_else(|| read_json(content), Ok)
+        Walk::or_parse(content, BindingSketch::walk)
     }
 
     /// As the parser, for content in the form in which Ballast writes.
@@ -100,17 +100,17 @@ impl<'a> BindingSketch<'a> {
         let mut sketch = BindingSketch::default();
         walk.members(|walk, name| match name {
             "metadata" => walk.members(|walk, name| {
-                let value = walk.value()?;
-                if name == "annotations" {
-                    sketch.metadata.annotations = present(value);
+                match name {
+                    "annotations" => sketch.metadata.annotations = present(walk.value()?),
+                    _ => drop(walk.value()?),
                 }
                 Some(())
             }),
-            "spec" => walk.members(|walk, name| sketch.spec.take(name, walk.value()?)),
+            "spec" => walk.members(|walk, name| sketch.spec.take(walk, name)),
             "status" => walk.members(|walk, name| {
-                let value = walk.value()?;
-                if name == "lastScheduledTime" {
-                    sketch.status.last_scheduled_time = read(value)?;
+                match name {
+                    "lastScheduledTime" => sketch.status.last_scheduled_time = walk.parse()?,
+                    _ => drop(walk.value()?),
                 }
                 Some(())
             }),
@@ -150,22 +150,21 @@ impl<'a> BindingSketch<'a> {
 }
 
 impl<'a> SpecSketch<'a> {
-    /// `None`: the value is not what it has to be.
-    fn take(&mut self, name: &str, value: &'a str) -> Option<()> {
+    fn take(&mut self, walk: &mut Walk<'a>, name: &str) -> Option<()> {
         match name {
-            "resource" => self.resource = present(value),
-            "placement" => self.placement = present(value),
-            "replicas" => self.replicas = read(value)?,
-            "replicaRequirements" => self.replica_requirements = present(value).map(|_| IgnoredAny),
-            "components" => self.components = read(value)?,
-            "clusters" => self.clusters = read(value)?,
-            "schedulerName" => self.scheduler_name = read(value)?,
-            "suspension" => self.suspension = read(value)?,
-            "forceRescheduling" => self.force_rescheduling = read(value)?,
-            "rescheduleTriggeredAt" => self.reschedule_triggered_at = read(value)?,
-            "schedulePriority" => self.schedule_priority = read(value)?,
-            "workloadAffinityGroups" => self.workload_affinity_groups = read(value)?,
-            _ => {}
+            "resource" => self.resource = present(walk.value()?),
+            "placement" => self.placement = present(walk.value()?),
+            "replicas" => self.replicas = walk.parse()?,
+            "replicaRequirements" => self.replica_requirements = present(walk.value()?).map(|_| IgnoredAny),
+            "components" => self.components = walk.parse()?,
+            "clusters" => self.clusters = walk.parse()?,
+            "schedulerName" => self.scheduler_name = walk.parse()?,
+            "suspension" => self.suspension = walk.parse()?,
+            "forceRescheduling" => self.force_rescheduling = walk.parse()?,
+            "rescheduleTriggeredAt" => self.reschedule_triggered_at = walk.parse()?,
+            "schedulePriority" => self.schedule_priority = walk.parse()?,
+            "workloadAffinityGroups" => self.workload_affinity_groups = walk.parse()?,
+            _ => drop(walk.value()?),
         }
         Some(())
     }
@@ -250,6 +249,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::k8s::read_json;
 
     fn object(object: Value) -> Vec<u8> {
         object.to_string().into_bytes()

@@ -34,6 +34,10 @@ use crate::watch::{Cache, Event, View};
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
+/// Events that are noticed in a row. Then requests have their turn on this thread: a thousand
+/// events take milliseconds.
+const NOTICED_AT_ONCE: usize = 128;
+
 /// Questions that are asked at once.
 pub const QUESTIONS_MAX: usize = 64;
 /// Answered questions whose work goes on. Nobody is asked while there are as many.
@@ -108,7 +112,7 @@ impl Runner {
                     self.go_on(key, rest);
                     self.take_answers();
                 }
-                given = given => self.notice(given),
+                given = given => self.notice(given).await,
                 () = due => {}
             }
         }
@@ -147,7 +151,7 @@ impl Runner {
     async fn notice_all(&mut self) -> bool {
         let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {
-            self.notice(given);
+            self.notice(given).await;
             if self.feed.is_behind() {
                 return true;
             }
@@ -156,7 +160,6 @@ impl Runner {
             if self.feed.has_given(newest) {
                 break;
             }
-            // Requests have their turn on this thread: a thousand events take milliseconds.
             yield_now().await;
         }
         if !self.doubtful.is_empty() {
@@ -242,10 +245,10 @@ impl Runner {
         }
     }
 
-    fn notice(&mut self, given: Given) {
+    async fn notice(&mut self, given: Given) {
         match given {
             Given::Events(events, through) => {
-                self.notice_each(&events);
+                self.notice_each(&events).await;
                 self.queue.noticed(through);
                 self.noticed(&events);
             }
@@ -257,7 +260,7 @@ impl Runner {
                     self.queue.mark_again(key);
                 }
             }
-            Given::Changes(events) => self.notice_each(&events),
+            Given::Changes(events) => self.notice_each(&events).await,
             Given::CaughtUp { revision, changed } => {
                 self.queue.noticed(revision);
                 let (worker, revision) = (self.work.name(), revision.0);
@@ -267,9 +270,14 @@ impl Runner {
         }
     }
 
-    fn notice_each(&mut self, events: &[Arc<Event>]) {
-        for event in events {
-            self.work.notice(event, &mut self.queue);
+    async fn notice_each(&mut self, events: &[Arc<Event>]) {
+        for (turn, events) in events.chunks(NOTICED_AT_ONCE).enumerate() {
+            if turn > 0 {
+                yield_now().await;
+            }
+            for event in events {
+                self.work.notice(event, &mut self.queue);
+            }
         }
     }
 

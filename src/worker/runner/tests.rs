@@ -86,6 +86,10 @@ impl Scene {
     /// A window of four events, which are given two at a time.
     async fn open(permits: usize) -> (Scene, Runner) {
         let limits = Limits { window_events_max: 4, events_per_turn_max: 2, ..Limits::default() };
+        Scene::with(limits, permits).await
+    }
+
+    async fn with(limits: Limits, permits: usize) -> (Scene, Runner) {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (cache, writer, task) =
             watch::open(Arc::new(MemoryStore::new()), Arc::clone(&clock), limits).await.unwrap();
@@ -116,11 +120,15 @@ impl Scene {
 
     /// More events than the window holds, in one transaction: nobody can be in time for them.
     async fn flood(&self) {
+        self.flood_of(9).await;
+    }
+
+    async fn flood_of(&self, events: usize) {
         let create = |name: String| {
             let draft = Draft::Put(Document::new(object(&name, 0)));
             Write { key: key(&name), expect: Expect::Absent, draft }
         };
-        self.write((0..9).map(|number| create(format!("flood-{number}"))).collect()).await;
+        self.write((0..events).map(|number| create(format!("flood-{number}"))).collect()).await;
     }
 
     async fn write(&self, writes: Vec<Write>) {
@@ -169,6 +177,28 @@ async fn settle(runner: &mut Runner) {
         }
     }
     panic!("it does not settle");
+}
+
+#[tokio::test]
+async fn requests_have_their_turn_between_few_events() {
+    let (scene, mut runner) = Scene::with(Limits::default(), 0).await;
+    scene.flood_of(5 * NOTICED_AT_ONCE / 2).await;
+    let diary = Arc::clone(&scene.diary);
+    // As a request on the same thread: it sees how much was heard whenever it has its turn.
+    let request = tokio::spawn(async move {
+        let mut seen = vec![0];
+        while *seen.last().unwrap() < 5 * NOTICED_AT_ONCE / 2 {
+            yield_now().await;
+            seen.push(diary.lock().unwrap().heard.len());
+        }
+        seen
+    });
+    // It has begun.
+    yield_now().await;
+    runner.notice_all().await;
+    let seen = tokio::time::timeout(PATIENCE, request).await.unwrap().unwrap();
+    let steps: Vec<usize> = seen.windows(2).map(|pair| pair[1] - pair[0]).filter(|&step| step > 0).collect();
+    assert_eq!(steps, [NOTICED_AT_ONCE, NOTICED_AT_ONCE, NOTICED_AT_ONCE / 2]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use memchr::memmem::Finder;
 
-use crate::api::karmada::work::v1alpha2::BINDINGS;
+use crate::api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use crate::k8s::{Key, Object};
 use crate::watch::{Event, EventKind, View};
 
@@ -33,7 +33,8 @@ impl Noted {
             return self.keys.remove(&object.key);
         }
         let known = self.keys.contains(&object.key);
-        if event.previous.as_ref().is_some_and(|previous| previous.generation == object.generation) {
+        let is_spec_kept = event.previous.as_ref().is_some_and(|previous| previous.generation == object.generation);
+        if is_spec_kept || event.is_alike(differ_in_trigger) {
             return known;
         }
         match self.has_field(object) {

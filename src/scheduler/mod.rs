@@ -226,7 +226,7 @@ impl Work for Scheduler {
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
             self.unprompted.remove(&object.key);
-            let is_same = event.previous.as_deref().is_some_and(|before| differ_in_trigger(before, object));
+            let is_same = event.is_alike(differ_in_trigger);
             // Most of what a pass writes of its own is such a change, and need not be read.
             if is_same && queue.mark_overtaken(&object.key, event.revision) {
                 return;

@@ -106,12 +106,12 @@ impl Difference {
         if let Some(object) = before.filter(|_| after.is_none() || is_created_again) {
             let revision = after.map_or(self.newest.revision, |after| after.revision);
             let (kind, previous) = (EventKind::Deleted, Some(Arc::clone(object)));
-            gone = Some(Event { revision, kind, object: Arc::clone(object), previous, time_ms: 0 });
+            gone = Some(Event::new(revision, kind, Arc::clone(object), previous, 0));
         }
         if let Some(object) = after {
             let previous = before.filter(|_| !is_created_again).cloned();
             let kind = if previous.is_some() { EventKind::Updated } else { EventKind::Created };
-            there = Some(Event { revision: object.revision, kind, object: Arc::clone(object), previous, time_ms: 0 });
+            there = Some(Event::new(object.revision, kind, Arc::clone(object), previous, 0));
         }
         [gone, there]
     }
@@ -190,7 +190,7 @@ mod tests {
             (Some(_), false) => EventKind::Updated,
             (Some(_), true) => EventKind::Deleted,
         };
-        Some(Event { revision, kind, object: object(key, revision, created), previous, time_ms: 0 })
+        Some(Event::new(revision, kind, object(key, revision, created), previous, 0))
     }
 
     fn all(mut difference: Difference, most: usize) -> Vec<Arc<Event>> {

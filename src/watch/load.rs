@@ -268,7 +268,7 @@ impl Known<'_> {
         if kind != EventKind::Deleted {
             self.recent.insert(revision, object.clone());
         }
-        Ok(Arc::new(Event { revision, kind, object, previous, time_ms }))
+        Ok(Arc::new(Event::new(revision, kind, object, previous, time_ms)))
     }
 }
 
@@ -294,7 +294,7 @@ pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     };
     let previous = before.map(object).transpose()?.map(Arc::new);
     let object = Arc::new(object(change)?);
-    Ok(Arc::new(Event { revision, kind: kind_of(operation), object, previous, time_ms }))
+    Ok(Arc::new(Event::new(revision, kind_of(operation), object, previous, time_ms)))
 }
 
 /// The event of the change that comes next after a view.
@@ -305,7 +305,7 @@ pub(super) fn next_event(view: &View, change: Change) -> Result<Arc<Event>, Erro
         return Err(missing(view.revision.next(), change.revision));
     }
     let (revision, time_ms, kind) = (change.revision, change.time_ms, kind_of(change.operation));
-    Ok(Arc::new(Event { revision, kind, object: Arc::new(object(change)?), previous, time_ms }))
+    Ok(Arc::new(Event::new(revision, kind, Arc::new(object(change)?), previous, time_ms)))
 }
 
 fn kind_of(operation: Operation) -> EventKind {

@@ -85,7 +85,7 @@ impl Group {
             time_ms: self.time_ms,
             object: object.text.whole(),
         });
-        let event = Event { revision, kind, object: object.clone(), previous, time_ms: self.time_ms };
+        let event = Event::new(revision, kind, object.clone(), previous, self.time_ms);
         self.view.apply(&event);
         self.events.push(Arc::new(event));
         Ok(object)

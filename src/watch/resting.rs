@@ -84,7 +84,7 @@ mod tests {
         let key = Key::namespaced(kind, "default", format!("web-{number}"));
         let text = json!({"metadata": {"name": format!("web-{number}"), "namespace": "default"}}).to_string();
         let object = Arc::new(Object::decode(key, Revision(number), text.into()).unwrap());
-        Arc::new(Event { revision: Revision(number), kind: EventKind::Created, object, previous: None, time_ms: 0 })
+        Arc::new(Event::new(Revision(number), EventKind::Created, object, None, 0))
     }
 
     fn revisions(rested: Option<Vec<Arc<Object>>>) -> Option<Vec<i64>> {

@@ -5,7 +5,7 @@
 //! nothing.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::k8s::{Object, Revision};
 
@@ -31,6 +31,26 @@ pub struct Event {
     /// When it was written by the writer's clock, in milliseconds since 1970. Zero in a
     /// `Difference`, which knows no times.
     pub time_ms: i64,
+    is_alike: OnceLock<bool>,
+}
+
+impl Event {
+    pub fn new(
+        revision: Revision,
+        kind: EventKind,
+        object: Arc<Object>,
+        previous: Option<Arc<Object>>,
+        time_ms: i64,
+    ) -> Event {
+        Event { revision, kind, object, previous, time_ms, is_alike: OnceLock::new() }
+    }
+
+    /// Whether the states before and after are alike by this rule; false where there was no state
+    /// before. They are compared once, for all who hear of the event: of one kind, everybody has to
+    /// ask by the same rule.
+    pub fn is_alike(&self, rule: fn(&Object, &Object) -> bool) -> bool {
+        self.previous.as_deref().is_some_and(|before| *self.is_alike.get_or_init(|| rule(before, &self.object)))
+    }
 }
 
 /// The revision lies before everything that is remembered. On the wire it is a 410.

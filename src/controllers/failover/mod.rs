@@ -118,7 +118,7 @@ impl Work for Failover {
                 // Most bindings are made without a place, and so there is nothing to leave.
                 None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
                 Some(before) => {
-                    before.generation != event.object.generation && !differ_in_trigger(before, &event.object)
+                    before.generation != event.object.generation && !event.is_alike(differ_in_trigger)
                 }
             };
             if event.kind != EventKind::Deleted && is_judged {
@@ -243,7 +243,8 @@ impl Eviction<'_> {
         let known = |name: &str| self.view.get(&cluster_key(name));
         // A cluster that cannot be read is there all the same: nothing is evicted for that.
         let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
-        let names = spec.clusters().iter().map(|target| &*target.name);
+        let targets = spec.clusters();
+        let names = targets.iter().map(|target| &*target.name);
         let objects = names.map(|name| (name, known(name)));
         let clusters: Vec<_> = objects.map(|(name, object)| (name, object, object.map(typed))).collect();
         let hosts = clusters.iter().map(|(name, object, cluster)| match (object, cluster) {

@@ -126,7 +126,7 @@ impl Work for Census {
             let news = self.tally.binding(before.map(facts).as_ref(), after.map(facts).as_ref());
             return self.publish(news);
         }
-        if let Some((before, after)) = before.zip(after).filter(|(before, after)| differ_in_trigger(before, after)) {
+        if let Some((before, after)) = before.zip(after).filter(|_| event.is_alike(differ_in_trigger)) {
             // It counts what it counted, and it is displaced if it was.
             return self.recent.renew(before, after);
         }

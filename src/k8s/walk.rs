@@ -30,6 +30,27 @@ impl<'a> Walk<'a> {
         Walk::over(text, read).map_or_else(|| read_json(text), Ok)
     }
 
+    /// The value of the member that this path leads to, as it is written. Nothing behind it is
+    /// looked at. `None` also where there is no such member.
+    pub fn find(text: &'a [u8], path: &[&str]) -> Option<&'a str> {
+        let mut walk = Walk { text: std::str::from_utf8(text).ok()?, at: 0 };
+        path.iter().try_for_each(|name| walk.enter(name))?;
+        walk.value()
+    }
+
+    /// Goes to the value of this member of the object that comes next.
+    fn enter(&mut self, wanted: &str) -> Option<()> {
+        self.pass(b'{')?;
+        loop {
+            let name = self.name()?;
+            if name >= wanted {
+                return (name == wanted).then_some(());
+            }
+            self.value()?;
+            self.pass(b',')?;
+        }
+    }
+
     /// Whether an object comes next.
     pub fn is_at_object(&self) -> bool {
         self.next_byte() == Some(b'{')
@@ -44,18 +65,24 @@ impl<'a> Walk<'a> {
         }
         let mut last = None;
         loop {
-            let quoted = self.up_to(scan::string_end(self.text.as_bytes(), self.at)?)?;
-            let name = &quoted[1..quoted.len() - 1];
-            if last.is_some_and(|last| last >= name) || name.contains('\\') {
+            let name = self.name()?;
+            if last.is_some_and(|last| last >= name) {
                 return None;
             }
             last = Some(name);
-            self.pass(b':')?;
             each(self, name)?;
             if self.pass(b',').is_none() {
                 return self.pass(b'}');
             }
         }
+    }
+
+    /// Takes the name of a member, and what parts it from its value.
+    fn name(&mut self) -> Option<&'a str> {
+        let quoted = self.up_to(scan::string_end(self.text.as_bytes(), self.at)?)?;
+        let name = &quoted[1..quoted.len() - 1];
+        self.pass(b':')?;
+        (!name.contains('\\')).then_some(name)
     }
 
     /// Takes the value that comes next, as it is written.
@@ -119,6 +146,18 @@ mod tests {
             inner
         });
         assert_eq!(inner, Some(("x", "[1,2]")));
+    }
+
+    #[test]
+    fn a_member_is_found_by_its_path_and_nothing_behind_it_is_read() {
+        let text = br#"{"a":{"b":"x"},"c":{"b":{"y":[1]},"d":2}, broken"#;
+        assert_eq!(Walk::find(text, &["a", "b"]), Some(r#""x""#));
+        assert_eq!(Walk::find(text, &["c", "b"]), Some(r#"{"y":[1]}"#));
+        assert_eq!(Walk::find(text, &["c", "d"]), Some("2"));
+        for path in [&["b"][..], &["a", "c"], &["a", "b", "c"], &["d"]] {
+            assert_eq!(Walk::find(text, path), None, "{path:?}");
+        }
+        assert_eq!(Walk::find(br#"{"z":1,"b":2}"#, &["b"]), None, "they are not sorted");
     }
 
     #[test]

@@ -79,7 +79,8 @@ impl Pass {
             return Judged::left_alone(key, None, Next::Done);
         };
         let revision = Some(object.revision);
-        let (binding, mut request) = match read(object) {
+        let content = object.text.content();
+        let (binding, placement, mut request) = match read(&content) {
             Ok(read) => read,
             Err(fault) => {
                 tracing::warn!(%key, %fault, "cannot be scheduled");
@@ -100,8 +101,6 @@ impl Pass {
             true => Decision::skipped(Skip::Unchanged, Mode::Steady),
             false => pass.decide(&request),
         };
-        let content = decision.applies_placement().then(|| object.text.content());
-        let placement = content.as_deref().and_then(|content| BindingSketch::of(content).ok()?.spec.placement());
         let is_prompted = !self.unprompted.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_prompted, self.now);
@@ -204,8 +203,10 @@ fn next(decision: &Decision) -> Next {
     }
 }
 
-fn read(object: &Object) -> Result<(AnyBinding, engine::Request), serde_json::Error> {
-    let binding: AnyBinding = read_json(&object.text.content())?;
-    let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
-    Ok((binding, request))
+/// The binding, its placement as it is written, and what the engine is asked.
+fn read(content: &[u8]) -> Result<(AnyBinding, Option<&str>, engine::Request), serde_json::Error> {
+    let (binding, placement) = (read_json::<AnyBinding>(content)?, BindingSketch::placement_of(content));
+    let AnyBinding { metadata, spec, status, .. } = &binding;
+    let request = lower::karmada::request_with(metadata, spec, status, placement);
+    Ok((binding, placement, request))
 }

@@ -160,6 +160,16 @@ pub fn request(
     spec: &work_api::ResourceBindingSpec,
     status: &work_api::ResourceBindingStatus,
 ) -> Request {
+    request_with(metadata, spec, status, None)
+}
+
+/// As `request`, and sooner where somebody knows how `spec.placement` is written.
+pub fn request_with(
+    metadata: &ObjectMeta,
+    spec: &work_api::ResourceBindingSpec,
+    status: &work_api::ResourceBindingStatus,
+    written: Option<&str>,
+) -> Request {
     let mut faults = Vec::new();
     let observed_term = status.scheduler_observed_affinity_name.as_deref().unwrap_or_default();
     let applied = metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str).unwrap_or_default();
@@ -182,7 +192,7 @@ pub fn request(
         placement_changed: spec
             .placement
             .as_deref()
-            .is_some_and(|wanted| placement_changed(wanted, applied, observed_term)),
+            .is_some_and(|wanted| written != Some(applied) && placement_changed(wanted, applied, observed_term)),
         replicas: spec.replicas.unwrap_or_default(),
         requirements,
         components,

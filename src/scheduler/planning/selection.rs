@@ -206,7 +206,7 @@ impl Selection {
 struct Looked<'a> {
     object: &'a Object,
     resource: Option<ObjectReference>,
-    targets: &'a [TargetSketch<'a>],
+    targets: Vec<TargetSketch<'a>>,
     managers: std::cell::OnceCell<Vec<Key>>,
     sketch: &'a BindingSketch<'a>,
     ids: &'a PolicyIds,

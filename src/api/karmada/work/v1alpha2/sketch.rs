@@ -47,8 +47,8 @@ pub struct SpecSketch<'a> {
     replicas: Option<i32>,
     replica_requirements: Option<IgnoredAny>,
     components: Option<Vec<IgnoredAny>>,
-    #[serde(borrow)]
-    clusters: Option<Vec<TargetSketch<'a>>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    clusters: Option<&'a str>,
     scheduler_name: Option<String>,
     suspension: Option<Suspension>,
     force_rescheduling: Option<bool>,
@@ -93,6 +93,14 @@ impl<'a> BindingSketch<'a> {
     /// damaged.
     pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
         Walk::or_parse(content, BindingSketch::walk)
+    }
+
+    /// `SpecSketch::placement` of an object's content, for who asks for nothing else.
+    pub fn placement_of(content: &'a [u8]) -> Option<&'a str> {
+        match Walk::find(content, &["spec", "placement"]) {
+            Some(placement) => present(placement),
+            None => BindingSketch::of(content).ok()?.spec.placement,
+        }
     }
 
     /// As the parser, for content in the form in which Ballast writes.
@@ -157,7 +165,7 @@ impl<'a> SpecSketch<'a> {
             "replicas" => self.replicas = walk.parse()?,
             "replicaRequirements" => self.replica_requirements = present(walk.value()?).map(|_| IgnoredAny),
             "components" => self.components = walk.parse()?,
-            "clusters" => self.clusters = walk.parse()?,
+            "clusters" => self.clusters = present(walk.value()?),
             "schedulerName" => self.scheduler_name = walk.parse()?,
             "suspension" => self.suspension = walk.parse()?,
             "forceRescheduling" => self.force_rescheduling = walk.parse()?,
@@ -203,8 +211,9 @@ impl<'a> SpecSketch<'a> {
         self.components.as_ref().map_or(0, Vec::len)
     }
 
-    pub fn clusters(&self) -> &[TargetSketch<'a>] {
-        self.clusters.as_deref().unwrap_or_default()
+    /// The clusters that the binding is placed on; none where they cannot be read.
+    pub fn clusters(&self) -> Vec<TargetSketch<'a>> {
+        self.clusters.and_then(read).unwrap_or_default()
     }
 
     pub fn is_on(&self, cluster: &str) -> bool {
@@ -286,9 +295,11 @@ mod tests {
         assert_eq!(sketch.annotations()["a"], "b");
         assert!(sketch.trigger().force && sketch.trigger().last_scheduled.is_some());
         let spec = sketch.spec;
-        let clusters: Vec<_> = spec.clusters().iter().map(|target| (&*target.name, target.replicas)).collect();
+        let clusters = spec.clusters();
+        let clusters: Vec<_> = clusters.iter().map(|target| (&*target.name, target.replicas)).collect();
         assert_eq!((spec.priority(), clusters), (7, vec![("m1", Some(2)), ("m\"2", None)]));
         assert_eq!(spec.placement(), Some(r#"{"clusterTolerations":[{"key":"down"}]}"#));
+        assert_eq!(BindingSketch::placement_of(&binding), spec.placement());
         assert_eq!(spec.tolerations()[0].key.as_deref(), Some("down"));
         assert_eq!((spec.has_requirements(), spec.component_count()), (true, 2));
         assert_eq!((spec.scheduler_name(), spec.is_suspended()), ("other", true));
@@ -338,6 +349,9 @@ mod tests {
                     let content = object(binding);
                     let parsed = read_json::<BindingSketch<'_>>(&content).ok();
                     let walk = Walk::over(&content, BindingSketch::walk);
+                    if let Some(parsed) = &parsed {
+                        assert_eq!(BindingSketch::placement_of(&content), parsed.spec.placement, "{member}: {value}");
+                    }
                     walked += usize::from(walk.is_some());
                     // What the walk leaves is read by the parser.
                     assert!(walk.is_none() || walk == parsed, "{}", String::from_utf8_lossy(&content));

@@ -94,6 +94,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         let text = serde_saphyr::to_string(&args)?;
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
+    memory::keep_free_pages_longer();
     memory::without_huge_pages();
     // It has a thread for each processor. With two more, a request waits less behind the long turns
     // of a mass rebalance (9 ms in place of 16), and a create costs 5 per cent more at any time.

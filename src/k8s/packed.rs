@@ -3,6 +3,9 @@
 //!
 //! A text is packed with LZ4 against a dictionary, which is the text of another object of the kind.
 //! Unpacking takes about as long as copying, and gives exactly the text that was packed.
+//!
+//! Which text is met first is chance: a binding that is not scheduled yet packs those that are, and
+//! packs them badly. So now and then another one is tried beside it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +22,13 @@ const DICTIONARIES_MAX: usize = 4;
 /// A text that is not packed to a part this small makes a better dictionary than a member.
 const FITS_BELOW: usize = 2;
 
+/// After so many texts, the next one is tried as a dictionary.
+const TRIED_EVERY: usize = 500;
+/// So many texts are packed with both dictionaries then.
+const TRIED_ON: usize = 16;
+/// The other one is taken if it saves such a part of the bytes.
+const SAVES: usize = 10;
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Packed {
@@ -28,9 +38,23 @@ pub(super) struct Packed {
     len: u32,
 }
 
-/// What texts of one kind are packed against: the most useful one of late comes first.
+/// What texts of one kind are packed against.
 #[derive(Default)]
-pub struct Dictionaries(Vec<Arc<[u8]>>);
+pub struct Dictionaries {
+    /// The most useful one of late comes first.
+    known: Vec<Arc<[u8]>>,
+    /// The texts since the last trial.
+    packed: usize,
+    trial: Option<Trial>,
+}
+
+/// A text that is tried as a dictionary.
+struct Trial {
+    dictionary: Arc<[u8]>,
+    texts: usize,
+    /// The sizes of these texts, packed with the known dictionaries and with this one.
+    bytes: [usize; 2],
+}
 
 impl Dictionaries {
     /// `None` where the text stays as it is.
@@ -38,18 +62,45 @@ impl Dictionaries {
         if !(TEXT_BYTES_MIN..=TEXT_BYTES_MAX).contains(&text.len()) {
             return None;
         }
-        for place in 0..self.0.len() {
-            let packed = Packed::of(text, &self.0[place]);
+        for place in 0..self.known.len() {
+            let packed = Packed::of(text, &self.known[place]);
             if packed.bytes.len() < text.len() / FITS_BELOW {
-                self.0[..=place].rotate_right(1);
+                self.known[..=place].rotate_right(1);
+                self.compare(text, &packed);
                 return Some(packed);
             }
         }
         // Unlike everything before: perhaps others are like this one.
         let dictionary: Arc<[u8]> = text.into();
-        self.0.insert(0, Arc::clone(&dictionary));
-        self.0.truncate(DICTIONARIES_MAX);
+        self.learn(Arc::clone(&dictionary));
         Some(Packed::of(text, &dictionary))
+    }
+
+    fn learn(&mut self, dictionary: Arc<[u8]>) {
+        self.known.insert(0, dictionary);
+        self.known.truncate(DICTIONARIES_MAX);
+    }
+
+    /// Goes on with a trial, or begins one when it is time. `packed` is the text as the known
+    /// dictionaries pack it.
+    fn compare(&mut self, text: &[u8], packed: &Packed) {
+        let Some(trial) = &mut self.trial else {
+            self.packed += 1;
+            if self.packed == TRIED_EVERY {
+                self.packed = 0;
+                self.trial = Some(Trial { dictionary: text.into(), texts: 0, bytes: [0; 2] });
+            }
+            return;
+        };
+        let sizes = [packed, &Packed::of(text, &trial.dictionary)].map(|packed| packed.bytes.len());
+        trial.bytes = std::array::from_fn(|which| trial.bytes[which] + sizes[which]);
+        trial.texts += 1;
+        if trial.texts == TRIED_ON
+            && let Some(Trial { dictionary, bytes: [known, tried], .. }) = self.trial.take()
+            && tried < known - known / SAVES
+        {
+            self.learn(dictionary);
+        }
     }
 }
 
@@ -101,7 +152,7 @@ mod tests {
             assert_eq!((&packed.unpack()[..], packed.len()), (&text[..], text.len()));
             assert!(packed.bytes.len() * 8 < text.len(), "{packed:?}");
         }
-        assert_eq!(dictionaries.0.len(), 1, "the first one serves all");
+        assert_eq!(dictionaries.known.len(), 1, "the first one serves all");
     }
 
     #[test]
@@ -118,7 +169,29 @@ mod tests {
                 assert_eq!(&dictionaries.pack(&text).unwrap().unpack()[..], &text[..]);
             }
         }
-        assert_eq!(dictionaries.0.len(), 2);
+        assert_eq!(dictionaries.known.len(), 2);
+    }
+
+    #[test]
+    fn a_better_dictionary_than_the_first_one_is_found() {
+        // What is decided later is in no text that was met first.
+        let decided = |number: usize| {
+            let mut text = binding(number);
+            let status: Vec<_> = (0..20).map(|place| format!("\"condition-{place}\":\"Told{}\"", place * 37)).collect();
+            text.splice(text.len() - 1.., format!(",\"status\":{{{}}}}}", status.join(",")).into_bytes());
+            text
+        };
+        let mut dictionaries = Dictionaries::default();
+        dictionaries.pack(&binding(0)).unwrap();
+        let pack = |number: usize| {
+            let (text, packed) = (decided(number), dictionaries.pack(&decided(number)).unwrap());
+            assert_eq!(&packed.unpack()[..], &text[..]);
+            packed.bytes.len()
+        };
+        let sizes: Vec<usize> = (1..1000).map(pack).collect();
+        let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
+        assert!(last * 4 < first, "{first} bytes at first, {last} at last");
+        assert_eq!(dictionaries.known.len(), 2, "one that is as good is not taken");
     }
 
     #[test]
@@ -135,7 +208,7 @@ mod tests {
             let mut dictionaries = Dictionaries::default();
             for text in texts {
                 prop_assert_eq!(&dictionaries.pack(&text).unwrap().unpack()[..], &text[..]);
-                prop_assert!(dictionaries.0.len() <= DICTIONARIES_MAX);
+                prop_assert!(dictionaries.known.len() <= DICTIONARIES_MAX);
             }
         }
     }

@@ -117,9 +117,7 @@ impl Work for Failover {
             let is_judged = match event.previous.as_deref() {
                 // Most bindings are made without a place, and so there is nothing to leave.
                 None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
-                Some(before) => {
-                    before.generation != event.object.generation && !event.is_alike(differ_in_trigger)
-                }
+                Some(before) => before.generation != event.object.generation && !event.is_alike(differ_in_trigger),
             };
             if event.kind != EventKind::Deleted && is_judged {
                 queue.mark_changed(key, 0, event.revision);

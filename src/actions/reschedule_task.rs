@@ -78,7 +78,7 @@ pub struct Marking {
 
 impl Default for Marking {
     fn default() -> Marking {
-        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 50_000 }
+        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 10_000 }
     }
 }
 

@@ -79,7 +79,7 @@ impl Default for Limits {
             past_views_max: 64,
             past_bytes_max: 256 << 20,
             outdated_after: Duration::from_secs(60),
-            pack_after: Duration::from_secs(2),
+            pack_after: Duration::from_secs(1),
             pack_every: Duration::from_millis(500),
             pack_all_every: Duration::from_secs(60),
             log_age_max: Duration::from_secs(60 * 60),

@@ -9,7 +9,7 @@
 //! the holes with zeros: a server at rest grew by half a megabyte a second. So the process does
 //! without huge pages.
 //!
-//! mimalloc hands a free page back after 10 ms. Beside a mass rebalance, which takes and frees 10 KB
+//! mimalloc hands a free page back after 10 ms. In a mass rebalance, which takes and frees 10 KB
 //! for each binding, the system then clears what it had just been given. Ten times as long saves a
 //! twelfth of the CPU. mimalloc reads its options from the environment, before any code of ours
 //! runs.

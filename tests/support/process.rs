@@ -113,6 +113,13 @@ impl ServerProcess {
         value.map(|value| value.trim().to_owned())
     }
 
+    /// A variable of the environment that the program began with.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let all = std::fs::read(format!("/proc/{}/environ", self.process.id())).expect("Linux");
+        let all = String::from_utf8_lossy(&all);
+        all.split('\0').find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+    }
+
     /// The resident set, in bytes.
     pub fn resident_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");

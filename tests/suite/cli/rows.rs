@@ -43,6 +43,14 @@ async fn the_kernel_makes_no_huge_pages_of_the_servers_memory() {
     assert_eq!(running.server.kernel_says("THP_enabled").unwrap_or("0".to_owned()), "0");
 }
 
+/// The server begins anew with it, as the process that was started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_allocator_keeps_free_pages_longer_than_it_does_by_itself() {
+    const OPTION: &str = "MIMALLOC_PURGE_DELAY";
+    let wanted = std::env::var(OPTION).unwrap_or("100".to_owned());
+    assert_eq!(Running::start().server.variable(OPTION), Some(wanted));
+}
+
 /// Otherwise an alert would miss the first failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_not_failed_yet_has_failed_no_times() {

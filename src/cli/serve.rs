@@ -96,8 +96,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     memory::keep_free_pages_longer();
     memory::without_huge_pages();
-    // It has a thread for each processor. With two more, a request waits less behind the long turns
-    // of a mass rebalance (9 ms in place of 16), and a create costs 5 per cent more at any time.
+    // It has a thread for each processor. With two more, a create costs 5 per cent more. Workers
+    // take short turns, so requests need no threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
     let exporter = match args.tracing.export() {

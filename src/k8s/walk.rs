@@ -17,7 +17,7 @@ pub struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// What `read` makes of the whole text.
     pub fn over<T>(text: &'a [u8], read: impl FnOnce(&mut Walk<'a>) -> Option<T>) -> Option<T> {
-        let mut walk = Walk { text: std::str::from_utf8(text).ok()?, at: 0 };
+        let mut walk = Walk::begin(text)?;
         let read = read(&mut walk)?;
         (walk.at == text.len()).then_some(read)
     }
@@ -33,9 +33,13 @@ impl<'a> Walk<'a> {
     /// The value of the member that this path leads to, as it is written. Nothing behind it is
     /// looked at. `None` also where there is no such member.
     pub fn find(text: &'a [u8], path: &[&str]) -> Option<&'a str> {
-        let mut walk = Walk { text: std::str::from_utf8(text).ok()?, at: 0 };
+        let mut walk = Walk::begin(text)?;
         path.iter().try_for_each(|name| walk.enter(name))?;
         walk.value()
+    }
+
+    fn begin(text: &'a [u8]) -> Option<Walk<'a>> {
+        Some(Walk { text: std::str::from_utf8(text).ok()?, at: 0 })
     }
 
     /// Goes to the value of this member of the object that comes next.

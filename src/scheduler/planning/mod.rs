@@ -80,7 +80,7 @@ impl Planner {
 /// left to the scheduler.
 pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
     let content = object.text.content();
-    let placement = BindingSketch::of(&content).ok().and_then(|sketch| sketch.spec.placement());
+    let placement = BindingSketch::placement_of(&content);
     let trigger = Trigger::of(binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };

@@ -1,4 +1,5 @@
-//! Holds the ids in comments, tests and documents to docs/requirements.md and docs/differences.md.
+//! Holds the ids in comments, tests and documents to docs/dev/requirements.md and
+//! docs/differences.md.
 //!
 //! Every id that is cited is listed, every id that is listed is cited, and every requirement of the
 //! five documents that have tests has one that carries its number: `r87_an_edit_…`. Numbers may
@@ -15,7 +16,7 @@ const ROWS: [RangeInclusive<u32>; 4] = [1..=37, 40..=95, 100..=128, 160..=183];
 /// Requirements that no program can fulfil, with what they are about.
 const PROSE: &[(u32, &str)] = &[(126, "who asked for it")];
 
-const LIST: &str = "docs/requirements.md";
+const LIST: &str = "docs/dev/requirements.md";
 const DIFFERENCES: &str = "docs/differences.md";
 
 /// Where ids are cited.

@@ -1,5 +1,5 @@
 //! Requirements of the API server that no other module tests. Each test names its ids
-//! (docs/requirements.md).
+//! (docs/dev/requirements.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

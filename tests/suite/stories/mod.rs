@@ -1,5 +1,5 @@
 //! The requirements as stories. Each test carries the number of its requirement in its name
-//! (docs/requirements.md).
+//! (docs/dev/requirements.md).
 
 mod asked;
 mod away;

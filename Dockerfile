@@ -2,32 +2,38 @@
 # docker run -p 7443:7443 -v ballast:/var/lib/ballast ballast:0.1.0
 # The admin's kubeconfig is then in /var/lib/ballast/certs.
 
-# Stage 1 builds with the toolchain.
+# Stage 1 keeps the manifests and empties the sources, so that it changes only with the manifests.
+FROM rust:1.95-bookworm AS manifests
+WORKDIR /src
+COPY . .
+# Cargo wants a file for each target that a manifest names.
+RUN find src crates tests benches -type f ! -name Cargo.toml ! -name main.rs ! -name lib.rs \
+      ! -path 'benches/*.rs' -delete \
+ && find src crates tests benches -name '*.rs' -exec sh -c 'echo "fn main() {}" > "$1"' _ {} \; \
+ && rm -rf docs examples migrations openapi README.md deploy
+
+# Stage 2 builds with the toolchain. The dependencies are a layer of their own.
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
-
-# The dependencies are a layer of their own, which is built again only when the manifests change.
-# Cargo wants the files of all targets that the manifest names, so each gets an empty one.
-COPY Cargo.toml Cargo.lock ./
-# How the C code of SQLite is built.
-COPY .cargo ./.cargo
-RUN mkdir -p src tests/suite tests/sim benches/load \
- && echo 'fn main() {}' | tee src/main.rs tests/suite/main.rs tests/sim/main.rs \
-      benches/engine_pass.rs benches/https.rs benches/registry.rs benches/store.rs \
-      benches/engine_fleet.rs benches/load/main.rs > src/lib.rs
+COPY --from=manifests /src ./
 RUN cargo build --release --locked --bin ballast
 
 COPY migrations ./migrations
 COPY examples ./examples
+COPY crates ./crates
 COPY src ./src
 # Files of the build context may be older than the layer above, so Cargo is told that they are new.
-RUN touch src/lib.rs src/main.rs \
+RUN find src crates -name '*.rs' -exec touch {} + \
  && cargo build --release --locked --bin ballast \
  && strip target/release/ballast
 
-# Stage 2 has nothing but the binary and its user.
+# Stage 3 has the binary, its user and the CA certificates of the system, which `--otlp-endpoint`,
+# PostgreSQL and members may need.
 FROM debian:bookworm-slim
-RUN useradd --uid 65532 --user-group --no-create-home --shell /usr/sbin/nologin ballast \
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --uid 65532 --user-group --no-create-home --shell /usr/sbin/nologin ballast \
  && install -d -o ballast -g ballast -m 0700 /var/lib/ballast /var/run/ballast
 COPY --from=build /src/target/release/ballast /usr/local/bin/ballast
 USER 65532:65532

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ballast::cli::certs::Files;
 use ballast::cli::client::Client;
+use ballast::node::certs::Files;
 use bytes::Bytes;
 use http::Method;
 use tokio::io::AsyncWriteExt;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
-use super::config::file;
+use ballast_node::config::file;
 
 /// The flags of `serve` that `-h` shows. `--help` shows all.
 const FIRST: [&str; 9] = [

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::UsageError;
-use crate::store;
+use ballast_node::UsageError;
+use ballast_store as store;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -6,8 +6,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{AnswerIsNo, UsageError};
-use crate::store;
+use super::AnswerIsNo;
+use ballast_node::UsageError;
+use ballast_store as store;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

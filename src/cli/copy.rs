@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::{UsageError, tables};
-use crate::api;
-use crate::clock::{Clock, SystemClock};
-use crate::store::{self, Settings};
+use ballast_api as api;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_node::{UsageError, tables};
+use ballast_store::{self as store, Settings};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

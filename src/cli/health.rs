@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args as ClapArgs;
 
-use super::certs;
-use super::config::GoDuration;
-use crate::host::{Probe, ProbeTarget, Readiness};
+use ballast_host::{Probe, ProbeTarget, Readiness};
+use ballast_node::certs;
+use ballast_node::config::GoDuration;
 
 #[derive(ClapArgs, Debug)]
 pub struct Args {

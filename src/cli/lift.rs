@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::{UsageError, tables};
-use crate::api;
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::Revision;
-use crate::store::{self, Bounds, Held, LIFT_MAX, REVISIONS_SKIPPED, Settings};
+use ballast_api as api;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::Revision;
+use ballast_node::{UsageError, tables};
+use ballast_store::{self as store, Bounds, Held, LIFT_MAX, REVISIONS_SKIPPED, Settings};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

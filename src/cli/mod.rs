@@ -8,41 +8,26 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub mod assembly;
 mod arguments;
 mod backup;
-pub mod beside;
-pub mod certs;
 mod check;
 pub mod client;
-pub mod config;
 mod copy;
 pub mod demo;
-pub mod election;
-mod endings;
 mod glance;
 mod health;
-mod identity;
-pub mod kubeconfig;
-mod leadership;
 mod lift;
 mod manual;
-mod memory;
 pub mod openapi;
 pub mod operator;
-mod peers;
-mod presence;
-mod replicas;
-pub mod serve;
 mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
-mod storage;
-pub mod tables;
 mod transfer;
 pub mod ui;
 
-use crate::telemetry;
+use ballast_base::telemetry;
+use ballast_node::{UsageError, certs, config, serve};
 
 /// Places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
 #[derive(Parser)]
@@ -93,18 +78,6 @@ enum Command {
     Completion(manual::CompletionArgs),
     /// Write the manual pages of all commands to a folder
     Man(manual::ManArgs),
-}
-
-/// The command line is wrong: exit status 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct UsageError(pub String);
-
-impl UsageError {
-    /// Something that the command line names cannot be used, for this reason.
-    fn because(error: impl Into<anyhow::Error>) -> UsageError {
-        UsageError(telemetry::with_causes(error.into().as_ref()))
-    }
 }
 
 /// The command answers a question, and the answer is no: exit status 3.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::api;
-use crate::registry::openapi;
+use ballast_api as api;
+use ballast_registry::openapi;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

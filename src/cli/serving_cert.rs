@@ -17,12 +17,12 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::config::GoDuration;
-use super::{UsageError, certs};
-use crate::clock::{Clock, SystemClock};
-use crate::host::{Host, Pair, Place, ServingCert};
-use crate::k8s::Time;
-use crate::telemetry;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_base::telemetry;
+use ballast_host::{Host, Pair, Place, ServingCert};
+use ballast_k8s::Time;
+use ballast_node::config::GoDuration;
+use ballast_node::{UsageError, certs};
 
 #[derive(ClapArgs, Debug)]
 pub struct Args {

@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::simulate::Malformed;
-use crate::api::fleet::cluster::v1beta1::MemberCluster;
-use crate::api::fleet::placement::v1beta1::{
+use ballast_api::fleet::cluster::v1beta1::MemberCluster;
+use ballast_api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterResourceBinding, ClusterSchedulingPolicySnapshot,
 };
-use crate::clock::{Clock, SystemClock};
-use crate::engine::fleet::{Decision, MemberClusters, Write};
-use crate::k8s::Time;
-use crate::scheduler::lower::fleet::{
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_engine::fleet::{Decision, MemberClusters, Write};
+use ballast_k8s::Time;
+use ballast_scheduler::lower::fleet::{
     self as lower, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
 };
 

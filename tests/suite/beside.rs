@@ -8,9 +8,9 @@ mod trouble;
 use std::sync::{Arc, Mutex};
 
 use ballast::attach::{Access, Place};
-use ballast::cli::certs::Files;
-use ballast::cli::config::ServeArgs;
-use ballast::cli::serve::{self, Running};
+use ballast::node::certs::Files;
+use ballast::node::config::ServeArgs;
+use ballast::node::serve::{self, Running};
 use futures_util::future::BoxFuture;
 use http::{Method, Response};
 use kube::client::Body;

@@ -20,8 +20,18 @@ const LIST: &str = "docs/dev/requirements.md";
 const DIFFERENCES: &str = "docs/differences.md";
 
 /// Where ids are cited.
-const PLACES: [&str; 9] =
-    ["src", "tests", "benches", "fuzz/src", "fuzz/fuzz_targets", "docs", "deploy", "README.md", "UPGRADING.md"];
+const PLACES: [&str; 10] = [
+    "src",
+    "crates",
+    "tests",
+    "benches",
+    "fuzz/src",
+    "fuzz/fuzz_targets",
+    "docs",
+    "deploy",
+    "README.md",
+    "UPGRADING.md",
+];
 /// Data, which cites nothing.
 const DATA: [&str; 4] = ["tests/vectors", "tests/corpus", "tests/data", "tests/oracle/requests"];
 const TEXTS: [&str; 5] = ["rs", "md", "py", "yaml", "txt"];
@@ -75,7 +85,10 @@ fn every_difference_from_upstream_has_its_entry() {
     let document = fs::read_to_string(root().join(DIFFERENCES)).unwrap();
     let mut faults: Vec<String> = Vec::new();
     for (path, text) in files() {
-        for (at, _) in text.match_indices("Differs from ").filter(|_| path.starts_with(root().join("src"))) {
+        for (at, _) in text
+            .match_indices("Differs from ")
+            .filter(|_| (path.starts_with(root().join("src")) || path.starts_with(root().join("crates"))))
+        {
             // `Differs from Karmada (D7): …`
             let said = text[at..].split_once('(').filter(|(before, _)| before.split(' ').count() == 4);
             let id = said.and_then(|(_, after)| after.split_once(')')).map(|(id, _)| id);

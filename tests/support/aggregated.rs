@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::cli::certs::Files;
-use ballast::cli::config::ServeArgs;
-use ballast::cli::serve::{self, Running};
+use ballast::node::certs::Files;
+use ballast::node::config::ServeArgs;
+use ballast::node::serve::{self, Running};
 use ballast::store::Store;
 use rcgen::CertificateParams;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::Body;
-use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
+use ballast::node::certs::{self, Files};
 use ballast::server::{self, ConnectionLimits, Shutdown, Terms, Tls};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
-use ballast::cli::assembly;
-use ballast::cli::certs::{self, Files};
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
 use ballast::members::{Members, Secrets};
+use ballast::node::assembly;
+use ballast::node::certs::{self, Files};
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
 use ballast::server::{self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Proxy, Shutdown, Terms, Tls};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::cli::client::Client;
-use crate::clock::{Clock, SystemClock};
+use ballast_base::clock::{Clock, SystemClock};
 
 const CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const BINDINGS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings";

@@ -26,12 +26,13 @@ use clap::ValueEnum;
 use self::agents::Agents;
 use self::reports::Reports;
 use self::stage::Stage;
-use super::certs::Files;
-use super::config::{FailoverArgs, GoDuration, ServeArgs};
-use super::serve;
 use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
-use crate::{api, telemetry};
+use ballast_api as api;
+use ballast_base::telemetry;
+use ballast_node::certs::Files;
+use ballast_node::config::{FailoverArgs, GoDuration, ServeArgs};
+use ballast_node::serve;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

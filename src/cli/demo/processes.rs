@@ -14,8 +14,8 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::Door;
-use crate::cli::certs::Files;
 use crate::cli::client::Client;
+use ballast_node::certs::Files;
 
 /// How long a replica may take to start, and the replicas to agree on who leads.
 const WITHIN: Duration = Duration::from_secs(60);

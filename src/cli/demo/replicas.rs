@@ -14,10 +14,10 @@ use super::processes::{self, Ground, Process};
 use super::stage::{Example, Part, Stage, replicas_of};
 use super::stories::{BINDINGS, REBALANCERS, is_finished, is_fresh, replicas};
 use super::traffic::Traffic;
-use crate::api;
-use crate::cli::UsageError;
-use crate::clock::{Clock, SystemClock};
-use crate::store::{self, Scratch, Settings};
+use ballast_api as api;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_node::UsageError;
+use ballast_store::{self as store, Scratch, Settings};
 
 macro_rules! example {
     ($path:literal) => {

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::cli::client::Client;
-use crate::clock::{Clock, SystemClock};
-use crate::resource::{Kinds, ResourceKind};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_resource::{Kinds, ResourceKind};
 
 /// How long a story waits for a state before it fails.
 const STATE_WITHIN: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use anyhow::ensure;
 use serde_json::Value;
 
 use super::stage::{Example, Part, Stage, replicas_of};
-use crate::api::karmada::work::v1alpha2::OWED;
+use ballast_api::karmada::work::v1alpha2::OWED;
 
 macro_rules! example {
     ($path:literal) => {

@@ -16,19 +16,19 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use super::MANUAL;
-use crate::attach::{Access, Place, Progress, Reach};
-use crate::auth::{Authenticator, Authorizer, OPEN_PATHS, Policy, Trust};
-use crate::cli::assembly;
-use crate::cli::beside::{self, Beside, Mirroring};
-use crate::cli::kubeconfig::Connected;
-use crate::clock::{Clock, SystemClock};
-use crate::engine::karmada::Profile;
-use crate::events::Recorder;
-use crate::k8s::{Query, Status};
-use crate::resource::Kinds;
-use crate::server::{self, App, Cors, Documents, InFlight, Shutdown};
-use crate::store::MemoryStore;
-use crate::watch::{self, Cache, Limits, View};
+use ballast_attach::{Access, Place, Progress, Reach};
+use ballast_auth::{Authenticator, Authorizer, OPEN_PATHS, Policy, Trust};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_engine::karmada::Profile;
+use ballast_k8s::{Query, Status};
+use ballast_node::assembly;
+use ballast_node::beside::{self, Beside, Mirroring};
+use ballast_node::kubeconfig::Connected;
+use ballast_resource::Kinds;
+use ballast_server::{self as server, App, Cors, Documents, InFlight, Shutdown};
+use ballast_store::MemoryStore;
+use ballast_watch::{self as watch, Cache, Limits, View};
+use ballast_worker::events::Recorder;
 
 /// Requests at a time. A command sends one, and the page's proxy bounds its own.
 const REQUESTS_MAX: usize = 400;

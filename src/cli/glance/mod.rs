@@ -23,12 +23,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::inside::Inside;
 use self::progress::Line;
-use super::UsageError;
-use super::beside;
-use super::config::SchedulingProfile;
-use super::kubeconfig::Connected;
-use crate::api;
-use crate::attach::Reach;
+use ballast_api as api;
+use ballast_attach::Reach;
+use ballast_node::UsageError;
+use ballast_node::beside;
+use ballast_node::config::SchedulingProfile;
+use ballast_node::kubeconfig::Connected;
 
 /// Where the documents say how to begin.
 const MANUAL: &str = "docs/karmada.md";

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use super::rights::ROLE;
-use crate::api::karmada::work::v1alpha2::BINDINGS;
-use crate::attach::Reach;
-use crate::rebalance::review::suppose::CLUSTERS;
-use crate::watch::View;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_attach::Reach;
+use ballast_rebalance::review::suppose::CLUSTERS;
+use ballast_watch::View;
 
 /// One sentence, and on a terminal a line below it that tells how far the reading has come.
 pub struct Line {

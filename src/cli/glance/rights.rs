@@ -10,11 +10,11 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::attach::{HOMED, Reach};
-use crate::cli::UsageError;
-use crate::cli::kubeconfig::Connected;
-use crate::k8s::GroupResource;
-use crate::resource::{Kinds, ResourceKind};
+use ballast_attach::{HOMED, Reach};
+use ballast_k8s::GroupResource;
+use ballast_node::UsageError;
+use ballast_node::kubeconfig::Connected;
+use ballast_resource::{Kinds, ResourceKind};
 
 /// The manifest with the role that has these rights and no others.
 pub const ROLE: &str = "deploy/beside-karmada/reader.yaml";

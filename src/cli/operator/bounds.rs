@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use crate::api::ballast::v1alpha1::{
+use ballast_api::ballast::v1alpha1::{
     AbortOn, IntOrPercent, Limits, Mode, Order, Rollout, Settle, SettleWhen, Strategy,
 };
-use crate::cli::config::GoDuration;
+use ballast_node::config::GoDuration;
 
 /// A number or a percentage, as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Why the targets of a binding changed, out of two of its versions. The server's events say it
 //! better, and are kept for an hour; the versions are kept as long as the log.
 
-use crate::api::ballast::v1alpha1::Share;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, Trigger};
+use ballast_api::ballast::v1alpha1::Share;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 
 use super::names::targets;
-use crate::scheduler::underway::UnderWay;
+use ballast_scheduler::underway::UnderWay;
 
 /// Why `after` has other targets than `before`, as far as the two say it.
 pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
@@ -65,7 +65,7 @@ pub fn shift(from: &[Share], to: &[Share]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::karmada::work::v1alpha2::OWED;
+    use ballast_api::karmada::work::v1alpha2::OWED;
     use serde::Deserialize;
     use serde_json::{Value, json};
 

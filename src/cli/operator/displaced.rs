@@ -12,13 +12,13 @@ use super::select::SelectArgs;
 use super::server::Server;
 use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
-use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
-use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::cli::glance::RulesArgs;
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::Time;
-use crate::k8s::human_duration::human_duration;
-use crate::scheduler::cause::counted;
+use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::Time;
+use ballast_k8s::human_duration::human_duration;
+use ballast_scheduler::cause::counted;
 
 /// Workloads that are listed at most; the number of all is told.
 const LISTED_MAX: i64 = 10_000;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::server::{Refused, Server, escaped};
-use crate::k8s::Time;
-use crate::scheduler::cause::REPLICAS_MOVED;
+use ballast_k8s::Time;
+use ballast_scheduler::cause::REPLICAS_MOVED;
 
 /// The reason of the events about a move of a rebalance.
 const REBALANCED: &str = "Rebalanced";

@@ -7,8 +7,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::ballast::v1alpha1::{Limits, Mode, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
-use crate::cli::UsageError;
+use ballast_api::ballast::v1alpha1::{Limits, Mode, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
+use ballast_node::UsageError;
 
 /// The longest manifest that is read, as for a server.
 const BYTES_MAX: u64 = 3 << 20;

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::screen::{Screen, Tone};
 use super::server::{Server, escaped};
-use crate::api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
 use crate::cli::AnswerIsNo;
-use crate::scheduler::cause::counted;
+use ballast_api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
+use ballast_scheduler::cause::counted;
 
 /// Letters of the bar.
 const BAR: usize = 24;
@@ -163,7 +163,7 @@ fn progress(status: &RebalanceStatus, screen: Screen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ballast::v1alpha1::Summary;
+    use ballast_api::ballast::v1alpha1::Summary;
 
     #[test]
     fn progress_counts_what_is_over() {

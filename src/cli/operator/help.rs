@@ -7,10 +7,10 @@ use super::names::Found;
 use super::review::ask;
 use super::server::{Refused, Server, escaped};
 use super::why::{Decided, Seen, of_status, question};
-use crate::api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
-use crate::api::karmada::cluster::v1alpha1::Cluster;
-use crate::api::{Pairs, core};
-use crate::k8s::Quantity;
+use ballast_api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::{Pairs, core};
+use ballast_k8s::Quantity;
 
 /// Clusters that something is tried for. Each costs a question to the server.
 const TRIED_MAX: usize = 5;

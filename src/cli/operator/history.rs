@@ -17,13 +17,13 @@ use super::screen::{Screen, Tone, data, print};
 use super::server::{Refused, Server, escaped};
 use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
-use crate::api::ballast::v1alpha1::Share;
-use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::cli::glance::Serves;
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::Time;
-use crate::k8s::human_duration::human_duration;
-use crate::rebalance::record::listed;
+use ballast_api::ballast::v1alpha1::Share;
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::Time;
+use ballast_k8s::human_duration::human_duration;
+use ballast_rebalance::record::listed;
 
 #[derive(clap::Args, Debug)]
 pub struct HistoryArgs {

@@ -12,9 +12,9 @@ use super::names::{Found, shown};
 use super::screen::{Screen, Tone, data, print};
 use super::server::{Refused, Server, escaped};
 use super::table::{Side, Table, cell};
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::Time;
-use crate::k8s::human_duration::human_duration;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::Time;
+use ballast_k8s::human_duration::human_duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Event {

@@ -38,7 +38,7 @@ pub use self::screen::print;
 pub use self::steer::{SteerArgs, UndoArgs};
 pub use self::top::TopArgs;
 pub use self::why::WhyArgs;
-use super::kubeconfig::KubeconfigArgs;
+use ballast_node::kubeconfig::KubeconfigArgs;
 
 /// The commands of an operator.
 #[derive(clap::Subcommand)]

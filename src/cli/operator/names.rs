@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::server::{Refused, Server, escaped};
-use crate::api::ballast::v1alpha1::{Share, WorkloadRef};
-use crate::api::karmada::work::v1alpha2::AnyBinding;
-use crate::cli::UsageError;
-use crate::rebalance::nearest::nearest;
+use ballast_api::ballast::v1alpha1::{Share, WorkloadRef};
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_node::UsageError;
+use ballast_rebalance::nearest::nearest;
 
 /// The API of Karmada's bindings.
 const WORK: &str = "/apis/work.karmada.io/v1alpha2";
@@ -306,7 +306,7 @@ impl Found {
 
 /// Where a binding is, by name.
 pub fn targets(binding: &AnyBinding) -> Vec<Share> {
-    let share = |target: &crate::api::karmada::work::v1alpha2::TargetCluster| Share {
+    let share = |target: &ballast_api::karmada::work::v1alpha2::TargetCluster| Share {
         name: target.name.clone(),
         replicas: target.replicas.unwrap_or_default(),
     };

@@ -17,10 +17,11 @@ use super::server::{Server, escaped};
 use super::suppose::SupposeArgs;
 use super::table::{Side, Table, cell};
 use super::why::{At, as_of};
-use crate::api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use crate::cli::AnswerIsNo;
 use crate::cli::glance::RulesArgs;
-use crate::cli::{AnswerIsNo, UsageError};
-use crate::scheduler::cause::counted;
+use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use ballast_node::UsageError;
+use ballast_scheduler::cause::counted;
 
 /// Moves that a summary lists.
 const SUMMARY_MOVES: usize = 10;

@@ -13,10 +13,10 @@ use super::review::ask;
 use super::screen::{data, print};
 use super::select::{SelectArgs, named};
 use super::server::{Server, escaped};
-use crate::api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
-use crate::cli::UsageError;
-use crate::cli::config::GoDuration;
 use crate::cli::glance::no_rebalances;
+use ballast_api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
+use ballast_node::UsageError;
+use ballast_node::config::GoDuration;
 
 #[derive(clap::Args, Debug)]
 pub struct RebalanceArgs {

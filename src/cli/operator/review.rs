@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::server::{Server, escaped};
-use crate::api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
-use crate::rebalance::record::listed;
+use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
+use ballast_rebalance::record::listed;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,10 +2,10 @@
 
 use super::names::{Typed, find};
 use super::server::Server;
-use crate::api::ballast::v1alpha1::{PolicyRef, SelectEntry};
-use crate::api::meta::{LabelSelector, LabelSelectorRequirement};
-use crate::cli::UsageError;
-use crate::k8s::label_query;
+use ballast_api::ballast::v1alpha1::{PolicyRef, SelectEntry};
+use ballast_api::meta::{LabelSelector, LabelSelectorRequirement};
+use ballast_k8s::label_query;
+use ballast_node::UsageError;
 
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which workloads")]

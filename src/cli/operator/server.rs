@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use super::CommonArgs;
 use super::screen::Screen;
-use crate::cli::UsageError;
 use crate::cli::glance::{self, Glance, RulesArgs, Serves};
-use crate::cli::kubeconfig::Connected;
-use crate::k8s::Status;
+use ballast_k8s::Status;
+use ballast_node::UsageError;
+use ballast_node::kubeconfig::Connected;
 
 /// Objects of one page of a list.
 const PAGE_OBJECTS: usize = 500;

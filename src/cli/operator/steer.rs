@@ -8,10 +8,10 @@ use super::preview::summary;
 use super::rebalance::{GoArgs, go};
 use super::screen::{data, print};
 use super::server::{Refused, Server, escaped};
-use crate::api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
-use crate::cli::UsageError;
 use crate::cli::glance::no_rebalances;
-use crate::rebalance::nearest::nearest;
+use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
+use ballast_node::UsageError;
+use ballast_rebalance::nearest::nearest;
 
 const API: &str = "/apis/ballast.dev/v1alpha1";
 

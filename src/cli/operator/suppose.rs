@@ -3,11 +3,11 @@
 
 use super::names::{Typed, find};
 use super::server::Server;
-use crate::api::Pairs;
-use crate::api::ballast::v1alpha1::{Suppose, SupposedCluster, SupposedWorkload};
-use crate::api::core::Quantity;
-use crate::cli::UsageError;
-use crate::k8s;
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::{Suppose, SupposedCluster, SupposedWorkload};
+use ballast_api::core::Quantity;
+use ballast_k8s as k8s;
+use ballast_node::UsageError;
 
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Suppose that")]

@@ -10,16 +10,16 @@ use super::screen::{Tone, data, print};
 use super::server::{Refused, Server};
 use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
-use crate::api::Pairs;
-use crate::api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
-use crate::api::core;
-use crate::api::karmada::cluster::v1alpha1::Cluster;
-use crate::api::karmada::work::v1alpha2::AnyBinding;
 use crate::cli::glance::RulesArgs;
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::human_duration::human_duration;
-use crate::k8s::{Quantity, Time};
-use crate::scheduler::cause::counted;
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
+use ballast_api::core;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::human_duration::human_duration;
+use ballast_k8s::{Quantity, Time};
+use ballast_scheduler::cause::counted;
 
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {

@@ -14,14 +14,14 @@ use super::screen::{Screen, Tone, data, print};
 use super::server::Server;
 use super::table::{Cell, Side, Table, cell};
 use super::{CommonArgs, Format};
-use crate::api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
 use crate::cli::AnswerIsNo;
-use crate::cli::config::GoDuration;
 use crate::cli::glance::RulesArgs;
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::Time;
-use crate::k8s::human_duration::human_duration;
-use crate::scheduler::cause::counted;
+use ballast_api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::Time;
+use ballast_k8s::human_duration::human_duration;
+use ballast_node::config::GoDuration;
+use ballast_scheduler::cause::counted;
 
 #[derive(clap::Args, Debug)]
 pub struct WhyArgs {
@@ -186,7 +186,7 @@ async fn decided(server: &Server, found: &Found, mode: ReviewMode, at: &Option<A
 /// What the review says of the binding.
 pub fn of_status(status: &ReviewStatus, found: &Found) -> Decided {
     let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
-    let trace = |text: Option<&crate::api::FreeForm>| {
+    let trace = |text: Option<&ballast_api::FreeForm>| {
         let value: Value = text.map(|it| it.value()).unwrap_or_default();
         Trace::deserialize(value).unwrap_or_default()
     };

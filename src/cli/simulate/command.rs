@@ -9,10 +9,11 @@ use clap::ValueEnum;
 use flate2::read::GzDecoder;
 
 use super::{Options, Output, Patch, Tally, simulate};
-use crate::cli::config::SchedulingProfile;
-use crate::cli::{AnswerIsNo, UsageError};
-use crate::engine::karmada::Rules;
-use crate::rebalance::nearest::with_nearest;
+use crate::cli::AnswerIsNo;
+use ballast_engine::karmada::Rules;
+use ballast_node::UsageError;
+use ballast_node::config::SchedulingProfile;
+use ballast_rebalance::nearest::with_nearest;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -5,15 +5,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Case, Malformed, Options};
-use crate::api::ballast::v1alpha1::Share;
-use crate::api::karmada::cluster::v1alpha1::Cluster;
-use crate::api::karmada::policy::v1alpha1::Placement;
-use crate::api::karmada::work::v1alpha2::{
+use ballast_api::ballast::v1alpha1::Share;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::policy::v1alpha1::Placement;
+use ballast_api::karmada::work::v1alpha2::{
     ClusterResourceBinding, ResourceBinding, ResourceBindingSpec, ResourceBindingStatus, TargetCluster,
 };
-use crate::api::meta::ObjectMeta;
-use crate::engine::karmada::{self as engine, ClusterSet, Outcome, Pass, Request, Trace, Workloads};
-use crate::scheduler::lower::karmada as lower;
+use ballast_api::meta::ObjectMeta;
+use ballast_engine::karmada::{self as engine, ClusterSet, Outcome, Pass, Request, Trace, Workloads};
+use ballast_scheduler::lower::karmada as lower;
 
 /// The binding after the pass.
 #[derive(Clone, Debug, Serialize)]

@@ -16,13 +16,13 @@ use super::Options;
 use super::input::Malformed;
 use super::karmada::{Binding, ExpectedTarget, Report};
 use super::world::{Asked, World, object_of};
-use crate::actions;
-use crate::api::ballast::v1alpha1::RebalanceSpec;
-use crate::api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
-use crate::api::karmada::work::v1alpha2::{AnyBinding, OWED, Trigger, key_of_workload};
-use crate::engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
-use crate::k8s::{FieldErrors, Key, Time};
-use crate::scheduler::planning::{How, Planner, Selection, plan, shares};
+use ballast_actions as actions;
+use ballast_api::ballast::v1alpha1::RebalanceSpec;
+use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, OWED, Trigger, key_of_workload};
+use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
+use ballast_k8s::{FieldErrors, Key, Time};
+use ballast_scheduler::planning::{How, Planner, Selection, plan, shares};
 
 /// Makes the answers of a world, one after another.
 pub struct Answers {

@@ -27,7 +27,7 @@ pub use karmada::{Binding, Report, read};
 pub use world::Patch;
 
 use super::simulate_fleet::simulate_fleet;
-use crate::engine::karmada::{Profile, Rules, Trace};
+use ballast_engine::karmada::{Profile, Rules, Trace};
 
 /// The format of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::Report;
-use crate::engine::karmada::{Attempt, ClusterTrace, Trace};
+use ballast_engine::karmada::{Attempt, ClusterTrace, Trace};
 
 pub fn write(id: &str, report: &Report, trace: &Trace) -> String {
     let mode = trace.mode.map_or_else(String::new, |mode| format!(" ({mode:?})"));

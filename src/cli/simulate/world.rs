@@ -12,17 +12,17 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::input::Malformed;
-use crate::api::ballast::v1alpha1::RebalanceSpec;
-use crate::api::karmada::apps::v1alpha1::WorkloadRebalancer;
-use crate::api::karmada::cluster::v1alpha1::Cluster;
-use crate::api::karmada::policy::v1alpha1::POLICIES;
-use crate::api::karmada::task::v1alpha1::RescheduleTask;
-use crate::api::karmada::work::v1alpha2::BINDINGS;
-use crate::engine::karmada::ClusterSet;
-use crate::k8s::{Body, GroupResource, Key, Object, Revision};
-use crate::rebalance::review::suppose::CLUSTERS;
-use crate::scheduler::lower::karmada as lower;
-use crate::watch::View;
+use ballast_api::ballast::v1alpha1::RebalanceSpec;
+use ballast_api::karmada::apps::v1alpha1::WorkloadRebalancer;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::policy::v1alpha1::POLICIES;
+use ballast_api::karmada::task::v1alpha1::RescheduleTask;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_engine::karmada::ClusterSet;
+use ballast_k8s::{Body, GroupResource, Key, Object, Revision};
+use ballast_rebalance::review::suppose::CLUSTERS;
+use ballast_scheduler::lower::karmada as lower;
+use ballast_watch::View;
 
 /// The namespace of a namespaced object whose manifest names none.
 const NAMESPACE: &str = "default";

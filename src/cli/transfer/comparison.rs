@@ -6,9 +6,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Tree, shown_name};
-use crate::k8s::{Document, Key, Revision};
-use crate::registry;
-use crate::resource::ResourceKind;
+use ballast_k8s::{Document, Key, Revision};
+use ballast_registry as registry;
+use ballast_resource::ResourceKind;
 
 /// The state of a key in a log. The object itself is not kept, because a log may be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api;
+    use ballast_api as api;
 
     fn row() -> std::sync::Arc<ResourceKind> {
         api::kinds().find("cluster.karmada.io", "v1alpha1", "clusters").unwrap().clone()

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use super::import::{as_named, check_database, opening_failed};
 use super::source::Api;
 use super::{files, kinds, log, target};
+use crate::cli::AnswerIsNo;
 use crate::cli::operator::screen::{Screen, print};
 use crate::cli::operator::{Format, block_on};
-use crate::cli::{AnswerIsNo, UsageError, tables};
-use crate::store::{self, Settings};
+use ballast_node::{UsageError, tables};
+use ballast_store::{self as store, Settings};
 
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("target").required(true))]

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::Tree;
 use super::kinds::Versions;
-use crate::cli::UsageError;
-use crate::k8s::GroupResource;
+use ballast_k8s::GroupResource;
+use ballast_node::UsageError;
 
 /// The longest file that is read. A million bindings take about three gigabytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;

@@ -10,14 +10,15 @@ use super::kinds;
 use super::log::{self, States, Write};
 use super::report::{Named, Report, Tally, Unknown};
 use super::source::{Api, Files, Source};
-use crate::cli::kubeconfig::KubeconfigArgs;
+use crate::cli::AnswerIsNo;
 use crate::cli::operator::screen::{Screen, print};
 use crate::cli::operator::{CommonArgs, Format, block_on};
-use crate::cli::{AnswerIsNo, UsageError, tables};
-use crate::clock::{Clock, SystemClock};
-use crate::k8s::{Document, Revision};
-use crate::resource::ResourceKind;
-use crate::store::{self, Bounds, Held, Settings, Store};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::{Document, Revision};
+use ballast_node::kubeconfig::KubeconfigArgs;
+use ballast_node::{UsageError, tables};
+use ballast_resource::ResourceKind;
+use ballast_store::{self as store, Bounds, Held, Settings, Store};
 
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
@@ -228,7 +229,7 @@ impl Plan {
             only_there: only_here.len(),
             refused: refused.len(),
         });
-        let of_key = |key: &crate::k8s::Key| match &*key.namespace {
+        let of_key = |key: &ballast_k8s::Key| match &*key.namespace {
             "" => key.name.to_string(),
             namespace => format!("{namespace}/{}", key.name),
         };

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::api;
-use crate::k8s::GroupResource;
-use crate::resource::{Kinds, Lifetime, ResourceKind};
+use ballast_api as api;
+use ballast_k8s::GroupResource;
+use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
 /// Clusters come first. Who looks at a log half-way then sees no binding on a cluster that is not
 /// there.

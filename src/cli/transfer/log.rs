@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use super::Tree;
 use super::comparison::{Fingerprint, Here};
-use crate::k8s::{Document, GroupResource, Key, Revision};
-use crate::store::{Bounds, Change, Error, Held, Operation, Store};
+use ballast_k8s::{Document, GroupResource, Key, Revision};
+use ballast_store::{Bounds, Change, Error, Held, Operation, Store};
 
 /// Rows that are read at once, about two megabytes.
 const PAGE_ROWS: usize = 1000;

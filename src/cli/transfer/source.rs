@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::comparison::{Comparing, Comparison, Here};
 use super::kinds::Versions;
 use super::{Tree, files, metadata};
-use crate::cli::UsageError;
 use crate::cli::operator::CommonArgs;
 use crate::cli::operator::server::{Refused, Server};
-use crate::k8s::{GroupResource, Key, Revision};
-use crate::resource::ResourceKind;
-use crate::store::{LIFT_MAX, REVISIONS_SKIPPED};
+use ballast_k8s::{GroupResource, Key, Revision};
+use ballast_node::UsageError;
+use ballast_resource::ResourceKind;
+use ballast_store::{LIFT_MAX, REVISIONS_SKIPPED};
 
 /// The latest version above which a log can be lifted.
 const SEEN_MAX: i64 = LIFT_MAX.0 - REVISIONS_SKIPPED;

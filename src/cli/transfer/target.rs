@@ -17,11 +17,11 @@ use super::kinds::Versions;
 use super::report::{Named, Report, Tally};
 use super::source::Api;
 use super::{Tree, metadata, shown_name};
-use crate::api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
-use crate::cli::UsageError;
 use crate::cli::operator::server::{Refused, escaped};
-use crate::k8s::GroupResource;
-use crate::resource::ResourceKind;
+use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
+use ballast_k8s::GroupResource;
+use ballast_node::UsageError;
+use ballast_resource::ResourceKind;
 
 /// Objects that are written at once.
 const IN_FLIGHT: usize = 16;
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_the_server_does_not_keep_as_written_is_no_difference() {
-        let kinds = crate::api::kinds();
+        let kinds = ballast_api::kinds();
         let row = kinds.find("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
         let cluster = |spec| tree(json!({"metadata": {"name": "m1"}, "spec": spec}));
         let here = cluster(json!({"taints": [], "syncMode": "Push", "resourceModels": [{"grade": 1, "ranges": []}]}));
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_main_part_is_what_a_client_writes() {
-        let kinds = crate::api::kinds();
+        let kinds = ballast_api::kinds();
         let row = kinds.find("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
         let object = tree(json!({"apiVersion": "x", "kind": "Cluster", "metadata": {"name": "m1", "uid": "u",
             "generation": 3, "labels": {"a": "b"}, "managedFields": []}, "spec": {"a": 1}, "status": {"b": 2}}));

@@ -25,11 +25,11 @@ use tokio::task::JoinHandle;
 
 use self::guard::Guard;
 use self::upstream::Upstream;
-use super::UsageError;
 use super::glance::{self, Glance, RulesArgs, Serves};
-use super::kubeconfig::{Connected, KubeconfigArgs};
-use crate::clock::{Clock, SystemClock};
-use crate::telemetry;
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_base::telemetry;
+use ballast_node::UsageError;
+use ballast_node::kubeconfig::{Connected, KubeconfigArgs};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use super::guard::{self, Guard, Refusal};
 use super::upstream::Upstream;
 use super::watch;
-use crate::server::{BODY_BYTES_MAX, hop, page};
-use crate::telemetry;
+use ballast_base::telemetry;
+use ballast_server::{BODY_BYTES_MAX, hop, page};
 
 /// Requests that are passed on at a time. A browser sends six.
 const REQUESTS_MAX: usize = 64;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::proxy::status;
 use super::upstream::Upstream;
-use crate::telemetry;
+use ballast_base::telemetry;
 
 /// The longest line of a watch: an object has at most 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;

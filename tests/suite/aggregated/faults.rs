@@ -47,7 +47,7 @@ impl Behind {
             ServerProcess::start(&path, &flags)
         });
         let process = process.await.unwrap();
-        let files = ballast::cli::certs::Files::in_dir(&folder.path().join("certs"));
+        let files = ballast::node::certs::Files::in_dir(&folder.path().join("certs"));
         let (cert, key) = proxy_ca.client(folder.path(), PROXY, &[], |_| {});
         let proxy = Raw::with_certificate(process.address, &files, &cert, &key);
         let nobody = Raw::nobody(process.address, &files);

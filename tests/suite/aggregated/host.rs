@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ballast::cli::config::ServeArgs;
+use ballast::node::config::ServeArgs;
 use http::Method;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use http::Method;
 use serde_json::json;
 

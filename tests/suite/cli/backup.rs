@@ -15,7 +15,7 @@ use crate::support::wait_for;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 fn admin(process: &ServerProcess, folder: &std::path::Path) -> Raw {
-    Raw::admin(process.address, &ballast::cli::certs::Files::in_dir(&folder.join("certs")))
+    Raw::admin(process.address, &ballast::node::certs::Files::in_dir(&folder.join("certs")))
 }
 
 fn backup(database: &std::path::Path, copy: &std::path::Path) -> std::process::Output {

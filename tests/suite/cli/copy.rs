@@ -39,7 +39,7 @@ async fn a_log_is_the_same_after_a_copy_to_postgresql_and_back() {
     let Some(cluster) = Cluster::shared() else { return };
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
-    let certs = ballast::cli::certs::Files::in_dir(&folder.path().join("certs"));
+    let certs = ballast::node::certs::Files::in_dir(&folder.path().join("certs"));
     let admin = Raw::admin(server.address, &certs).connect().await;
     for name in ["one", "two", "three"] {
         let made = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer(name).to_string()).await;

@@ -1,6 +1,6 @@
 //! A database that an older Ballast wrote.
 
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ballast::cli::certs::Files;
 use ballast::k8s::Revision;
+use ballast::node::certs::Files;
 use ballast::store::{self, Bounds, Candidate, REVISIONS_SKIPPED};
 use http::Method;
 use serde_json::{Value, json};

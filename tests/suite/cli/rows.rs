@@ -1,7 +1,7 @@
 //! Requirements of the seed documents about the API, through the built server over HTTPS.
 
 use ballast::api::karmada::work::v1alpha2::OWED;
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
 

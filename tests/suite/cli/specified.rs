@@ -1,8 +1,8 @@
 //! Specified replicas (seed 003) through the real server: from the sample that people copy to the
 //! decision, and to the event for numbers that do not add up.
 
-use ballast::cli::certs::Files;
 use ballast::cli::client::Client;
+use ballast::node::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
 

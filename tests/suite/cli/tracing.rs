@@ -66,7 +66,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn admin(process: &ServerProcess, folder: &std::path::Path) -> Raw {
-    Raw::admin(process.address, &ballast::cli::certs::Files::in_dir(&folder.join("certs")))
+    Raw::admin(process.address, &ballast::node::certs::Files::in_dir(&folder.join("certs")))
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Authentication by client certificates, and the answers to requests without a valid one.
 
-use ballast::cli::certs;
 use ballast::clock::{Clock, SystemClock};
+use ballast::node::certs;
 use ballast::server::{Check, Counts};
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;

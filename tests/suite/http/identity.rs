@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use ballast::cli::certs::Files;
-use ballast::cli::config::ServeArgs;
-use ballast::cli::serve::{self, Running};
+use ballast::node::certs::Files;
+use ballast::node::config::ServeArgs;
+use ballast::node::serve::{self, Running};
 use http::Method;
 use serde_json::json;
 use sha2::{Digest, Sha256};

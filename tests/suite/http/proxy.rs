@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::auth::Policy;
-use ballast::cli::certs::Files;
-use ballast::cli::config::ServeArgs;
-use ballast::cli::serve;
+use ballast::node::certs::Files;
+use ballast::node::config::ServeArgs;
+use ballast::node::serve;
 use ballast::store::MemoryStore;
 use bytes::Bytes;
 use http::{Method, Request};

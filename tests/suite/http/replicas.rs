@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::cli::certs::Files;
 use ballast::cli::client::{Client, Credentials};
-use ballast::cli::config::ServeArgs;
-use ballast::cli::serve::{self, Running};
+use ballast::node::certs::Files;
+use ballast::node::config::ServeArgs;
+use ballast::node::serve::{self, Running};
 use ballast::store::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;

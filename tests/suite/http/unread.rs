@@ -1,6 +1,6 @@
 //! Clients that do not read: what they cost, and what becomes of them when memory is short.
 
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use ballast::server::ConnectionLimits;
 use http::Method;
 use http_body_util::BodyExt;

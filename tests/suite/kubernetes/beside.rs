@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ballast::cli::certs::Files;
-use ballast::cli::kubeconfig::KubeconfigArgs;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Time;
+use ballast::node::certs::Files;
+use ballast::node::kubeconfig::KubeconfigArgs;
 use futures_util::{StreamExt, TryStreamExt};
 use http::Method;
 use kube::Api;

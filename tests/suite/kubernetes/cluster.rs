@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use http::Method;
 use rcgen::KeyPair;
 use serde_json::{Value, json};

@@ -26,9 +26,9 @@ pub fn environment() -> Vec<(String, String)> {
 fn the_layer_of_dependencies_has_a_file_for_every_target() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
-    for file in ["Cargo.toml", "Cargo.lock"] {
-        std::fs::copy(root.join(file), folder.path().join(file)).unwrap();
-    }
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args(["Cargo.toml", "Cargo.lock", "src", "crates", "tests", "benches"].map(|part| root.join(part)));
+    assert!(copy.arg(folder.path()).status().unwrap().success());
     let made = Command::new("sh").arg("-c").arg(&instructions("RUN")[0]).current_dir(&folder).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut cargo = Command::new(env!("CARGO"));
@@ -36,17 +36,20 @@ fn the_layer_of_dependencies_has_a_file_for_every_target() {
     let read = cargo.output().unwrap();
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
     let read: serde_json::Value = serde_json::from_slice(&read.stdout).unwrap();
-    for target in read["packages"][0]["targets"].as_array().unwrap() {
+    let packages = read["packages"].as_array().unwrap();
+    assert!(packages.len() > 15, "{packages:?}");
+    for target in packages.iter().flat_map(|package| package["targets"].as_array().unwrap()) {
         let path = target["src_path"].as_str().unwrap();
-        assert!(Path::new(path).is_file(), "{path} is not made");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "fn main() {}\n", "{path}");
     }
 }
 
-/// What the sources include from outside `src` is copied before they are built.
+/// What the sources include from outside `src` and `crates` is copied before they are built.
 #[test]
 fn what_is_built_in_is_copied() {
     let copied = instructions("COPY").join("\n");
-    let (mut waiting, mut included) = (vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")], 0);
+    let (mut waiting, mut included) =
+        (["src", "crates"].map(|top| Path::new(env!("CARGO_MANIFEST_DIR")).join(top)).to_vec(), 0);
     while let Some(place) = waiting.pop() {
         if place.is_dir() {
             waiting.extend(std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));
@@ -54,7 +57,7 @@ fn what_is_built_in_is_copied() {
         }
         let text = std::fs::read_to_string(&place).unwrap_or_default();
         let outside = text.split("\"../../../").skip(1).chain(text.split("migrate!(\"").skip(1));
-        for folder in outside.filter_map(|path| path.split(['/', '"']).next()) {
+        for folder in outside.filter_map(|path| path.trim_start_matches("../").split(['/', '"']).next()) {
             included += 1;
             assert!(copied.contains(&format!("{folder} ./{folder}")), "{}: {folder} is not copied", place.display());
         }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::actions::Marking;
-use ballast::cli::assembly::{self, WorkerOptions};
-use ballast::cli::config::Controllers;
 use ballast::clock::{Clock, ManualClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
 use ballast::k8s::{Body, Key, Revision, Status, User, WriteOptions};
+use ballast::node::assembly::{self, WorkerOptions};
+use ballast::node::config::Controllers;
 use ballast::registry::{Caller, Locator, Registry, Remarks};
 use ballast::store::{Candidate, Change, MemoryStore, Operation, Store, Term};
 use ballast::watch::{self, Limits, Office};

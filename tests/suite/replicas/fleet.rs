@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ballast::cli::certs::Files;
 use ballast::cli::client::{Client, Credentials};
+use ballast::node::certs::Files;
 use sqlx::{Connection, PgConnection, Row};
 
 use crate::process::ServerProcess;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::cli::config::ServeArgs;
+use ballast::node::config::ServeArgs;
 use ballast::store::{Candidate, Leadership, MemoryStore, Store, Term};
 use http::Method;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ballast::cli::certs::Files;
+use ballast::node::certs::Files;
 use http::Method;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;

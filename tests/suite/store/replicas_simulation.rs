@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ballast::cli::election::{Election, Turn};
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
+use ballast::node::election::{Election, Turn};
 use ballast::server::Lead;
 use ballast::store::{Candidate, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, Interest, Limits, Writer};

@@ -5,8 +5,8 @@
 //! Ballast's where a side decides what the other cannot know, so with everything on the two would
 //! undo each other's writes for ever.
 
-use ballast::cli::config::ServeArgs;
 use ballast::k8s::Key;
+use ballast::node::config::ServeArgs;
 use serde_json::{Value, json};
 
 use super::fleet::{binding, by_room, cluster, deployment, rebalancer};

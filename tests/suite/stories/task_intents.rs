@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ballast::actions::{Marking, RescheduleTasks};
 use ballast::api;
-use ballast::cli::assembly;
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
 use ballast::k8s::{GroupResource, Key, Object, Status, User};
+use ballast::node::assembly;
 use ballast::registry::{Action, Atomicity, Change, due_at};
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Interest, Limits};

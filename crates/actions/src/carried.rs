@@ -1,0 +1,45 @@
+//! A binding that Karmada's detector makes or rewrites gets from its policy the fields that the
+//! detector does not know (`own_fields`), in the same write. So the scheduler never sees half of a
+//! placement.
+//!
+//! Only a write that brings another placement is meant. Who takes the fields off a binding by a
+//! patch has done so, until the policy changes.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use ballast_api::karmada::policy::v1alpha1::{PolicyIds, own_fields};
+use ballast_k8s::Status;
+use ballast_registry::{Asked, Client, Counsel};
+
+/// Carries fields from policies to bindings.
+pub struct CarriedFields {
+    client: Client,
+}
+
+impl CarriedFields {
+    pub fn new(client: Client) -> CarriedFields {
+        CarriedFields { client }
+    }
+}
+
+#[async_trait]
+impl Counsel for CarriedFields {
+    async fn hear(
+        &self,
+        _asked: &Asked<'_>,
+        object: &mut Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        let is_meant = match old {
+            None => own_fields::may_lack(object),
+            Some(old) => own_fields::has_same_own(object, old) && !own_fields::has_same_rest(object, old),
+        };
+        let Some(key) = PolicyIds::named(object).filter(|_| is_meant) else { return Ok(()) };
+        let view = self.client.view();
+        if let Some(policy) = view.get(&key).and_then(|policy| policy.value().ok()) {
+            own_fields::carry(&policy, object);
+        }
+        Ok(())
+    }
+}

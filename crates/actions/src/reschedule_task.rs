@@ -1,0 +1,346 @@
+//! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh
+//! (R8-R25).
+//!
+//! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and the time of
+//! the task as the stamp (C7), with the debt of a pass (C10). The call returns when the marks of
+//! all selected bindings are durable (R27). It does not wait for the scheduler (R23).
+//!
+//! A task that selects more than can be marked in the time of a request (`Marking`, and the
+//! deadline of the request itself) is answered with a warning that says how many are marked. The
+//! rest is marked from an intent, which is in the log before the answer is given (`intent`,
+//! `finish`).
+//!
+//! A task that has begun does not end with its request. If the caller goes away or its time runs
+//! out, the task marks on within its own time, leaves the rest to an intent, and tells the end.
+//!
+//! *Invariant:* after a refusal, some bindings may be marked and others not, and nothing goes on.
+//! That is harmless, because the kind does not promise idempotency (R20): the caller can post
+//! again. After an answer, each selected binding is marked once for the task, whatever crashes.
+//! Without any answer the same holds, unless this process ends before the intent is stored.
+//!
+//! A task may also name a placement of the Fleet family, which is an addition to the seed. The
+//! placement gets a stamp too, and its decision is carried out by its rollout strategy. It must be
+//! named by its kind: a task that selects everything selects bindings only.
+//!
+//! The task leaves an event and a log line with the number of bindings that it marked, and one more
+//! event when all of them have been placed afresh.
+//!
+//! The server does not have the templates, so label selectors look at the labels of the bindings.
+
+mod finish;
+mod intent;
+mod selection;
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use self::intent::Intent;
+use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
+use ballast_api::fleet::placement::v1beta1::trigger;
+use ballast_api::karmada::task::v1alpha1::RescheduleTask;
+use ballast_api::karmada::work::v1alpha2::{BindingSketch, Trigger};
+use ballast_base::clock::Clock;
+use ballast_k8s::{Edit, Key, Object, Revision, Status, Time, User};
+use ballast_registry::{Action, Atomicity, Change, Client, answer_due};
+use ballast_resource::Resource;
+use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
+
+pub use finish::RescheduleIntents;
+pub use selection::selected;
+
+/// How often bindings that change meanwhile are read again.
+const ATTEMPTS_MAX: usize = 10;
+/// What is left of a request's time for the last marks, the intent and the answer.
+const ANSWER_TIME: Duration = Duration::from_millis(500);
+/// Tasks that mark at once. Further ones wait within their requests, and are not begun if those
+/// end.
+const MARKING_AT_ONCE_MAX: usize = 64;
+
+/// How a task marks what it selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// Bindings marked in one transaction. At least one.
+    pub per_commit_max: usize,
+    /// After this time, a request begins no further transaction, and leaves the rest to an intent.
+    /// The first one is always made. A request with an earlier deadline has less time.
+    pub in_request_max: Duration,
+    /// No further transaction is begun while the scheduler has so many bindings to look at.
+    pub ahead_max: usize,
+}
+
+impl Default for Marking {
+    fn default() -> Marking {
+        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 10_000 }
+    }
+}
+
+#[derive(Clone)]
+pub struct RescheduleTasks {
+    client: Client,
+    /// Stores what is left of a task.
+    intents: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    marking: Marking,
+    places: Arc<Semaphore>,
+}
+
+impl RescheduleTasks {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, marking: Marking) -> RescheduleTasks {
+        let places = Arc::new(Semaphore::new(MARKING_AT_ONCE_MAX));
+        RescheduleTasks { intents: client.clone(), client, clock, recorder: recorder.clone(), marking, places }
+    }
+
+    /// What is left of a task is stored by this client. Where its fence does not hold, nobody would
+    /// finish the task, so it is refused when its time is over.
+    #[must_use]
+    pub fn leaving_the_rest_to(self, intents: Client) -> RescheduleTasks {
+        RescheduleTasks { intents, ..self }
+    }
+}
+
+#[async_trait]
+impl Action for RescheduleTasks {
+    async fn create(
+        &self,
+        _caller: &User,
+        object: &mut Map<String, Value>,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
+        let task = RescheduleTask::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
+        if dry_run {
+            return Ok(Vec::new());
+        }
+        let time = MarkingTime::begin(self.marking.in_request_max, answer_due());
+        let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
+        let tasks = self.clone();
+        let carried_out = async move {
+            let _place = place;
+            tasks.carry_out(task, time).await
+        };
+        // The request may be dropped at any moment, and half of a task is nobody's wish.
+        match tokio::spawn(carried_out.in_current_span()).await {
+            Ok(outcome) => outcome,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(Status::unavailable("the server is shutting down".to_owned())),
+            },
+        }
+    }
+}
+
+/// The time in which a request marks.
+#[derive(Clone, Copy)]
+struct MarkingTime {
+    begun: Instant,
+    length: Duration,
+}
+
+impl MarkingTime {
+    /// At most `most`, and no longer than lets the answer be given when it is due.
+    fn begin(most: Duration, answer_due: Option<Instant>) -> MarkingTime {
+        let begun = Instant::now();
+        let until_due = answer_due.map(|due| due.saturating_duration_since(begun).saturating_sub(ANSWER_TIME));
+        MarkingTime { begun, length: until_due.map_or(most, |left| left.min(most)) }
+    }
+
+    fn left(&self) -> Duration {
+        self.length.saturating_sub(self.begun.elapsed())
+    }
+
+    /// Its length in seconds, to one decimal.
+    fn seconds(&self) -> f64 {
+        (self.length.as_secs_f64() * 10.0).round() / 10.0
+    }
+}
+
+/// The task, for events about it. It is not stored, so its name is all that there is.
+fn reference(task: &RescheduleTask) -> EventReference {
+    let api_version = format!("{}/{}", RescheduleTask::GROUP, RescheduleTask::VERSION);
+    EventReference {
+        api_version: Some(api_version),
+        kind: Some(RescheduleTask::KIND.to_owned()),
+        namespace: task.metadata.namespace.clone(),
+        name: task.metadata.name.clone(),
+        uid: task.metadata.uid.clone(),
+        ..EventReference::default()
+    }
+}
+
+impl RescheduleTasks {
+    /// Marks what the task selects, sees to the rest, and tells. Returns the warnings of the
+    /// answer.
+    async fn carry_out(&self, task: RescheduleTask, time: MarkingTime) -> Result<Vec<String>, Status> {
+        let view = self.client.view();
+        let mut intent = Intent::new(reference(&task), task.spec.clone(), self.clock.now(), view.revision);
+        // This reads every binding. It takes milliseconds for thousands of them, which is too long
+        // on a thread that serves requests.
+        let selected = tokio::task::spawn_blocking(move || selected(task.spec, &view));
+        let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
+        intent.selected = selected.len();
+        let marked = match self.mark(&selected, &intent, time).await {
+            Ok(marked) => self.hand_over(&selected[..marked], &mut intent, time).await.map(|()| marked),
+            refused => refused,
+        };
+        self.tell(&marked, &intent);
+        match marked? {
+            marked if marked < selected.len() => Ok(vec![warning(marked, selected.len(), time)]),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Marks as many as the time allows, in their order, and returns how many had their turn. A
+    /// refused mark does not stop the others.
+    async fn mark(&self, keys: &[Key], intent: &Intent, time: MarkingTime) -> Result<usize, Status> {
+        let (mut marked, mut refusal) = (0, None);
+        for chunk in keys.chunks(self.marking.per_commit_max) {
+            if marked > 0 {
+                self.recorder.asks().until_due_below(self.marking.ahead_max, time.left()).await;
+                if time.left().is_zero() {
+                    break;
+                }
+            }
+            let outcome = self.mark_chunk(chunk.to_vec(), intent).await;
+            refusal = outcome.map_err(|status| status.partly_done(marked, keys.len(), "marked"))?.or(refusal);
+            marked += chunk.len();
+        }
+        refusal.map_or(Ok(marked), Err)
+    }
+
+    /// Marks these, and returns why one was refused.
+    async fn mark_chunk(&self, mut keys: Vec<Key>, intent: &Intent) -> Result<Option<Status>, Status> {
+        let (about, mut refusal) = (&intent.about, None);
+        for _ in 0..ATTEMPTS_MAX {
+            let view = self.client.view();
+            // A binding that is gone by now needs no mark.
+            let mark = |base: &Arc<Object>| {
+                let (owed, edits) = mark(base, intent.asked, about)?;
+                Some(((base.key.clone(), owed), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
+            };
+            let (marks, changes): (Vec<(Key, Revision)>, Vec<_>) =
+                keys.iter().filter_map(|key| mark(view.get(key)?)).unzip();
+            note(&self.recorder, about, &marks);
+            let outcomes = self.client.batch(changes, Atomicity::Each).await?;
+            let mut changed = Vec::new();
+            for ((key, _), outcome) in marks.into_iter().zip(outcomes) {
+                let Err(status) = outcome else { continue };
+                self.recorder.asks().withdraw(about, [&key]);
+                match status.code {
+                    404 | 409 => changed.push(key),
+                    _ => refusal = Some(status),
+                }
+            }
+            if changed.is_empty() {
+                return Ok(refusal);
+            }
+            keys = changed;
+        }
+        Err(Status::timeout("some bindings changed at every attempt to mark them", 1))
+    }
+
+    /// Stores the intent to mark the rest, if there is a rest.
+    async fn hand_over(&self, marked: &[Key], intent: &mut Intent, time: MarkingTime) -> Result<(), Status> {
+        let Some(last) = marked.last().filter(|_| marked.len() < intent.selected) else { return Ok(()) };
+        intent.pass(last, marked.len(), 0);
+        let write = intent.begin(&self.clock.uuid())?;
+        let stored = self.intents.batch(vec![write], Atomicity::All).await;
+        let stored = stored.and_then(|outcomes| outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)));
+        stored.map_err(|mut status| {
+            status.message = format!(
+                "{} of {} were marked within the {} s of a request, and nobody here can mark the rest later: {}",
+                marked.len(),
+                intent.selected,
+                time.seconds(),
+                status.message
+            );
+            status
+        })
+    }
+
+    fn tell(&self, marked: &Result<usize, Status>, intent: &Intent) {
+        let Intent { about, selected, .. } = intent;
+        let goes_on = matches!(marked, Ok(marked) if marked < selected);
+        let (severity, reason, message) = match marked {
+            Ok(marked) if goes_on => {
+                let message = format!("Asked for fresh placements of {marked} so far; {selected} were selected.");
+                (Severity::Normal, "RescheduleGoesOn", message)
+            }
+            Ok(_) => (Severity::Normal, "RescheduleAsked", format!("Asked for fresh placements of {selected}.")),
+            Err(_) => {
+                let message = format!("Asked for fresh placements of some of {selected}, and could not ask for all.");
+                (Severity::Warning, "RescheduleAsked", message)
+            }
+        };
+        let (marked, is_marked) = (marked.as_ref().ok(), marked.is_ok() && !goes_on);
+        tracing::info!(name = about.name, selected, marked, is_marked, "RescheduleTask");
+        self.recorder.record(Note::new(&self.recorder, about.clone(), severity, reason, message));
+        if !goes_on {
+            self.recorder.summed_up(self.recorder.asks().close(about));
+        }
+    }
+}
+
+/// What the answer says of a task that goes on.
+fn warning(marked: usize, selected: usize, time: MarkingTime) -> String {
+    let seconds = time.seconds();
+    format!(
+        "{marked} of {selected} were marked within the {seconds} s of a request; the rest is being marked, \
+         and an event about the task says when it is done"
+    )
+}
+
+/// Remembers who is about to write these marks: the scheduler may answer before it is heard that
+/// they are written.
+fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) {
+    for overtaken in recorder.asks().note(about, marks.iter().map(|(key, owed)| (key, *owed))) {
+        recorder.summed_up(Some(overtaken));
+    }
+}
+
+/// The edits that mark the binding or placement, and the debt by which the mark is known. `None` if
+/// it cannot be read.
+fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision, Vec<Edit>)> {
+    if PlacementKinds::of(object.key.resource).is_some() {
+        let stamp = trigger::next(trigger::triggered_at(object), now);
+        return Some((trigger::debt(stamp), trigger::accepted(stamp, about).into()));
+    }
+    // The edit reads it next, and then everybody who hears of the change.
+    object.text.unpack();
+    let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
+    let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
+    edits.extend(Trigger::accepted(stamp, object.revision, about));
+    Some((object.revision, edits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_marks_no_longer_than_lets_it_answer_in_time() {
+        let most = Duration::from_secs(30);
+        for (due_ms, length_ms) in [(None, 30_000), (Some(60_000), 30_000), (Some(2_000), 1_500), (Some(200), 0)] {
+            let due = due_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+            let time = MarkingTime::begin(most, due);
+            assert_eq!(time.length, Duration::from_millis(length_ms), "{due_ms:?}");
+            tokio::time::advance(Duration::from_millis(length_ms)).await;
+            assert!(time.left().is_zero(), "{due_ms:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_request_is_told_in_seconds() {
+        for (length_ms, told) in [(0, "0"), (1_480, "1.5"), (30_000, "30")] {
+            let time = MarkingTime { begun: Instant::now(), length: Duration::from_millis(length_ms) };
+            assert_eq!(time.seconds().to_string(), told);
+        }
+    }
+}

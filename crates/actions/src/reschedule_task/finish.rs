@@ -1,0 +1,206 @@
+//! The loop that finishes RescheduleTasks whose requests ran out of time, from their intents. It
+//! runs wherever the other workers run: at who leads.
+//!
+//! A step is one transaction: marks, and the intent behind them. A conflict throws the step away,
+//! and it is made again from the newest view, half as large. When nothing is left, the last step
+//! takes the intent away, and an event and a log line say how many were marked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::intent::{INTENTS, Intent};
+use super::{Marking, mark};
+use ballast_k8s::{GroupResource, Key, Object, Revision, Status};
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::{Note, Recorder, Severity};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked, apart};
+
+/// Attempts at one step: enough to halve it down to one binding, and to leave out what refuses.
+const ATTEMPTS_MAX: usize = 14;
+/// A step waits so long for a scheduler that has much to do (`Marking::ahead_max`).
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct RescheduleIntents {
+    client: Client,
+    recorder: Recorder,
+    marking: Marking,
+}
+
+impl RescheduleIntents {
+    pub fn new(client: Client, recorder: &Recorder, marking: Marking) -> RescheduleIntents {
+        RescheduleIntents { client, recorder: recorder.clone(), marking }
+    }
+}
+
+impl Work for RescheduleIntents {
+    fn name(&self) -> &'static str {
+        "reschedule-task"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![INTENTS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        view.list(INTENTS, None).for_each(|intent| queue.mark(intent.key.clone(), 0));
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if event.kind != EventKind::Deleted {
+            queue.mark_changed(event.object.key.clone(), 0, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, recorder, marking) = (self.client.clone(), self.recorder.clone(), self.marking);
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                worked.outcomes.push(go_on(&client, &recorder, marking, key).await);
+            }
+            worked
+        }
+        .boxed()
+    }
+}
+
+/// A step, ready to be committed.
+struct Step {
+    /// The bindings and placements that are marked, each with the revision that is owed a pass.
+    marks: Vec<(Key, Revision)>,
+    /// Those of the marks, and last that of the intent.
+    changes: Vec<(GroupResource, Change)>,
+    /// The intent after the step.
+    intent: Intent,
+    is_last: bool,
+}
+
+impl Step {
+    fn plan(view: &View, stored: &Object, mut intent: Intent, most: usize, tried: &Tried) -> Result<Step, Status> {
+        let keys = intent.next(view, most);
+        let is_last = keys.len() < most;
+        let is_left = |key: &&Key| !tried.refused.contains(key) && !tried.marked.contains(key);
+        let taken = keys.iter().filter(is_left).filter_map(|key| {
+            let base = view.get(key)?;
+            let (owed, edits) = mark(base, intent.asked, &intent.about)?;
+            Some(((key.clone(), owed), (key.resource, Change::Edit { base: Arc::clone(base), edits })))
+        });
+        let (marks, mut changes): (Vec<_>, Vec<_>) = taken.unzip();
+        if let Some(last) = keys.last() {
+            let marked = marks.len() + keys.iter().filter(|key| tried.marked.contains(key)).count();
+            intent.pass(last, marked, keys.len() - marked);
+        }
+        changes.push(if is_last { intent.end(stored) } else { intent.put(stored) }?);
+        Ok(Step { marks, changes, intent, is_last })
+    }
+}
+
+async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key) -> Handled {
+    recorder.asks().until_due_below(marking.ahead_max, PATIENCE).await;
+    let mut most = marking.per_commit_max;
+    let mut tried = Tried::default();
+    for _ in 0..ATTEMPTS_MAX {
+        let view = client.view();
+        let Some(stored) = view.get(&key).cloned() else { return Handled::new(key, Next::Done) };
+        let intent = match Intent::read(&stored) {
+            Ok(intent) => intent,
+            Err(error) => {
+                tracing::warn!(%key, %error, "the intent of a RescheduleTask is left alone");
+                return Handled::new(key, Next::Park);
+            }
+        };
+        let (known, object) = (tried.clone(), Arc::clone(&stored));
+        // A selection that matches little reads every binding.
+        let planned = apart(move || Step::plan(&view, &object, intent, most, &known)).await;
+        let Some(Ok(Step { marks, changes, intent, is_last })) = planned else {
+            return Handled::new(key, Next::Retry);
+        };
+        super::note(recorder, &intent.about, &marks);
+        let failed = match client.batch(changes, Atomicity::All).await {
+            Ok(outcomes) => Failed::of(outcomes, &marks),
+            Err(status) => Failed { unavailable: Some(status), ..Failed::default() },
+        };
+        if failed.is_nothing() {
+            tracing::debug!(%key, marked = intent.marked, selected = intent.selected, "a RescheduleTask goes on");
+            if is_last {
+                tell_end(recorder, &intent);
+            }
+            return Handled::new(key, if is_last { Next::Done } else { Next::Again });
+        }
+        let lost = marks.iter().map(|(key, _)| key).filter(|key| !failed.marked.contains(key));
+        recorder.asks().withdraw(&intent.about, lost);
+        tried.marked.extend(failed.marked);
+        if let Some(status) = failed.unavailable {
+            tracing::warn!(%key, %status, "a RescheduleTask cannot go on now");
+            return Handled::new(key, Next::Retry);
+        }
+        match failed.refused.is_empty() {
+            true => most = (most / 2).max(1),
+            false => tried.refused.extend(failed.refused),
+        }
+    }
+    Handled::new(key, Next::Retry)
+}
+
+/// What came of the marks of earlier attempts at a step.
+#[derive(Clone, Default)]
+struct Tried {
+    refused: BTreeSet<Key>,
+    /// Marked though the step failed. Only bindings whose home is elsewhere can be: each of them is
+    /// written by itself. A crash right then is the one case in which such a binding is marked
+    /// twice.
+    marked: BTreeSet<Key>,
+}
+
+/// Why a step was not stored.
+#[derive(Default)]
+struct Failed {
+    /// See `Tried`.
+    marked: Vec<Key>,
+    /// Something changed in between.
+    is_outdated: bool,
+    /// These do not take their mark.
+    refused: Vec<Key>,
+    unavailable: Option<Status>,
+}
+
+impl Failed {
+    fn of(outcomes: Vec<Result<Arc<Object>, Status>>, marks: &[(Key, Revision)]) -> Failed {
+        let mut failed = Failed::default();
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            let Err(status) = outcome else {
+                failed.marked.extend(marks.get(index).map(|(key, _)| key.clone()));
+                continue;
+            };
+            match (Failure::of(&status), marks.get(index)) {
+                (Failure::Changed, _) => failed.is_outdated = true,
+                (Failure::Refused, Some((key, _))) => {
+                    tracing::warn!(%key, %status, "a binding does not take its mark");
+                    failed.refused.push(key.clone());
+                }
+                (Failure::Refused | Failure::Unavailable, _) => failed.unavailable = Some(status),
+            }
+        }
+        failed
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.is_outdated && self.refused.is_empty() && self.unavailable.is_none()
+    }
+}
+
+fn tell_end(recorder: &Recorder, intent: &Intent) {
+    let Intent { about, marked, refused, selected, .. } = intent;
+    let mut message = format!("Asked for fresh placements of {marked}.");
+    let severity = if *refused == 0 { Severity::Normal } else { Severity::Warning };
+    if *refused > 0 {
+        message.push_str(&format!(" {refused} did not take the mark."));
+    }
+    tracing::info!(name = about.name, selected, marked, refused, "RescheduleTask is finished");
+    recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
+    recorder.summed_up(recorder.asks().close(about));
+}

@@ -1,0 +1,344 @@
+//! Move and ClusterMove: what happens to one binding of a plan, or to a placement of the Fleet
+//! family (BD10). Workers alone write them. What comes in between ends a move (BD6).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::Time;
+use ballast_resource::{Column, Resource, Scope, SqlColumn};
+
+/// What happens to one namespaced binding of a plan. The server alone writes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<Move>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<Move>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What moves, from where to where.
+    pub spec: MoveSpec,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: MoveStatus,
+}
+
+/// What happens to one cluster-scoped binding of a plan. The server alone writes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterMove {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterMove>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterMove>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What moves, from where to where.
+    pub spec: MoveSpec,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: MoveStatus,
+}
+
+const fn column(name: &'static str, kind: &'static str, path: &'static str, description: &'static str) -> Column {
+    Column { name, kind, path, priority: 0, description }
+}
+
+const COLUMNS: &[Column] = &[
+    column("WORKLOAD", "string", ".spec.workload.kind/.spec.workload.name", "The workload."),
+    column("FROM", "string", ".spec.from[*].name:.replicas", "Where it was."),
+    column("TO", "string", ".spec.to[*].name:.replicas", "Where it goes."),
+    column("REPLICAS", "integer", ".spec.replicas", "Replicas that move."),
+    column("PHASE", "string", ".status.phase", "How far the move is."),
+    column("REASON", "string", ".status.reason", "Why the move did not come out as planned."),
+    column("AGE", "date", ".metadata.creationTimestamp", ""),
+];
+
+const SQL_COLUMNS: &[SqlColumn] = &[
+    SqlColumn::field("rebalance", &["spec", "rebalance"]),
+    SqlColumn::field("binding", &["spec", "binding", "name"]),
+    SqlColumn::field("replicas", &["spec", "replicas"]),
+    SqlColumn::field("phase", &["status", "phase"]),
+    SqlColumn::field("reason", &["status", "reason"]),
+    SqlColumn::field("finished_at", &["status", "finishedAt"]),
+];
+
+impl Resource for Move {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "Move";
+    const PLURAL: &'static str = "moves";
+    const SINGULAR: &'static str = "move";
+    const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
+    const SCOPE: Scope = Scope::Namespaced;
+    const WRITTEN_BY_CLIENTS: bool = false;
+    const STATUS_SUBRESOURCE: bool = false;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+}
+
+impl Resource for ClusterMove {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "ClusterMove";
+    const PLURAL: &'static str = "clustermoves";
+    const SINGULAR: &'static str = "clustermove";
+    const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
+    const SCOPE: Scope = Scope::Cluster;
+    const WRITTEN_BY_CLIENTS: bool = false;
+    const STATUS_SUBRESOURCE: bool = false;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+}
+
+/// What moves, from where to where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MoveSpec {
+    /// Name of the rebalance that the move belongs to.
+    pub rebalance: String,
+    /// The binding that moves.
+    pub binding: BindingRef,
+    /// The workload of the binding.
+    pub workload: WorkloadRef,
+    /// Where the workload was when the move began, or when it was planned.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<Share>,
+    /// Where it goes.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<Share>,
+    /// How many replicas move, counted where they arrive.
+    #[serde(default)]
+    pub replicas: i64,
+}
+
+/// Names a binding, or a placement of the Fleet family.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub struct BindingRef {
+    /// Kind of the binding.
+    pub kind: String,
+    /// Namespace of the binding. Absent for cluster-scoped bindings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the binding.
+    pub name: String,
+    /// UID of the binding.
+    #[serde(default)]
+    pub uid: String,
+}
+
+/// Names a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// API version of the workload.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind of the workload.
+    pub kind: String,
+    /// Namespace of the workload. Absent for cluster-scoped workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the workload.
+    pub name: String,
+}
+
+/// How many replicas are on one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub struct Share {
+    /// Name of the cluster.
+    pub name: String,
+    /// Replicas on the cluster. 0 for a workload without replicas.
+    #[serde(default)]
+    pub replicas: i32,
+}
+
+/// How many replicas are on one cluster, and how many of them are ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub struct ShareNow {
+    /// Name of the cluster.
+    pub name: String,
+    /// Replicas that are assigned to the cluster.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Replicas that are reported as ready there. Absent if nobody reports a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i32>,
+}
+
+/// How far a move is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MoveStatus {
+    /// How far the move is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MovePhase>,
+    /// Why it did not come out as planned, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    /// The same in a sentence, with numbers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    pub message: String,
+    /// When the first targets were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When the move was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// Whether anybody reported how the workload does on its clusters. If not, the move counts as
+    /// settled when its targets are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<bool>,
+    /// Where the workload is now.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub now: Vec<ShareNow>,
+}
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub enum MovePhase {
+    /// It has not begun.
+    Pending,
+    /// It is under way.
+    Moving,
+    /// It is over, as wanted.
+    Settled,
+    /// It never began, and never will.
+    Unchanged,
+    /// It could not be done, or was not seen to be over in time.
+    Failed,
+    /// Something else took its place.
+    Superseded,
+}
+
+impl MovePhase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MovePhase::Pending => "Pending",
+            MovePhase::Moving => "Moving",
+            MovePhase::Settled => "Settled",
+            MovePhase::Unchanged => "Unchanged",
+            MovePhase::Failed => "Failed",
+            MovePhase::Superseded => "Superseded",
+        }
+    }
+
+    /// Whether nothing more will come of the move.
+    pub fn is_over(self) -> bool {
+        !matches!(self, MovePhase::Pending | MovePhase::Moving)
+    }
+}
+
+/// Why a move did not come out as planned, or why there is none. The list is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub enum MoveReason {
+    /// It would move fewer replicas than `limits.minMovedReplicas`.
+    NotWorthwhile,
+    /// Clusters fit, and have not the room.
+    NoRoom,
+    /// No cluster fits.
+    NoClusterFits,
+    /// `limits` leave nothing of the move.
+    LimitReached,
+    /// It was not seen to be over within `settle.timeoutSeconds`.
+    SettleTimeout,
+    /// The workload is not healthy where it went.
+    Unhealthy,
+    /// The binding is gone.
+    BindingGone,
+    /// A trigger, an eviction or a changed placement came in between.
+    TriggeredMeanwhile,
+    /// A target's cluster is gone or lost.
+    ClusterLost,
+    /// The workload's number of replicas changed in between.
+    ReplicasChanged,
+    /// The rebalance was aborted before the move began.
+    Aborted,
+}
+
+impl MoveReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MoveReason::NotWorthwhile => "NotWorthwhile",
+            MoveReason::NoRoom => "NoRoom",
+            MoveReason::NoClusterFits => "NoClusterFits",
+            MoveReason::LimitReached => "LimitReached",
+            MoveReason::SettleTimeout => "SettleTimeout",
+            MoveReason::Unhealthy => "Unhealthy",
+            MoveReason::BindingGone => "BindingGone",
+            MoveReason::TriggeredMeanwhile => "TriggeredMeanwhile",
+            MoveReason::ClusterLost => "ClusterLost",
+            MoveReason::ReplicasChanged => "ReplicasChanged",
+            MoveReason::Aborted => "Aborted",
+        }
+    }
+}
+
+/// The longest name that an object may have.
+const NAME_BYTES_MAX: usize = 253;
+
+/// The name of a move: the rebalance's name, a dot, the binding's name. A name that is too long is
+/// cut and ends with a hash of the whole. A rebalance's name has no dot, so the names of two
+/// bindings of one kind, or of two rebalances of one kind, never meet.
+pub fn move_name(rebalance: &str, binding: &str) -> String {
+    let whole = format!("{rebalance}.{binding}");
+    if whole.len() <= NAME_BYTES_MAX { whole } else { with_hash(&whole, &whole) }
+}
+
+/// The name of a move whose plain name another move has: of a Rebalance and a ClusterRebalance of
+/// the same name, or of a binding and a Fleet placement of the same name. `uids` are those of the
+/// rebalance and the binding, so the name is the same after a restart.
+pub fn other_move_name(rebalance: &str, binding: &str, uids: [&str; 2]) -> String {
+    with_hash(&format!("{rebalance}.{binding}"), &uids.concat())
+}
+
+fn with_hash(name: &str, hashed: &str) -> String {
+    let hash = format!("-{:016x}", fnv_1a(hashed.as_bytes()));
+    let end = name.floor_char_boundary(NAME_BYTES_MAX - hash.len());
+    format!("{}{hash}", name[..end].trim_end_matches(|last: char| !last.is_ascii_alphanumeric()))
+}
+
+/// The 64-bit hash FNV-1a: it is the same in every version and on every machine.
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_k8s::names;
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        assert_eq!(move_name("after-outage", "web-deployment"), "after-outage.web-deployment");
+        let long = |last: &str| move_name("after-outage", &format!("{}.{last}", "b".repeat(230)));
+        let exact = move_name("r", &"b".repeat(251));
+        assert_eq!(exact, format!("r.{}", "b".repeat(251)));
+        assert_ne!(long("one-two-three"), long("one-two-four"));
+        for name in [long("one-two-three"), exact, other_move_name("r", &"b".repeat(253), ["u-1", "u-2"])] {
+            assert!(name.len() <= NAME_BYTES_MAX && names::subdomain_faults(&name).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn moves_of_two_owners_have_names_of_their_own() {
+        let one = other_move_name("r", "web", ["u-1", "b-1"]);
+        assert!(one.starts_with("r.web-") && one != other_move_name("r", "web", ["u-2", "b-1"]), "{one}");
+        assert_eq!(one, other_move_name("r", "web", ["u-1", "b-1"]));
+    }
+}

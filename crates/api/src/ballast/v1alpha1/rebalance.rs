@@ -1,0 +1,142 @@
+//! Rebalance: moves bindings of its own namespace, and can be paused, aborted, undone (BD7) and
+//! made to wait for an approval (BD8). It has the same spec and status as ClusterRebalance.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::amounts::{Limits, Mode};
+use super::rebalance_rules;
+use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
+use super::rollout::Rollout;
+use super::select::SelectEntry;
+use super::select_rules::Reach;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
+
+/// Moves workloads of its own namespace: planned as a whole, within bounds, and so that it can be
+/// undone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebalance {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<Rebalance>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<Rebalance>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is to be moved, and within which bounds.
+    pub spec: RebalanceSpec,
+    /// What was planned, and how far it is.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: RebalanceStatus,
+}
+
+impl Resource for Rebalance {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "Rebalance";
+    const PLURAL: &'static str = "rebalances";
+    const SINGULAR: &'static str = "rebalance";
+    const SHORT_NAMES: &'static [&'static str] = &["reb"];
+    const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        rebalance_rules::prepare(object);
+    }
+
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        rebalance_rules::advise(object.get("spec"), "spec")
+    }
+
+    fn validate(object: &Rebalance, old: Option<&Rebalance>) -> FieldErrors {
+        rebalance_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec), Reach::OwnNamespace)
+    }
+}
+
+/// What is to be moved, and within which bounds. Exactly one of `select` and `undo` is given. After
+/// creation only `approved`, `paused`, `abort` and `ttlSecondsAfterFinished` may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceSpec {
+    /// The workloads: the union of these entries. `[{}]` is everything in scope.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub select: Vec<SelectEntry>,
+    /// Workloads that are taken out again.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub exclude: Vec<SelectEntry>,
+    /// Moves what another rebalance moved back to where that one found it, as far as the filters
+    /// and the room of today allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    /// How placements are decided. Not used by `undo`.
+    #[serde(default)]
+    #[schema(default = "Fresh")]
+    pub mode: Mode,
+    /// Bounds of what may move, for each workload by itself.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub limits: Limits,
+    /// How the plan is carried out.
+    #[serde(default)]
+    #[schema(default = json!({}))]
+    pub rollout: Rollout,
+    /// Whether somebody has to approve the plan before anything moves.
+    #[serde(default)]
+    #[schema(default = "NotRequired")]
+    pub approval: Approval,
+    /// Approves the plan. Who sets it needs the verb `approve` on the resource. It stays set.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub approved: bool,
+    /// While true, no further move begins.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub paused: bool,
+    /// Once true, no further move begins, ever. It stays set.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub abort: bool,
+    /// Seconds until the finished object is deleted, with its moves. 0 deletes it at once. Absent:
+    /// it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub ttl_seconds_after_finished: Option<i32>,
+}
+
+impl RebalanceSpec {
+    /// Whether moves have to wait for somebody's approval.
+    pub fn awaits_approval(&self) -> bool {
+        self.approval == Approval::Required && !self.approved
+    }
+}
+
+/// Names the rebalance that is undone. It has the same kind and namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Undo {
+    /// Name of the rebalance.
+    #[schema(min_length = 1, max_length = 253)]
+    pub name: String,
+}
+
+/// Whether somebody has to approve a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Approval {
+    #[default]
+    NotRequired,
+    /// The rebalance stays Planned until `spec.approved` is true.
+    Required,
+}

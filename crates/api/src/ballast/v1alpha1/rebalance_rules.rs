@@ -1,0 +1,148 @@
+//! Rules for rebalances that a schema cannot express.
+
+use serde_json::{Map, Value, json};
+
+use super::amounts::{IntOrPercent, Limits};
+use super::rebalance::RebalanceSpec;
+use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout};
+use super::select_rules::{self, Reach};
+use crate::meta::ObjectMeta;
+use crate::tree;
+use ballast_k8s::{FieldErrors, FieldPath};
+
+/// The largest number that makes sense of replicas or moves.
+const AMOUNT_MAX: i64 = 1_000_000_000;
+/// A rebalance's name is the value of its moves' label.
+const NAME_BYTES_MAX: usize = 63;
+
+const SURGE_ONLY: [&str; 2] = ["minAvailable", "maxSurge"];
+
+/// Sets the defaults that only SurgeFirst has.
+pub(super) fn prepare(object: &mut Map<String, Value>) {
+    let Some(rollout) = tree::object(object, &["spec", "rollout"]) else { return };
+    if rollout.get("strategy") == Some(&json!("SurgeFirst")) {
+        for (name, amount) in SURGE_ONLY.into_iter().zip([MIN_AVAILABLE, MAX_SURGE]) {
+            rollout.entry(name).or_insert(json!(amount));
+        }
+    }
+}
+
+/// Warns of fields that have no effect.
+pub(super) fn advise(spec: Option<&Value>, at: &str) -> Vec<String> {
+    let Some(rollout) = spec.and_then(|spec| spec.get("rollout")) else { return Vec::new() };
+    if rollout.get("strategy") != Some(&json!("Direct")) {
+        return Vec::new();
+    }
+    let given = SURGE_ONLY.into_iter().filter(|name| rollout.get(*name).is_some());
+    given.map(|name| format!("{at}.rollout.{name} has no effect: the strategy is Direct, not SurgeFirst")).collect()
+}
+
+/// Checks a Rebalance or ClusterRebalance.
+pub(super) fn check(
+    metadata: &ObjectMeta,
+    spec: &RebalanceSpec,
+    old: Option<&RebalanceSpec>,
+    reach: Reach,
+) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let path = FieldPath::new("spec");
+    let name = metadata.name.as_deref().unwrap_or_default();
+    check_name(name, &mut errors);
+    check_spec(spec, reach, &path, &mut errors);
+    if spec.undo.as_ref().is_some_and(|undo| undo.name == name) {
+        errors.invalid(&path.child("undo").child("name"), name, "a rebalance cannot undo itself");
+    }
+    if let Some(old) = old {
+        check_changes(spec, old, &path, &mut errors);
+    }
+    errors
+}
+
+/// The registry checks that the name is one at all.
+fn check_name(name: &str, errors: &mut FieldErrors) {
+    let path = FieldPath::new("metadata.name");
+    if name.len() > NAME_BYTES_MAX {
+        errors.invalid(
+            &path,
+            name,
+            format!("must be no more than {NAME_BYTES_MAX} bytes: its moves bear it as a label"),
+        );
+    } else if name.contains('.') {
+        errors.invalid(&path, name, "must not contain a dot: the names of its moves go on after one");
+    }
+}
+
+pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+    match (spec.select.is_empty(), &spec.undo) {
+        (true, None) => {
+            let detail = "select workloads, or name a rebalance in undo; everything in scope is select: [{}]";
+            errors.required(&path.child("select"), detail);
+        }
+        (false, Some(_)) => {
+            errors.forbidden(&path.child("undo"), "exactly one of select and undo can be given");
+        }
+        _ => {}
+    }
+    if spec.undo.is_some() && !spec.exclude.is_empty() {
+        errors.forbidden(&path.child("exclude"), "belongs to select, and cannot be given with undo");
+    }
+    select_rules::check(&spec.select, &spec.exclude, reach, path, errors);
+    check_limits(&spec.limits, &path.child("limits"), errors);
+    check_rollout(&spec.rollout, &path.child("rollout"), errors);
+}
+
+pub(super) fn check_limits(limits: &Limits, path: &FieldPath, errors: &mut FieldErrors) {
+    let Limits { max_moved_replicas: most, min_moved_replicas: fewest, preserve_available: _ } = limits;
+    check_amount(*most, 1, &path.child("maxMovedReplicas"), errors);
+    check_amount(*fewest, 0, &path.child("minMovedReplicas"), errors);
+    let contradicts = match (most, fewest) {
+        (Some(IntOrPercent::Int(most)), Some(IntOrPercent::Int(fewest))) => fewest > most,
+        (Some(IntOrPercent::Percent(most)), Some(IntOrPercent::Percent(fewest))) => fewest > most,
+        _ => false,
+    };
+    if contradicts {
+        let detail = "must not be greater than maxMovedReplicas: no move is between the two";
+        errors.invalid(&path.child("minMovedReplicas"), fewest, detail);
+    }
+}
+
+fn check_rollout(rollout: &Rollout, path: &FieldPath, errors: &mut FieldErrors) {
+    check_amount(rollout.max_concurrent, 1, &path.child("maxConcurrent"), errors);
+    check_amount(rollout.min_available, 0, &path.child("minAvailable"), errors);
+    check_amount(rollout.max_surge, 1, &path.child("maxSurge"), errors);
+    let failed = rollout.abort_on.map(|on| on.failed);
+    check_amount(failed, 1, &path.child("abortOn").child("failed"), errors);
+}
+
+/// The schema has checked percentages against 100. It has no bounds for numbers.
+fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, errors: &mut FieldErrors) {
+    let detail = match amount {
+        Some(IntOrPercent::Int(number)) if number < least => format!("must be greater than or equal to {least}"),
+        Some(IntOrPercent::Int(number)) if number > AMOUNT_MAX => format!("must be less than or equal to {AMOUNT_MAX}"),
+        Some(IntOrPercent::Percent(percent)) if percent < least => "must be greater than 0%".to_owned(),
+        _ => return,
+    };
+    errors.invalid(path, amount, detail);
+}
+
+/// Everything but four fields stays as it was created: the plan was made of it.
+fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, errors: &mut FieldErrors) {
+    let frozen = [
+        ("select", spec.select != old.select),
+        ("exclude", spec.exclude != old.exclude),
+        ("undo", spec.undo != old.undo),
+        ("mode", spec.mode != old.mode),
+        ("limits", spec.limits != old.limits),
+        ("rollout", spec.rollout != old.rollout),
+        ("approval", spec.approval != old.approval),
+    ];
+    for (name, _) in frozen.into_iter().filter(|(_, has_changed)| *has_changed) {
+        let detail = "cannot change after creation; abort this rebalance and create another one";
+        errors.forbidden(&path.child(name), detail);
+    }
+    for (name, was, is) in [("approved", old.approved, spec.approved), ("abort", old.abort, spec.abort)] {
+        if was && !is {
+            errors.invalid(&path.child(name), is, "cannot be taken back");
+        }
+    }
+}

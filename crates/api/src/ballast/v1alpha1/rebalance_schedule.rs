@@ -1,0 +1,250 @@
+//! RebalanceSchedule: makes ClusterRebalances by clock or by event.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::rebalance::RebalanceSpec;
+use super::rebalance_rules;
+use super::schedule_rules;
+use crate::lean::Pairs;
+use crate::meta::{Condition, LabelSelector, ObjectMeta};
+use crate::tree;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::{FieldErrors, Selector, Time, selector};
+use ballast_resource::schema::mark::{Atomic, MapList};
+use ballast_resource::{Column, Resource, Scope, SqlColumn};
+
+/// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceSchedule {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<RebalanceSchedule>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<RebalanceSchedule>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// When ClusterRebalances are made, and from which template.
+    pub spec: RebalanceScheduleSpec,
+    /// What was made last, and when the next one is due.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: RebalanceScheduleStatus,
+}
+
+const fn column(name: &'static str, kind: &'static str, path: &'static str, description: &'static str) -> Column {
+    Column { name, kind, path, priority: 0, description }
+}
+
+const COLUMNS: &[Column] = &[
+    column("SCHEDULE", "string", ".spec.schedule", "When ClusterRebalances are made."),
+    column("TIMEZONE", "string", ".spec.timeZone", "The time zone of the schedule."),
+    column("SUSPEND", "boolean", ".spec.suspend", "Whether nothing is made at present."),
+    column("ACTIVE", "integer", "#.status.active[*]", "ClusterRebalances that are not finished."),
+    column("LAST-SCHEDULE", "date", ".status.lastScheduleTime", "When one was made last."),
+    column("AGE", "date", ".metadata.creationTimestamp", ""),
+];
+
+impl Resource for RebalanceSchedule {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "RebalanceSchedule";
+    const PLURAL: &'static str = "rebalanceschedules";
+    const SINGULAR: &'static str = "rebalanceschedule";
+    const SHORT_NAMES: &'static [&'static str] = &["rebs"];
+    const CATEGORIES: &'static [&'static str] = super::CATEGORIES;
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[
+        SqlColumn::field("last_schedule_at", &["status", "lastScheduleTime"]),
+        SqlColumn::field("next_schedule_at", &["status", "nextScheduleTime"]),
+    ];
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    /// Readers of YAML 1.1, kubectl's among them, take a plain `on` for true. Nothing else can be
+    /// meant, so there is nothing to warn of.
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        if let Some(spec) = tree::object(object, &["spec"])
+            && !spec.contains_key("on")
+            && let Some(on) = spec.remove("true")
+        {
+            spec.insert("on".to_owned(), on);
+        }
+        Vec::new()
+    }
+
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        let template = object.get("spec").and_then(|spec| spec.get("template"));
+        rebalance_rules::advise(template.and_then(|template| template.get("spec")), "spec.template.spec")
+    }
+
+    fn validate(object: &RebalanceSchedule, _old: Option<&RebalanceSchedule>) -> FieldErrors {
+        schedule_rules::check(object)
+    }
+}
+
+/// When ClusterRebalances are made, and from which template. Exactly one of `schedule` and `on` is
+/// given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceScheduleSpec {
+    /// A line of cron with five fields: minute, hour, day of the month, month, day of the week.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 256)]
+    pub schedule: Option<String>,
+    /// The event after which one is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<ScheduleOn>,
+    /// The time zone of `schedule`, as in the tz database: `Europe/Berlin`. UTC unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64)]
+    pub time_zone: Option<String>,
+    /// While true, nothing is made.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub suspend: bool,
+    /// What happens when one is due while another of this schedule is not finished.
+    #[serde(default)]
+    #[schema(default = "Allow")]
+    pub concurrency_policy: ConcurrencyPolicy,
+    /// One that could not be made for this many seconds after it was due is skipped. Absent: it is
+    /// made whenever that is possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 2147483647_i64)]
+    pub starting_deadline_seconds: Option<i64>,
+    /// How many completed ones are kept.
+    #[serde(default = "successful_history_limit")]
+    #[schema(minimum = 0, maximum = 1000, default = 3)]
+    pub successful_history_limit: i32,
+    /// How many aborted ones, or ones with failed moves, are kept.
+    #[serde(default = "failed_history_limit")]
+    #[schema(minimum = 0, maximum = 1000, default = 1)]
+    pub failed_history_limit: i32,
+    /// What is made.
+    pub template: RebalanceTemplate,
+}
+
+impl ClusterRecovered {
+    /// The clusters that count.
+    pub fn selector(&self) -> Result<Selector, selector::Malformed> {
+        let LabelSelector { match_labels, match_expressions } = &self.cluster_selector;
+        let labels = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let expressions =
+            match_expressions.iter().map(|it| (it.key.as_str(), it.operator.as_str(), it.values.as_slice()));
+        Selector::from_parts(labels, expressions)
+    }
+}
+
+fn successful_history_limit() -> i32 {
+    3
+}
+
+fn failed_history_limit() -> i32 {
+    1
+}
+
+/// The event after which a ClusterRebalance is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleOn {
+    /// A cluster is Ready again, and stays so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_recovered: Option<ClusterRecovered>,
+}
+
+/// A cluster is Ready again, and stays so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterRecovered {
+    /// The clusters that count. Empty: all.
+    #[serde(default)]
+    #[schema(value_type = Atomic<LabelSelector>, required = false)]
+    pub cluster_selector: LabelSelector,
+    /// For how many seconds the cluster has to be Ready. One that is lost again before makes
+    /// nothing.
+    #[serde(default = "stable_for_seconds")]
+    #[schema(minimum = 0, maximum = 604800, default = 600)]
+    pub stable_for_seconds: i64,
+}
+
+impl Default for ClusterRecovered {
+    fn default() -> ClusterRecovered {
+        ClusterRecovered { cluster_selector: LabelSelector::default(), stable_for_seconds: stable_for_seconds() }
+    }
+}
+
+fn stable_for_seconds() -> i64 {
+    600
+}
+
+/// What happens when a ClusterRebalance is due while another of its schedule is not finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum ConcurrencyPolicy {
+    /// It is made.
+    #[default]
+    Allow,
+    /// It is skipped.
+    Forbid,
+    /// The other one is aborted, and it is made.
+    Replace,
+}
+
+/// The ClusterRebalances that a schedule makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RebalanceTemplate {
+    /// Labels and annotations.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub metadata: TemplateMetadata,
+    /// What is to be moved, and within which bounds.
+    pub spec: RebalanceSpec,
+}
+
+/// Labels and annotations of what is made from a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TemplateMetadata {
+    /// Labels of what is made.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub labels: Pairs<String>,
+    /// Annotations of what is made.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub annotations: Pairs<String>,
+}
+
+/// What was made last, and when the next one is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceScheduleStatus {
+    /// For which time one was made last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Time>,
+    /// When the next one is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_schedule_time: Option<Time>,
+    /// Names of those that are not finished.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub active: Vec<String>,
+    /// Clusters of `on.clusterRecovered` that are not Ready, or not for long enough yet.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub recoveries: Vec<Recovery>,
+    /// Conditions of the schedule: `Ready`.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = MapList<Condition>)]
+    pub conditions: Vec<Condition>,
+}
+
+/// A cluster that was lost, and may be back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Since when it is Ready again. Absent: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_since: Option<Time>,
+}

@@ -1,0 +1,154 @@
+//! What was planned for a rebalance, and how far it is.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::meta::Condition;
+use ballast_k8s::Time;
+use ballast_resource::schema::mark::MapList;
+use ballast_resource::{Column, SqlColumn};
+
+const fn column(name: &'static str, kind: &'static str, path: &'static str, description: &'static str) -> Column {
+    Column { name, kind, path, priority: 0, description }
+}
+
+pub(super) const COLUMNS: &[Column] = &[
+    column("PHASE", "string", ".status.phase", "How far the rebalance is."),
+    column("SELECTED", "integer", ".status.summary.selected", "Workloads that are selected."),
+    column("TO-MOVE", "integer", ".status.summary.toMove", "Workloads that the plan moves."),
+    column("SETTLED", "integer", ".status.summary.settled", "Workloads that have moved."),
+    column("FAILED", "integer", ".status.summary.failed", "Workloads whose move failed."),
+    column("REPLICAS-MOVED", "integer", ".status.summary.replicasMoved", "Replicas that have moved."),
+    column("AGE", "date", ".metadata.creationTimestamp", ""),
+];
+
+pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
+    SqlColumn::field("phase", &["status", "phase"]),
+    SqlColumn::field("selected", &["status", "summary", "selected"]),
+    SqlColumn::field("to_move", &["status", "summary", "toMove"]),
+    SqlColumn::field("settled", &["status", "summary", "settled"]),
+    SqlColumn::field("failed", &["status", "summary", "failed"]),
+    SqlColumn::field("finished_at", &["status", "finishTime"]),
+];
+
+/// What was planned, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceStatus {
+    /// The generation that this status belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How far the rebalance is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = MapList<Condition>)]
+    pub conditions: Vec<Condition>,
+    /// When the plan was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_at: Option<Time>,
+    /// When the first move began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When the last move ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_time: Option<Time>,
+    /// The revision of the view that the plan was made over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_revision: Option<String>,
+    /// The selected workloads, counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+    /// Replicas of the selected workloads, by cluster.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterCount>,
+}
+
+impl RebalanceStatus {
+    /// Whether nothing more will come of the rebalance.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Some(Phase::Completed | Phase::Aborted))
+    }
+}
+
+/// How far a rebalance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Phase {
+    /// The plan is being made.
+    Planning,
+    /// The plan is there, and nothing has moved.
+    Planned,
+    Running,
+    /// Nothing moves until `spec.paused` is false.
+    Paused,
+    /// All moves are over.
+    Completed,
+    /// It ended early: moves that had not begun never will.
+    Aborted,
+}
+
+impl Phase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Planning => "Planning",
+            Phase::Planned => "Planned",
+            Phase::Running => "Running",
+            Phase::Paused => "Paused",
+            Phase::Completed => "Completed",
+            Phase::Aborted => "Aborted",
+        }
+    }
+}
+
+/// The selected workloads, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Workloads that are selected.
+    #[serde(default)]
+    pub selected: i64,
+    /// Workloads that the plan moves.
+    #[serde(default)]
+    pub to_move: i64,
+    /// Moves that have not begun.
+    #[serde(default)]
+    pub pending: i64,
+    /// Moves under way.
+    #[serde(default)]
+    pub moving: i64,
+    /// Moves that are over.
+    #[serde(default)]
+    pub settled: i64,
+    /// Workloads that stay where they are.
+    #[serde(default)]
+    pub unchanged: i64,
+    /// Moves that failed, and workloads that fit nowhere.
+    #[serde(default)]
+    pub failed: i64,
+    /// Moves that something else took the place of.
+    #[serde(default)]
+    pub superseded: i64,
+    /// Replicas that the plan moves, counted where they arrive.
+    #[serde(default)]
+    pub replicas_to_move: i64,
+    /// Replicas that have moved, counted where they arrived.
+    #[serde(default)]
+    pub replicas_moved: i64,
+}
+
+/// Replicas of the selected workloads on one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterCount {
+    /// Name of the cluster.
+    pub name: String,
+    /// Replicas when the plan was made.
+    #[serde(default)]
+    pub before: i64,
+    /// Replicas after all moves of the plan.
+    #[serde(default)]
+    pub planned: i64,
+    /// Replicas as of this status.
+    #[serde(default)]
+    pub now: i64,
+}

@@ -1,0 +1,253 @@
+//! PlacementReview and LocalPlacementReview: what would happen, and why. They change nothing and
+//! are never stored.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::amounts::Limits;
+use super::moves::{BindingRef, MoveReason, Share, WorkloadRef};
+use super::rebalance_status::{ClusterCount, Summary};
+use super::review_rules;
+use super::select::SelectEntry;
+use super::select_rules::Reach;
+use super::suppose::Suppose;
+use crate::FreeForm;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::{FieldErrors, Time};
+use ballast_resource::{Lifetime, Resource, Scope};
+
+/// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is never
+/// stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementReview {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<PlacementReview>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<PlacementReview>,
+    /// Not used.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The question.
+    pub spec: ReviewSpec,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ReviewStatus>,
+}
+
+/// Asks what would happen to workloads of one namespace, and why. It changes nothing and is never
+/// stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalPlacementReview {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<LocalPlacementReview>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<LocalPlacementReview>,
+    /// Not used, but for the namespace.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The question.
+    pub spec: ReviewSpec,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ReviewStatus>,
+}
+
+impl Resource for PlacementReview {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "PlacementReview";
+    const PLURAL: &'static str = "placementreviews";
+    const SINGULAR: &'static str = "placementreview";
+    const SCOPE: Scope = Scope::Cluster;
+    const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
+    const STATUS_SUBRESOURCE: bool = false;
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn validate(object: &PlacementReview, _old: Option<&PlacementReview>) -> FieldErrors {
+        review_rules::check(&object.spec, Reach::All)
+    }
+}
+
+impl Resource for LocalPlacementReview {
+    const GROUP: &'static str = super::GROUP;
+    const VERSION: &'static str = super::VERSION;
+    const KIND: &'static str = "LocalPlacementReview";
+    const PLURAL: &'static str = "localplacementreviews";
+    const SINGULAR: &'static str = "localplacementreview";
+    const SCOPE: Scope = Scope::Namespaced;
+    const LIFETIME: Lifetime = Lifetime::Action;
+    const ONLY_ASKS: bool = true;
+    const STATUS_SUBRESOURCE: bool = false;
+    const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn validate(object: &LocalPlacementReview, _old: Option<&LocalPlacementReview>) -> FieldErrors {
+        review_rules::check(&object.spec, Reach::OwnNamespace)
+    }
+}
+
+/// The question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewSpec {
+    /// The workloads: the union of these entries. `[{}]` is everything in scope. They are selected
+    /// as they are, not as supposed. May be empty if `suppose.workloads` is not: then those are
+    /// meant.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub select: Vec<SelectEntry>,
+    /// How placements are decided.
+    #[serde(default)]
+    #[schema(default = "Fresh")]
+    pub mode: ReviewMode,
+    /// Bounds of what may move, for each workload by itself.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub limits: Limits,
+    /// What is supposed to be otherwise than it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppose: Option<Suppose>,
+    /// Asks about the past, as far as the log remembers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<AsOf>,
+    /// How much of each decision is explained.
+    #[serde(default)]
+    #[schema(default = "None")]
+    pub explain: Explain,
+    /// How many moves are listed, and how many workloads that fit nowhere. The summary counts all.
+    #[serde(default = "listed")]
+    #[schema(minimum = 0, maximum = 10000, default = 500)]
+    pub limit: i64,
+}
+
+impl Default for ReviewSpec {
+    fn default() -> ReviewSpec {
+        ReviewSpec {
+            select: Vec::new(),
+            mode: ReviewMode::default(),
+            limits: Limits::default(),
+            suppose: None,
+            as_of: None,
+            explain: Explain::default(),
+            limit: listed(),
+        }
+    }
+}
+
+fn listed() -> i64 {
+    500
+}
+
+/// How placements are decided in a review.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum ReviewMode {
+    /// Regardless of where the workload runs now.
+    #[default]
+    Fresh,
+    /// Moving as little as possible.
+    Steady,
+    /// Not at all: what is, is explained.
+    AsIs,
+}
+
+/// A moment in the past: exactly one of the fields is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AsOf {
+    /// The moment after the change with this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9]{1,19}$")]
+    pub revision: Option<String>,
+    /// This moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+}
+
+/// How much of each decision is explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Explain {
+    #[default]
+    None,
+    /// One reason for each cluster that did not get the workload.
+    Losers,
+    /// Filters, scores, room, weights and division.
+    Full,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReviewStatus {
+    /// The revision of the view that the answer was found in.
+    pub revision: String,
+    /// The selected workloads, counted.
+    #[serde(default)]
+    pub summary: Summary,
+    /// Replicas of the selected workloads, by cluster.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterCount>,
+    /// What would move. With `AsIs`: where the workloads are.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<ReviewedMove>,
+    /// What would fit nowhere.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub unplaceable: Vec<Unplaceable>,
+    /// How many more entries there are beyond `spec.limit`.
+    #[serde(default)]
+    pub remaining: i64,
+}
+
+/// What would happen to one workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReviewedMove {
+    /// The binding of the workload.
+    pub binding: BindingRef,
+    /// The workload.
+    pub workload: WorkloadRef,
+    /// Where the workload is.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<Share>,
+    /// Where it would go.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<Share>,
+    /// How many replicas would move, counted where they arrive.
+    #[serde(default)]
+    pub replicas: i64,
+    /// Why it would not come out as decided, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    /// The same in a sentence, with numbers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    pub message: String,
+    /// Why the decision comes out so, as far as `spec.explain` asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<FreeForm>,
+}
+
+/// A workload that would fit nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Unplaceable {
+    /// The binding of the workload.
+    pub binding: BindingRef,
+    /// The workload.
+    pub workload: WorkloadRef,
+    /// Why, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    /// Why, and what would help, in plain words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    pub message: String,
+    /// Why the decision comes out so, as far as `spec.explain` asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<FreeForm>,
+}

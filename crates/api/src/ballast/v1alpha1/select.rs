@@ -1,0 +1,63 @@
+//! Which bindings are meant. A selection is bounded (BD12).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::meta::LabelSelector;
+use ballast_resource::schema::mark::Atomic;
+
+/// Selects bindings for which everything that is given holds. An empty entry selects every binding
+/// in scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SelectEntry {
+    /// API version of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 317)]
+    pub api_version: Option<String>,
+    /// Kind of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 63)]
+    pub kind: Option<String>,
+    /// Namespace of the workload. Not in a namespaced object, which means its own namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 63)]
+    pub namespace: Option<String>,
+    /// Name of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 253)]
+    pub name: Option<String>,
+    /// Selects by the labels of the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
+    pub label_selector: Option<LabelSelector>,
+    /// The policy that manages the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_ref: Option<PolicyRef>,
+    /// The binding has targets on all of these clusters.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub placed_on: Vec<String>,
+    /// The binding has no target on any of these clusters.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub not_placed_on: Vec<String>,
+    /// True: a Fresh decision over the present view would place the binding otherwise. False: it
+    /// would not. Absent: it does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<bool>,
+}
+
+/// Names a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub struct PolicyRef {
+    /// `PropagationPolicy` or `ClusterPropagationPolicy`.
+    pub kind: String,
+    /// Namespace of a PropagationPolicy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 63)]
+    pub namespace: Option<String>,
+    /// Name of the policy.
+    #[schema(min_length = 1, max_length = 253)]
+    pub name: String,
+}

@@ -1,0 +1,96 @@
+//! Rules for selections that a schema cannot express. A selection that contradicts itself, or that
+//! can never match, is an error: who writes one expects something to move.
+
+use super::select::{PolicyRef, SelectEntry};
+use crate::label_rules;
+use ballast_k8s::{FieldErrors, FieldPath, names};
+
+/// Which bindings an object may select.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Those of the object's own namespace.
+    OwnNamespace,
+    All,
+}
+
+const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
+
+/// Checks `select` and `exclude` below `at`. Whether they are needed is for the caller to say.
+pub(super) fn check(
+    select: &[SelectEntry],
+    exclude: &[SelectEntry],
+    reach: Reach,
+    at: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    for (list, entries) in [("select", select), ("exclude", exclude)] {
+        for (index, entry) in entries.iter().enumerate() {
+            check_entry(entry, reach, &at.child(list).index(index), errors);
+        }
+    }
+    for (index, entry) in exclude.iter().enumerate() {
+        let path = at.child("exclude").index(index);
+        if *entry == SelectEntry::default() {
+            errors.invalid(&path, entry, "an empty entry takes everything out, so nothing is selected");
+        } else if let Some(same) = select.iter().position(|selected| selected == entry) {
+            errors.invalid(&path, entry, format!("takes out everything that {}[{same}] selects", at.child("select")));
+        }
+    }
+}
+
+fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(version) = &entry.api_version {
+        let parts: Vec<&str> = version.split('/').collect();
+        if parts.len() > 2 || parts.contains(&"") {
+            errors.invalid(&path.child("apiVersion"), version, "must be a version, or a group, a slash and a version");
+        }
+    }
+    if let Some(namespace) = &entry.namespace {
+        match reach {
+            Reach::OwnNamespace => errors.forbidden(&path.child("namespace"), OWN_NAMESPACE),
+            Reach::All => check_namespace(namespace, &path.child("namespace"), errors),
+        }
+    }
+    if let Some(selector) = &entry.label_selector {
+        label_rules::check_selector(selector, &path.child("labelSelector"), errors);
+    }
+    if let Some(policy) = &entry.policy_ref {
+        check_policy(policy, reach, &path.child("policyRef"), errors);
+    }
+    for (list, clusters) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
+        for (index, cluster) in clusters.iter().enumerate() {
+            for fault in names::subdomain_faults(cluster) {
+                errors.invalid(&path.child(list).index(index), cluster, fault);
+            }
+        }
+    }
+    for (index, cluster) in entry.not_placed_on.iter().enumerate() {
+        if entry.placed_on.contains(cluster) {
+            let path = path.child("notPlacedOn").index(index);
+            errors.invalid(&path, cluster, "is in placedOn, too: no binding has both");
+        }
+    }
+}
+
+pub(super) const OWN_NAMESPACE: &str = "only objects of its own namespace are meant";
+
+pub(super) fn check_namespace(namespace: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    for fault in names::dns_label_faults(namespace) {
+        errors.invalid(path, namespace, fault);
+    }
+}
+
+fn check_policy(policy: &PolicyRef, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+    match (policy.kind.as_str(), &policy.namespace) {
+        ("PropagationPolicy", None) if reach == Reach::All => {
+            errors.required(&path.child("namespace"), "a PropagationPolicy has one");
+        }
+        ("PropagationPolicy", None) => {}
+        ("PropagationPolicy", Some(namespace)) => check_namespace(namespace, &path.child("namespace"), errors),
+        ("ClusterPropagationPolicy", Some(_)) => {
+            errors.forbidden(&path.child("namespace"), "a ClusterPropagationPolicy has none");
+        }
+        ("ClusterPropagationPolicy", None) => {}
+        (other, _) => errors.not_supported(&path.child("kind"), other, POLICIES),
+    }
+}

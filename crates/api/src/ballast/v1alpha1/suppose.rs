@@ -1,0 +1,71 @@
+//! What a review supposes to be otherwise than it is.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::core::{Quantity, Taint};
+use crate::lean::Pairs;
+
+/// What is supposed to be otherwise than it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Suppose {
+    /// Clusters that are supposed to be gone, changed or new.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub clusters: Vec<SupposedCluster>,
+    /// Workloads that are supposed to have other numbers of replicas.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 10000)]
+    pub workloads: Vec<SupposedWorkload>,
+}
+
+/// A cluster that is supposed to be gone, changed or new. What is not given is as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SupposedCluster {
+    /// Name of the cluster.
+    #[schema(min_length = 1, max_length = 253)]
+    pub name: String,
+    /// The cluster is gone. Not together with anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<bool>,
+    /// The cluster is new, and like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 253)]
+    pub like: Option<String>,
+    /// The taints that it has in place of its own. An empty list: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 100)]
+    pub taints: Option<Vec<Taint>>,
+    /// Labels that it has beside its own. They replace those of the same key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Pairs<String>>)]
+    pub labels: Option<Pairs<String>>,
+    /// Amounts that it has in all. They replace those of the same resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Pairs<Quantity>>)]
+    pub allocatable: Option<Pairs<Quantity>>,
+}
+
+/// A workload that is supposed to have another number of replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SupposedWorkload {
+    /// API version of the workload. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 317)]
+    pub api_version: Option<String>,
+    /// Kind of the workload.
+    #[schema(min_length = 1, max_length = 63)]
+    pub kind: String,
+    /// Namespace of the workload. Absent for cluster-scoped workloads, and in a
+    /// LocalPlacementReview, which means its own namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 63)]
+    pub namespace: Option<String>,
+    /// Name of the workload.
+    #[schema(min_length = 1, max_length = 253)]
+    pub name: String,
+    /// The number of replicas that it is supposed to have.
+    #[schema(minimum = 0)]
+    pub replicas: i32,
+}

@@ -1,0 +1,37 @@
+//! Sets conditions as Kubernetes does: one of each type, whose time changes only with its status.
+//! Pure.
+
+use crate::meta::Condition;
+use ballast_k8s::Time;
+
+/// The new content of a condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    pub type_: &'a str,
+    pub status: &'a str,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+/// The condition after `known`, which is the one of the same type, if there is one.
+pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, told: Told<'_>) -> Condition {
+    let since = known.filter(|known| known.status == told.status);
+    Condition {
+        type_: told.type_.to_owned(),
+        status: told.status.to_owned(),
+        observed_generation: generation,
+        last_transition_time: since.map_or(now, |known| known.last_transition_time),
+        reason: told.reason.to_owned(),
+        message: told.message.to_owned(),
+    }
+}
+
+/// Replaces the condition of the type, or adds it.
+pub fn set(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Time, told: Told<'_>) {
+    let known = conditions.iter().position(|condition| condition.type_ == told.type_);
+    let condition = next(known.map(|index| &conditions[index]), generation, now, told);
+    match known {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}

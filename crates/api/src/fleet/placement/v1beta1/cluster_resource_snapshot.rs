@@ -1,0 +1,71 @@
+//! ClusterResourceSnapshot: the resources of a placement at one time.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::schema_rules;
+use crate::FreeForm;
+use crate::meta::{Condition, ObjectMeta};
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::schema::mark::MapList;
+use ballast_resource::{Column, Resource, Scope, SqlColumn};
+
+/// The resources of a placement at one time, or a part of them if they are too many for one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterResourceSnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterResourceSnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterResourceSnapshot>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The resources.
+    pub spec: ResourceSnapshotSpec,
+    /// The state of the snapshot.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: ResourceSnapshotStatus,
+}
+
+impl Resource for ClusterResourceSnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "ClusterResourceSnapshot";
+    const PLURAL: &'static str = "clusterresourcesnapshots";
+    const SINGULAR: &'static str = "clusterresourcesnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["crs"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[super::names::PLACEMENT_COLUMN];
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(object: &ClusterResourceSnapshot, old: Option<&ClusterResourceSnapshot>) -> FieldErrors {
+        schema_rules::unchanged(&object.spec, old.map(|old| &old.spec))
+    }
+}
+
+/// Resources at one time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshotSpec {
+    /// The whole resources.
+    pub selected_resources: Vec<FreeForm>,
+}
+
+/// The state of a resource snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshotStatus {
+    /// Conditions of the snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = MapList<Condition>)]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,130 @@
+//! The spec and status of both placements.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::per_resource::{DiffedResource, DriftedResource, FailedResource, NamespacedName, ResourceIdentifier};
+use super::policy::PlacementPolicy;
+use super::strategy::RolloutStrategy;
+use crate::meta::{Condition, LabelSelector};
+use ballast_resource::schema::mark::{Atomic, MapList};
+
+/// Which resources go to which clusters, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementSpec {
+    /// Selects the resources.
+    #[schema(min_items = 1, max_items = 100)]
+    pub resource_selectors: Vec<ResourceSelectorTerm>,
+    /// Selects the clusters. Absent: all clusters. It can be changed, but not removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PlacementPolicy>,
+    /// How the placement is carried out.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub strategy: RolloutStrategy,
+    /// How many old snapshots are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000, default = 10)]
+    pub revision_history_limit: Option<i32>,
+    /// Who can read the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "ClusterScopeOnly")]
+    pub status_reporting_scope: Option<StatusReportingScope>,
+}
+
+/// Selects resources by kind, and by name or labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSelectorTerm {
+    /// API group. Empty: the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name. Not together with `labelSelector`. Without both, all resources of the kind are
+    /// selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Atomic<LabelSelector>>)]
+    pub label_selector: Option<LabelSelector>,
+    /// For a namespace: which of its resources are selected with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = "NamespaceWithResources")]
+    pub selection_scope: Option<SelectionScope>,
+}
+
+/// Which resources of a namespace are selected with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum SelectionScope {
+    /// None of them.
+    NamespaceOnly,
+    /// All of them.
+    NamespaceWithResources,
+    /// Those that the other selectors select.
+    NamespaceWithResourceSelectors,
+}
+
+/// Who can read the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum StatusReportingScope {
+    /// Users who can read the placement.
+    ClusterScopeOnly,
+    /// Also users who can read the namespace.
+    NamespaceAccessible,
+}
+
+/// The progress of a placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementStatus {
+    /// The selected resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selected_resources: Vec<ResourceIdentifier>,
+    /// Index of the resource snapshot that the conditions belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_resource_index: Option<String>,
+    /// The progress on each picked cluster. Entries without a name stand for clusters that could
+    /// not be found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement_statuses: Vec<PerClusterPlacementStatus>,
+    /// Conditions of the placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = MapList<Condition>)]
+    pub conditions: Vec<Condition>,
+}
+
+/// The progress of a placement on one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PerClusterPlacementStatus {
+    /// Name of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_name: Option<String>,
+    /// Resource overrides that apply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applicable_resource_overrides: Vec<NamespacedName>,
+    /// Names of the cluster-wide overrides that apply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applicable_cluster_resource_overrides: Vec<String>,
+    /// Resources that could not be applied or are not available.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub failed_placements: Vec<FailedResource>,
+    /// Resources that were changed on the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub drifted_placements: Vec<DriftedResource>,
+    /// Resources that differ from those on the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub diffed_placements: Vec<DiffedResource>,
+    /// Conditions on this cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Index of the resource snapshot that is applied, or is being applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_resource_index: Option<String>,
+}

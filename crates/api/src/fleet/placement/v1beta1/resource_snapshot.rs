@@ -1,0 +1,55 @@
+//! ResourceSnapshot: the resources of a namespaced placement at one time.
+//!
+//! It has the same spec and status as ClusterResourceSnapshot.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::cluster_resource_snapshot::{ResourceSnapshotSpec, ResourceSnapshotStatus};
+use super::schema_rules;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::{Column, Resource, Scope, SqlColumn};
+
+/// The resources of a namespaced placement at one time, or a part of them if they are too many for
+/// one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSnapshot {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ResourceSnapshot>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ResourceSnapshot>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The resources.
+    pub spec: ResourceSnapshotSpec,
+    /// The state of the snapshot.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: ResourceSnapshotStatus,
+}
+
+impl Resource for ResourceSnapshot {
+    const GROUP: &'static str = "placement.kubernetes-fleet.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "ResourceSnapshot";
+    const PLURAL: &'static str = "resourcesnapshots";
+    const SINGULAR: &'static str = "resourcesnapshot";
+    const SHORT_NAMES: &'static [&'static str] = &["rs"];
+    const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = super::policy_snapshot::COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = &[super::names::PLACEMENT_COLUMN];
+    const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
+
+    fn validate(object: &ResourceSnapshot, old: Option<&ResourceSnapshot>) -> FieldErrors {
+        schema_rules::unchanged(&object.spec, old.map(|old| &old.spec))
+    }
+}

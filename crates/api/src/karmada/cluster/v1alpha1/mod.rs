@@ -1,0 +1,13 @@
+//! `cluster.karmada.io/v1alpha1`
+
+mod cluster;
+mod cluster_rules;
+mod cluster_status;
+mod stay;
+
+pub use cluster::{Cluster, ClusterSpec, LocalSecretReference, ResourceModel, ResourceModelRange};
+pub(crate) use cluster_rules::name_faults as cluster_name_faults;
+pub use cluster_status::{
+    APIEnablement, APIResource, AllocatableModeling, ClusterStatus, NodeSummary, ResourceSummary,
+};
+pub use stay::{Stay, is_no_execute, is_undated};

@@ -1,0 +1,50 @@
+//! ClusterOverridePolicy: what is changed in objects on their way to a cluster.
+//!
+//! It has the same spec as OverridePolicy.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::override_rules;
+use super::override_spec::OverrideSpec;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::{Resource, Scope};
+
+/// Says what is changed in objects of any namespace, or of none, before they are sent to a cluster.
+/// Ballast keeps it for Karmada's controllers, which do so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOverridePolicy {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterOverridePolicy>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterOverridePolicy>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The objects to change, and the rules for it.
+    pub spec: OverrideSpec,
+}
+
+impl Resource for ClusterOverridePolicy {
+    const GROUP: &'static str = "policy.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "ClusterOverridePolicy";
+    const PLURAL: &'static str = "clusteroverridepolicies";
+    const SINGULAR: &'static str = "clusteroverridepolicy";
+    const SHORT_NAMES: &'static [&'static str] = &["cop"];
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = false;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    fn validate(object: &ClusterOverridePolicy, _old: Option<&ClusterOverridePolicy>) -> FieldErrors {
+        override_rules::check(&object.spec)
+    }
+}

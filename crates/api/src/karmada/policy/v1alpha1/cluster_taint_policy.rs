@@ -1,0 +1,106 @@
+//! ClusterTaintPolicy: taints that clusters get and lose with their conditions.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::placement::ClusterAffinity;
+use super::placement_rules;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::{FieldErrors, FieldPath};
+use ballast_resource::{Resource, Scope};
+
+/// Says which taints clusters get and lose with their conditions. Ballast keeps it for Karmada's
+/// controllers, which set the taints.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterTaintPolicy {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterTaintPolicy>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterTaintPolicy>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The clusters, the conditions and the taints.
+    pub spec: ClusterTaintPolicySpec,
+}
+
+/// Which taints which clusters get, and when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterTaintPolicySpec {
+    /// The clusters. Absent: all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_clusters: Option<ClusterAffinity>,
+    /// When all of these hold, the cluster gets the taints. Empty: it never gets them.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub add_on_conditions: Vec<MatchCondition>,
+    /// When all of these hold, the cluster loses the taints. Empty: it never loses them.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub remove_on_conditions: Vec<MatchCondition>,
+    /// The taints. At least one.
+    #[schema(min_items = 1)]
+    pub taints: Vec<PolicyTaint>,
+}
+
+/// A requirement on one condition of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MatchCondition {
+    /// Type of the condition.
+    pub condition_type: String,
+    /// `In` or `NotIn`.
+    pub operator: String,
+    /// The values of the condition's status that are meant: `True`, `False`, `Unknown`.
+    pub status_values: Vec<String>,
+}
+
+/// A taint that a policy sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Taint)]
+pub struct PolicyTaint {
+    /// Key of the taint.
+    pub key: String,
+    /// Effect of the taint.
+    pub effect: String,
+    /// Value of the taint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+impl Resource for ClusterTaintPolicy {
+    const GROUP: &'static str = "policy.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "ClusterTaintPolicy";
+    const PLURAL: &'static str = "clustertaintpolicies";
+    const SINGULAR: &'static str = "clustertaintpolicy";
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = false;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    /// The rules of upstream's webhook (QU9).
+    fn validate(object: &ClusterTaintPolicy, _old: Option<&ClusterTaintPolicy>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let path = FieldPath::new("spec");
+        if let Some(affinity) = &object.spec.target_clusters {
+            placement_rules::check_affinity(affinity, &path.child("targetClusters"), &mut errors);
+        }
+        let mut seen = BTreeSet::new();
+        for (index, taint) in object.spec.taints.iter().enumerate() {
+            let PolicyTaint { key, effect, .. } = taint;
+            if !seen.insert((key, effect)) {
+                let told = format!("taint({key}:{effect}) already exist");
+                errors.duplicate(&path.child("taints").index(index), told);
+            }
+        }
+        errors
+    }
+}

@@ -1,0 +1,112 @@
+//! FederatedResourceQuota: how much the workloads of a namespace may use over all clusters.
+//!
+//! The writer charges bindings to it (`quota`).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::quota_rules;
+use crate::core::Quantity;
+use crate::lean::Pairs;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::{FieldErrors, GroupResource};
+use ballast_resource::{Column, Resource, Scope};
+
+pub const FEDERATED_RESOURCE_QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
+
+/// Says how much the workloads of its namespace may use over all clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FederatedResourceQuota {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<FederatedResourceQuota>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<FederatedResourceQuota>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The limits.
+    pub spec: FederatedResourceQuotaSpec,
+    /// What is used.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: FederatedResourceQuotaStatus,
+}
+
+/// The limits of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FederatedResourceQuotaSpec {
+    /// The most of each resource that all bindings of the namespace may use together, over all
+    /// clusters. Resources that are not named here have no limit.
+    pub overall: Pairs<Quantity>,
+    /// Parts of `overall` that are given to clusters. Karmada's controllers make a ResourceQuota of
+    /// each.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub static_assignments: Vec<StaticClusterAssignment>,
+}
+
+/// The part of a quota that is given to one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticClusterAssignment {
+    /// Name of the cluster.
+    pub cluster_name: String,
+    /// The most of each resource that may be used there.
+    pub hard: Pairs<Quantity>,
+}
+
+/// What is used of a quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FederatedResourceQuotaStatus {
+    /// The limits that `overallUsed` was counted for.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub overall: Pairs<Quantity>,
+    /// What the bindings of the namespace use of each resource in `overall`, over all clusters.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub overall_used: Pairs<Quantity>,
+    /// What the ResourceQuotas of the clusters report.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub aggregated_status: Vec<ClusterQuotaStatus>,
+}
+
+/// What the ResourceQuota of one cluster reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterQuotaStatus {
+    /// Name of the cluster.
+    pub cluster_name: String,
+    /// The most of each resource that may be used there.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub hard: Pairs<Quantity>,
+    /// What is used there.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    pub used: Pairs<Quantity>,
+}
+
+const COLUMNS: &[Column] = &[
+    Column { name: "OVERALL", kind: "string", path: ".status.overall", priority: 0, description: "" },
+    Column { name: "OVERALL_USED", kind: "string", path: ".status.overallUsed", priority: 0, description: "" },
+];
+
+impl Resource for FederatedResourceQuota {
+    const GROUP: &'static str = "policy.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "FederatedResourceQuota";
+    const PLURAL: &'static str = "federatedresourcequotas";
+    const SINGULAR: &'static str = "federatedresourcequota";
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    fn validate(object: &FederatedResourceQuota, _old: Option<&FederatedResourceQuota>) -> FieldErrors {
+        quota_rules::check(object)
+    }
+}

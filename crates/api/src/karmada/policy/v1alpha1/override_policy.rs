@@ -1,0 +1,60 @@
+//! OverridePolicy: what is changed in objects of its namespace on their way to a cluster.
+//!
+//! It has the same spec as ClusterOverridePolicy.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::override_rules;
+use super::override_spec::OverrideSpec;
+use super::policy_rules;
+use crate::meta::ObjectMeta;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::{Given, Resource, Scope};
+
+/// Says what is changed in objects of its namespace before they are sent to a cluster. Ballast
+/// keeps it for Karmada's controllers, which do so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverridePolicy {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<OverridePolicy>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<OverridePolicy>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The objects to change, and the rules for it.
+    pub spec: OverrideSpec,
+}
+
+impl Resource for OverridePolicy {
+    const GROUP: &'static str = "policy.karmada.io";
+    const VERSION: &'static str = "v1alpha1";
+    const KIND: &'static str = "OverridePolicy";
+    const PLURAL: &'static str = "overridepolicies";
+    const SINGULAR: &'static str = "overridepolicy";
+    const SHORT_NAMES: &'static [&'static str] = &["op"];
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Namespaced;
+    const STATUS_SUBRESOURCE: bool = false;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        policy_rules::fill_namespaces(object);
+    }
+
+    fn validate(object: &OverridePolicy, old: Option<&OverridePolicy>) -> FieldErrors {
+        let mut errors = override_rules::check(&object.spec);
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let old = old.map(|old| old.spec.resource_selectors.as_slice());
+        errors.append(policy_rules::check_namespaces(namespace, &object.spec.resource_selectors, old));
+        errors
+    }
+}

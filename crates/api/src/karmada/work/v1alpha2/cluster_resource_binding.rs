@@ -1,0 +1,79 @@
+//! ClusterResourceBinding: the placement of one cluster-scoped object.
+//!
+//! It has the same spec and status as ResourceBinding.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::binding_rules;
+use super::binding_spec::ResourceBindingSpec;
+use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
+use super::trigger;
+use crate::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
+use crate::meta::ObjectMeta;
+use crate::permanent_id;
+use crate::type_meta::{ApiVersion, Kind};
+use ballast_k8s::FieldErrors;
+use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
+
+/// Binds one cluster-scoped object to clusters: its request, its placement and its state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterResourceBinding {
+    /// Version of the API that the object is written in.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub api_version: ApiVersion<ClusterResourceBinding>,
+    /// Kind of the object.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub kind: Kind<ClusterResourceBinding>,
+    /// Standard metadata of the object.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is placed, by which rules, and where.
+    pub spec: ResourceBindingSpec,
+    /// What the scheduler and the member clusters last reported.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub status: ResourceBindingStatus,
+}
+
+impl ClusterResourceBinding {
+    /// The label by which objects on the clusters name their binding.
+    pub const PERMANENT_ID: &'static str = "clusterresourcebinding.karmada.io/permanent-id";
+}
+
+impl Resource for ClusterResourceBinding {
+    const GROUP: &'static str = "work.karmada.io";
+    const VERSION: &'static str = "v1alpha2";
+    const KIND: &'static str = "ClusterResourceBinding";
+    const PLURAL: &'static str = "clusterresourcebindings";
+    const SINGULAR: &'static str = "clusterresourcebinding";
+    const SHORT_NAMES: &'static [&'static str] = &["crb"];
+    const CATEGORIES: &'static [&'static str] = &["karmada-io"];
+    const SCOPE: Scope = Scope::Cluster;
+    const STATUS_SUBRESOURCE: bool = true;
+    const COLUMNS: &'static [Column] = COLUMNS;
+    const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
+    const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.work.v1alpha2";
+
+    fn mend(object: &mut Map<String, Value>) -> Vec<String> {
+        mend::mend_placement(object)
+    }
+
+    fn restore(object: &mut Map<String, Value>, before: &Map<String, Value>) {
+        own_fields::restore(object, before);
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        specified_replicas::prepare_extension(object, given.old);
+        permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
+        trigger::keep(object, given);
+        binding_rules::set_fully_applied(object, given.now);
+    }
+
+    fn validate(object: &ClusterResourceBinding, old: Option<&ClusterResourceBinding>) -> FieldErrors {
+        binding_rules::check(&object.spec, old.map(|old| &old.spec))
+    }
+}

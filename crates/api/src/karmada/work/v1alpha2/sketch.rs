@@ -1,0 +1,364 @@
+//! A cheap, borrowed look at either of the two binding kinds, for the workers that look at very
+//! many bindings and act on few.
+//!
+//! A sketch is read anew from the object's bytes each time: typed bindings that are kept for all
+//! objects would cost more memory than the objects themselves. The large parts stay text until
+//! somebody asks for them. What few readers need (reports, eviction tasks, conditions) is left
+//! out: `AnyBinding` has it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::{OWED, ObjectReference, Trigger};
+use crate::asker::ASKED_BY;
+use crate::core::{self, Toleration};
+use ballast_k8s::{Revision, Time, Walk};
+
+/// The scheduler of the bindings that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub struct BindingSketch<'a> {
+    #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    pub spec: SpecSketch<'a>,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    annotations: Option<&'a str>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpecSketch<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    resource: Option<&'a str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    placement: Option<&'a str>,
+    replicas: Option<i32>,
+    replica_requirements: Option<IgnoredAny>,
+    components: Option<Vec<IgnoredAny>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    clusters: Option<&'a str>,
+    scheduler_name: Option<String>,
+    suspension: Option<Suspension>,
+    force_rescheduling: Option<bool>,
+    reschedule_triggered_at: Option<Time>,
+    schedule_priority: Option<Priority>,
+    workload_affinity_groups: Option<Groups>,
+}
+
+/// A cluster that the binding is placed on.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct TargetSketch<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    pub replicas: Option<i32>,
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Suspension {
+    scheduling: Option<bool>,
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Priority {
+    priority: Option<i32>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Groups {
+    pub affinity_group: String,
+    pub anti_affinity_group: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    last_scheduled_time: Option<Time>,
+}
+
+impl<'a> BindingSketch<'a> {
+    /// Reads the content of an object's text. The error says that it is not a binding, or is
+    /// damaged.
+    pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
+        Walk::or_parse(content, BindingSketch::walk)
+    }
+
+    /// `SpecSketch::placement` of an object's content, for who asks for nothing else.
+    pub fn placement_of(content: &'a [u8]) -> Option<&'a str> {
+        match Walk::find(content, &["spec", "placement"]) {
+            Some(placement) => present(placement),
+            None => BindingSketch::of(content).ok()?.spec.placement,
+        }
+    }
+
+    /// As the parser, for content in the form in which Ballast writes.
+    fn walk(walk: &mut Walk<'a>) -> Option<BindingSketch<'a>> {
+        let mut sketch = BindingSketch::default();
+        walk.members(|walk, name| match name {
+            "metadata" => walk.members(|walk, name| {
+                match name {
+                    "annotations" => sketch.metadata.annotations = present(walk.value()?),
+                    _ => drop(walk.value()?),
+                }
+                Some(())
+            }),
+            "spec" => walk.members(|walk, name| sketch.spec.take(walk, name)),
+            "status" => walk.members(|walk, name| {
+                match name {
+                    "lastScheduledTime" => sketch.status.last_scheduled_time = walk.parse()?,
+                    _ => drop(walk.value()?),
+                }
+                Some(())
+            }),
+            _ => walk.value().map(drop),
+        })?;
+        Some(sketch)
+    }
+
+    /// Empty where there are none, or where they cannot be read.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        self.metadata.annotations.and_then(read).unwrap_or_default()
+    }
+
+    /// Whether a pass is owed: the debt.
+    pub fn owed(&self) -> Option<Revision> {
+        let text = self.metadata.annotations.filter(|text| text.contains(OWED))?;
+        let annotations: BTreeMap<String, String> = read(text)?;
+        annotations.get(OWED).map(|debt| Trigger::read_debt(debt))
+    }
+
+    /// Who wrote the trigger that is owed a pass, where the binding says so, and the debt.
+    pub fn asked(&self) -> Option<(Revision, core::ObjectReference)> {
+        self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
+        let trigger = self.trigger();
+        Some((trigger.owed?, trigger.asker(self.annotations().get(ASKED_BY))?))
+    }
+
+    /// What decides whether the binding is to be scheduled afresh.
+    pub fn trigger(&self) -> Trigger {
+        Trigger {
+            force: self.spec.force_rescheduling == Some(true),
+            triggered_at: self.spec.reschedule_triggered_at,
+            last_scheduled: self.status.last_scheduled_time,
+            owed: self.owed(),
+        }
+    }
+}
+
+impl<'a> SpecSketch<'a> {
+    fn take(&mut self, walk: &mut Walk<'a>, name: &str) -> Option<()> {
+        match name {
+            "resource" => self.resource = present(walk.value()?),
+            "placement" => self.placement = present(walk.value()?),
+            "replicas" => self.replicas = walk.parse()?,
+            "replicaRequirements" => self.replica_requirements = present(walk.value()?).map(|_| IgnoredAny),
+            "components" => self.components = walk.parse()?,
+            "clusters" => self.clusters = present(walk.value()?),
+            "schedulerName" => self.scheduler_name = walk.parse()?,
+            "suspension" => self.suspension = walk.parse()?,
+            "forceRescheduling" => self.force_rescheduling = walk.parse()?,
+            "rescheduleTriggeredAt" => self.reschedule_triggered_at = walk.parse()?,
+            "schedulePriority" => self.schedule_priority = walk.parse()?,
+            "workloadAffinityGroups" => self.workload_affinity_groups = walk.parse()?,
+            _ => drop(walk.value()?),
+        }
+        Some(())
+    }
+
+    /// The object that is bound; `None` where the binding does not say, or cannot be read.
+    pub fn resource(&self) -> Option<ObjectReference> {
+        self.resource.and_then(read)
+    }
+
+    /// The JSON text of the placement, as it is stored.
+    pub fn placement(&self) -> Option<&'a str> {
+        self.placement
+    }
+
+    /// The tolerations of the placement; none where it cannot be read.
+    pub fn tolerations(&self) -> Vec<Toleration> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Placement {
+            cluster_tolerations: Vec<Toleration>,
+        }
+        self.placement.and_then(read::<Placement>).unwrap_or_default().cluster_tolerations
+    }
+
+    /// The replicas that are wanted; 0 where the binding does not say.
+    pub fn replicas(&self) -> i32 {
+        self.replicas.unwrap_or_default()
+    }
+
+    /// Whether it says what a replica needs, if only that a replica needs nothing.
+    pub fn has_requirements(&self) -> bool {
+        self.replica_requirements.is_some()
+    }
+
+    pub fn component_count(&self) -> usize {
+        self.components.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The clusters that the binding is placed on; none where they cannot be read.
+    pub fn clusters(&self) -> Vec<TargetSketch<'a>> {
+        self.clusters.and_then(read).unwrap_or_default()
+    }
+
+    pub fn is_on(&self, cluster: &str) -> bool {
+        self.clusters().iter().any(|target| target.name == cluster)
+    }
+
+    /// The scheduler that places the binding.
+    pub fn scheduler_name(&self) -> &str {
+        self.scheduler_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_SCHEDULER)
+    }
+
+    /// Whether scheduling is suspended: the targets stay as they are.
+    pub fn is_suspended(&self) -> bool {
+        self.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
+    }
+
+    /// `spec.schedulePriority.priority`; 0 where there is none.
+    pub fn priority(&self) -> i32 {
+        self.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default()
+    }
+
+    pub fn groups(&self) -> Option<&Groups> {
+        self.workload_affinity_groups.as_ref()
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
+    serde_json::from_str(value).ok()
+}
+
+fn present(value: &str) -> Option<&str> {
+    (value != "null").then_some(value)
+}
+
+/// A value as it is written.
+fn text<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a str>, D::Error> {
+    Ok(Option::<&'a RawValue>::deserialize(value)?.map(RawValue::get))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use ballast_k8s::read_json;
+
+    fn object(object: Value) -> Vec<u8> {
+        object.to_string().into_bytes()
+    }
+
+    #[test]
+    fn a_silent_binding_has_the_defaults() {
+        let silent = object(json!({"metadata": {}, "spec": {}}));
+        let BindingSketch { spec, .. } = BindingSketch::of(&silent).unwrap();
+        assert!(spec.placement().is_none() && spec.clusters().is_empty() && spec.resource().is_none());
+        assert_eq!((spec.scheduler_name(), spec.is_suspended(), spec.priority()), ("default-scheduler", false, 0));
+        assert!(BindingSketch::of(&object(json!({"metadata": {}}))).is_ok());
+        assert!(BindingSketch::of(&object(json!({"metadata": {}, "spec": {"replicas": "four"}}))).is_err());
+    }
+
+    #[test]
+    fn it_says_what_the_binding_says() {
+        let binding = object(json!({
+            "metadata": {"annotations": {"a": "b"}},
+            "spec": {
+                "resource": {"apiVersion": "v1", "kind": "Secret", "name": "web"},
+                "schedulePriority": {"priority": 7},
+                "clusters": [{"name": "m1", "replicas": 2}, {"name": "m\"2"}],
+                "placement": {"clusterTolerations": [{"key": "down"}]},
+                "replicaRequirements": {},
+                "components": [{}, {}],
+                "schedulerName": "other",
+                "suspension": {"scheduling": true},
+                "forceRescheduling": true,
+            },
+            "status": {"lastScheduledTime": "2024-01-01T00:00:00Z"},
+        }));
+        let sketch = BindingSketch::of(&binding).unwrap();
+        assert_eq!(sketch.annotations()["a"], "b");
+        assert!(sketch.trigger().force && sketch.trigger().last_scheduled.is_some());
+        let spec = sketch.spec;
+        let clusters = spec.clusters();
+        let clusters: Vec<_> = clusters.iter().map(|target| (&*target.name, target.replicas)).collect();
+        assert_eq!((spec.priority(), clusters), (7, vec![("m1", Some(2)), ("m\"2", None)]));
+        assert_eq!(spec.placement(), Some(r#"{"clusterTolerations":[{"key":"down"}]}"#));
+        assert_eq!(BindingSketch::placement_of(&binding), spec.placement());
+        assert_eq!(spec.tolerations()[0].key.as_deref(), Some("down"));
+        assert_eq!((spec.has_requirements(), spec.component_count()), (true, 2));
+        assert_eq!((spec.scheduler_name(), spec.is_suspended()), ("other", true));
+        assert_eq!(spec.resource().unwrap().kind, "Secret");
+    }
+
+    #[test]
+    fn a_walk_and_the_parser_see_the_same() {
+        let values = [
+            json!(null),
+            json!(true),
+            json!(-7),
+            json!("2024-01-01T00:00:00Z"),
+            json!([]),
+            json!([{}, null]),
+            json!([{"name": "m1", "replicas": 2}, {"name": "m\"2"}]),
+            json!({}),
+            json!({"priority": 3, "scheduling": true, "affinityGroup": "a", "antiAffinityGroup": "b"}),
+            json!({"affinityGroup": null, "priority": null}),
+        ];
+        let members = [
+            "components",
+            "clusters",
+            "forceRescheduling",
+            "lastScheduledTime",
+            "placement",
+            "replicaRequirements",
+            "replicas",
+            "rescheduleTriggeredAt",
+            "resource",
+            "schedulePriority",
+            "schedulerName",
+            "suspension",
+            "unknown",
+            "workloadAffinityGroups",
+        ];
+        let mut walked = 0;
+        for value in values {
+            for member in members {
+                let annotations = json!({"annotations": value, "name": "web"});
+                let part = json!({member: value});
+                for binding in [
+                    json!({"kind": "K", "metadata": annotations, "spec": part, "status": {}}),
+                    json!({"metadata": {}, "spec": {}, "status": part}),
+                    json!({"metadata": value, "spec": value, "status": value}),
+                ] {
+                    let content = object(binding);
+                    let parsed = read_json::<BindingSketch<'_>>(&content).ok();
+                    let walk = Walk::over(&content, BindingSketch::walk);
+                    if let Some(parsed) = &parsed {
+                        assert_eq!(BindingSketch::placement_of(&content), parsed.spec.placement, "{member}: {value}");
+                    }
+                    walked += usize::from(walk.is_some());
+                    // What the walk leaves is read by the parser.
+                    assert!(walk.is_none() || walk == parsed, "{}", String::from_utf8_lossy(&content));
+                    assert!(parsed.is_none() || walk.is_some() || value.is_array() || value.is_null());
+                }
+            }
+        }
+        assert!(walked > 200, "{walked}");
+    }
+}

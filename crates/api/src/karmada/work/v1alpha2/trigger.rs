@@ -1,0 +1,225 @@
+//! The trigger for a fresh placement of a binding: two fields, and a debt beside them, read as one
+//! (C7).
+//!
+//! The stamp is the time of what caused the trigger. Times on the wire have whole seconds, so a
+//! stamp can carry the same second as the last pass or as another stamp, or an earlier one (C10).
+//! Times alone would lose such a trigger, as they do upstream. So whoever accepts a trigger also
+//! writes a debt: the annotation `ballast.dev/owed`. The invariants hold for any clock, also for
+//! one that steps back:
+//!
+//! - A debt names the revision that its trigger was written over. So each accepted trigger is a
+//!   write of its own, and a pass that began before it conflicts with it.
+//! - A pass is owed while there is a debt. Only the success of a pass takes it away, whatever a
+//!   client writes (`keep`).
+//! - A stamp never goes back while a pass is owed.
+//! - `served` is no earlier than the stamp, and no earlier than the last served time. So a
+//!   successful pass leaves nothing pending, and never makes a served trigger pending again.
+//!
+//! Both writes have the revision as a precondition. So a trigger that comes during a pass makes the
+//! commit of the pass fail, and the pass is repeated with the trigger.
+//!
+//! A client that writes a stamp by itself writes no debt. Its trigger is pending while the stamp is
+//! later than the last pass, as upstream (R53).
+
+use serde_json::Value;
+
+use super::AnyBinding;
+use crate::asker::{self, ASKED_BY};
+use crate::core::ObjectReference;
+use crate::tree;
+use ballast_k8s::{Edit, Revision, Time};
+use ballast_resource::Given;
+
+const STAMP: &str = "rescheduleTriggeredAt";
+
+/// The annotation that says that a pass is owed: the revision that the trigger was written over.
+pub const OWED: &str = "ballast.dev/owed";
+
+/// The parts of a binding that a trigger consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trigger {
+    /// `spec.forceRescheduling`
+    pub force: bool,
+    /// `spec.rescheduleTriggeredAt`
+    pub triggered_at: Option<Time>,
+    /// `status.lastScheduledTime`
+    pub last_scheduled: Option<Time>,
+    /// What the debt says. One that cannot be read is one.
+    pub owed: Option<Revision>,
+}
+
+// Whether a pass is owed depends on the scheduling profile: `engine::karmada::Request` says so.
+
+impl Trigger {
+    pub fn of(binding: &AnyBinding) -> Trigger {
+        Trigger {
+            force: binding.spec.force_rescheduling == Some(true),
+            triggered_at: binding.spec.reschedule_triggered_at,
+            last_scheduled: binding.status.last_scheduled_time,
+            owed: binding.metadata.annotations.get(OWED).map(|debt| Trigger::read_debt(debt)),
+        }
+    }
+
+    pub(super) fn read_debt(debt: &str) -> Revision {
+        Revision::parse(debt).unwrap_or_default()
+    }
+
+    /// Seconds since the stamp, for a pass that answers it. `None`: there is no stamp.
+    pub fn waited_seconds(self, now: Time) -> Option<i64> {
+        // A client may have written a stamp that lies ahead.
+        self.triggered_at.map(|stamp| (now.seconds() - stamp.seconds()).max(0))
+    }
+
+    /// The value of `spec.rescheduleTriggeredAt` for a trigger that was caused at `cause`.
+    pub fn stamp(self, cause: Time) -> Time {
+        self.triggered_at.map_or(cause, |known| known.max(cause))
+    }
+
+    /// The edits that write a trigger with this stamp over the binding at revision `base`, because
+    /// of `asker`.
+    pub fn accepted(stamp: Time, base: Revision, asker: &ObjectReference) -> [Edit; 3] {
+        [
+            Edit::set(&["spec", STAMP], stamp.to_string()),
+            Edit::set(&["metadata", "annotations", OWED], base.to_string()),
+            asker::signed(&base.to_string(), asker),
+        ]
+    }
+
+    /// The edit that takes the debt away after a pass that succeeded. `None`: there is none.
+    pub fn answer(self) -> Option<Edit> {
+        self.owed.map(|_| Edit::remove(&["metadata", "annotations", OWED]))
+    }
+
+    /// Who wrote the trigger, as the binding's annotation `ASKED_BY` says.
+    pub fn asker(self, annotation: Option<&String>) -> Option<ObjectReference> {
+        asker::read(annotation?, &self.owed?.to_string())
+    }
+
+    /// The value of `status.lastScheduledTime` after a pass that succeeded at `now`.
+    pub fn served(self, now: Time) -> Time {
+        now.max(self.triggered_at.unwrap_or(now)).max(self.last_scheduled.unwrap_or(now))
+    }
+}
+
+/// Keeps a trigger that is still owed when a binding is replaced: the manifest does not have it,
+/// but it was accepted. The debt, and who it is owed to, are no business of clients. They neither
+/// write nor take them away, except in a binding that they create: it may be a copy of one that is
+/// owed a pass.
+pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
+    fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
+        tree.get(part)?.get(name)?.as_str()?.parse().ok()
+    }
+    let annotation = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
+    let Some(old) = given.old else { return };
+    for name in [OWED, ASKED_BY] {
+        let known = annotation(old, name);
+        if given.is_by_client && annotation(binding, name) != known {
+            restore(binding, name, known);
+        }
+    }
+    let known = annotation(old, OWED);
+    let Some(accepted) = time(old, "spec", STAMP) else { return };
+    let is_owed = known.is_some() || Some(accepted) > time(old, "status", "lastScheduledTime");
+    if is_owed
+        && time(binding, "spec", STAMP) < Some(accepted)
+        && let Some(spec) = tree::object_or_new(binding, &["spec"])
+    {
+        spec.insert(STAMP.to_owned(), Value::from(accepted.to_string()));
+    }
+}
+
+/// Makes an annotation what it was.
+fn restore(binding: &mut tree::Object, name: &str, known: Option<Value>) {
+    let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) else { return };
+    match known {
+        Some(known) => drop(annotations.insert(name.to_owned(), known)),
+        None => drop(annotations.remove(name)),
+    }
+    if annotations.is_empty()
+        && let Some(metadata) = tree::object(binding, &["metadata"])
+    {
+        metadata.remove("annotations");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Option<Time> {
+        Some(Time::from_seconds(seconds))
+    }
+
+    fn trigger(triggered_at: Option<Time>, last_scheduled: Option<Time>) -> Trigger {
+        Trigger { triggered_at, last_scheduled, ..Trigger::default() }
+    }
+
+    /// What a trigger that was caused at `cause` makes of the binding.
+    fn accepted(known: Trigger, cause: Time, base: Revision) -> Trigger {
+        Trigger { triggered_at: Some(known.stamp(cause)), owed: Some(base), ..known }
+    }
+
+    #[test]
+    fn a_trigger_has_waited_since_its_stamp() {
+        let now = Time::from_seconds(9);
+        assert_eq!(trigger(at(6), at(5)).waited_seconds(now), Some(3));
+        assert_eq!(trigger(at(11), at(5)).waited_seconds(now), Some(0));
+        assert_eq!(trigger(None, at(5)).waited_seconds(now), None);
+    }
+
+    #[test]
+    fn c10_a_stamp_is_the_cause_s_own_time_and_never_goes_back() {
+        let cause = Time::from_seconds(5);
+        assert_eq!(trigger(None, None).stamp(cause), cause);
+        assert_eq!(trigger(at(2), at(3)).stamp(cause), cause);
+        assert_eq!(trigger(at(5), at(5)).stamp(cause), cause);
+        assert_eq!(trigger(None, at(9)).stamp(cause), cause, "a pass may have ended since");
+        assert_eq!(trigger(at(9), at(5)).stamp(cause), Time::from_seconds(9));
+    }
+
+    #[test]
+    fn a_client_neither_signs_for_another_nor_takes_a_name_away() {
+        let binding = |annotations: Value| match json!({"metadata": {"annotations": annotations}}) {
+            Value::Object(tree) => tree,
+            _ => unreachable!(),
+        };
+        let written = |old: Value, new: Value| {
+            let (old, mut new) = (binding(old), binding(new));
+            keep(&mut new, &Given { old: Some(&old), now: Time::from_seconds(0), is_by_client: true });
+            new["metadata"].get("annotations").cloned()
+        };
+        let signed = || json!({OWED: "5", ASKED_BY: "5 a b  c d"});
+        assert_eq!(written(signed(), json!({OWED: "5", ASKED_BY: "5 x y  z 0"})), Some(signed()));
+        assert_eq!(written(signed(), json!({})), Some(signed()));
+        assert_eq!(written(json!({"a": "b"}), json!({ASKED_BY: "5 x y  z 0"})), None);
+    }
+
+    #[test]
+    fn triggers_and_passes_in_any_order_and_at_any_clock_are_neither_lost_nor_repeated() {
+        // Every clock reading from a few, with every order of triggers (true) and passes (false),
+        // in four steps. Each step is a revision.
+        let clocks = [0, 0, 1, -1, 7];
+        for pattern in 0..(2 * clocks.len()).pow(4) {
+            let mut state = Trigger::default();
+            let mut rest = pattern;
+            for revision in 1..=4 {
+                let (step, clock) = (rest.is_multiple_of(2), clocks[rest / 2 % clocks.len()]);
+                rest /= 2 * clocks.len();
+                let now = Time::from_seconds(100 + clock);
+                if step {
+                    let after = accepted(state, now, Revision(revision));
+                    assert_ne!(after, state, "each trigger is a write of its own");
+                    assert!(after.triggered_at >= state.triggered_at);
+                    state = after;
+                } else {
+                    let owed = state.answer().map_or(state.owed, |_| None);
+                    state = Trigger { owed, last_scheduled: Some(state.served(now)), ..state };
+                }
+                let is_pending = state.owed.is_some() || state.triggered_at > state.last_scheduled;
+                assert_eq!(is_pending, step, "{state:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Reviews: questions of users about themselves, as in `kubectl auth can-i`, `can-i --list` and
+//! `whoami`.
+//!
+//! They are create-only kinds of `authorization.k8s.io/v1` and `authentication.k8s.io/v1`. The
+//! answer is in their `status`.
+//!
+//! *Invariant:* only a standalone server serves them. Behind a host cluster, the host serves these
+//! groups. Left out are reviews of other users and selectors, because nothing here decides by them.
+
+mod access;
+mod rules;
+mod user;
+
+pub use access::{AccessReviewSpec, AccessReviewStatus, ResourceAttributes, SelfSubjectAccessReview};
+pub use rules::{RulesReviewSpec, SelfSubjectRulesReview};
+pub use user::SelfSubjectReview;
+
+use ballast_resource::ResourceKind;
+
+pub(super) fn rows() -> [ResourceKind; 3] {
+    [
+        ResourceKind::of::<SelfSubjectReview>(),
+        ResourceKind::of::<SelfSubjectAccessReview>(),
+        ResourceKind::of::<SelfSubjectRulesReview>(),
+    ]
+}

@@ -1,0 +1,68 @@
+//! `apiVersion` and `kind` of typed objects. They follow from the type, so they take no memory.
+
+use std::marker::PhantomData;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use ballast_resource::Resource;
+
+/// Writes `group/version` of `K`, or `v1` in the core group. Reads any text, because the registry
+/// has checked it against the URL.
+pub struct ApiVersion<K>(PhantomData<K>);
+
+/// Writes the kind of `K`. Reads any text.
+pub struct Kind<K>(PhantomData<K>);
+
+impl<K: Resource> Serialize for ApiVersion<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match K::GROUP {
+            "" => serializer.serialize_str(K::VERSION),
+            group => serializer.collect_str(&format_args!("{group}/{}", K::VERSION)),
+        }
+    }
+}
+
+impl<K: Resource> Serialize for Kind<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(K::KIND)
+    }
+}
+
+// Written by hand, because a derive would require the traits of `K`.
+macro_rules! carries_nothing {
+    ($name:ident) => {
+        impl<K> Clone for $name<K> {
+            fn clone(&self) -> $name<K> {
+                $name(PhantomData)
+            }
+        }
+
+        impl<K> Default for $name<K> {
+            fn default() -> $name<K> {
+                $name(PhantomData)
+            }
+        }
+
+        impl<K> PartialEq for $name<K> {
+            fn eq(&self, _: &$name<K>) -> bool {
+                true
+            }
+        }
+
+        impl<K> std::fmt::Debug for $name<K> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+
+        impl<'de, K> Deserialize<'de> for $name<K> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name<K>, D::Error> {
+                IgnoredAny::deserialize(deserializer).map(|_| $name(PhantomData))
+            }
+        }
+    };
+}
+
+carries_nothing!(ApiVersion);
+carries_nothing!(Kind);

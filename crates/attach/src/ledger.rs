@@ -1,0 +1,295 @@
+//! The books of the mirror: which version at home each object here is. Whatever comes from home
+//! goes into the log here, and only from here.
+//!
+//! Objects are taken as they are, but for `metadata.managedFields`.
+//! The versions are in memory. After a restart everything is listed anew, and what is the same in
+//! the log already is not written again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::HOMED;
+use super::arrival::metadata;
+use ballast_k8s::{Document, GroupResource, Key, Object, Revision};
+use ballast_resource::ResourceKind;
+use ballast_watch::{Atomicity, Cache, Draft, Expect, Write, WriteError, Writer};
+
+type Tree = Map<String, Value>;
+
+/// Objects in one transaction of the mirror: a page of a list.
+pub const OBJECTS_PER_COMMIT_MAX: usize = 500;
+/// How often a transaction is tried that the writer had no room for, or that the store refused.
+const TRIES_MAX: u32 = 8;
+/// The pause before the second try. It doubles with each.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+
+/// News of one object.
+pub enum News {
+    Is(Tree),
+    /// It was deleted at home. The last state that is known.
+    Gone(Tree),
+}
+
+/// Who brings the news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A list or a watch, which tells the states in their order.
+    Mirror,
+    /// The answer to a write of our own, which may come before or after its echo.
+    Answer,
+}
+
+pub struct Ledger {
+    cache: Cache,
+    writer: Writer,
+    versions: BTreeMap<GroupResource, Mutex<Versions>>,
+}
+
+/// By kind. Whoever holds it is the only one who writes this kind.
+type Versions = HashMap<Key, Known>;
+
+/// The version at home of an object here.
+#[derive(Clone, Debug)]
+struct Known {
+    version: Box<str>,
+    /// The revision of that version here.
+    revision: Revision,
+    /// It is known from an answer, so the mirror may still tell of older states.
+    is_ahead: bool,
+}
+
+/// News that is ready to be written.
+struct Prepared {
+    key: Key,
+    version: Box<str>,
+    uid: Box<str>,
+    document: Document,
+    is_gone: bool,
+}
+
+/// What becomes of one object.
+enum Step {
+    /// It is here already, or what is here is newer. The object, if it is this very version.
+    Here(Option<Arc<Object>>),
+    Put,
+    /// Another object of the same name takes its place.
+    Replace,
+    Remove,
+}
+
+impl Ledger {
+    pub fn new(cache: Cache, writer: Writer) -> Ledger {
+        let versions = HOMED.into_iter().map(|kind| (kind, Mutex::default())).collect();
+        Ledger { cache, writer, versions }
+    }
+
+    #[cfg(test)]
+    pub fn view(&self) -> Arc<ballast_watch::View> {
+        self.cache.view()
+    }
+
+    /// The version at home of what is here at `revision`. `None` if that is not the newest one.
+    pub async fn version(&self, key: &Key, revision: Revision) -> Option<Box<str>> {
+        let versions = self.versions.get(&key.resource)?.lock().await;
+        let known = versions.get(key)?;
+        (known.revision == revision).then(|| known.version.clone())
+    }
+
+    /// Takes news of objects of one kind into the log. Returns the objects as they are here now, by
+    /// their keys, for each whose version here is the one that came.
+    ///
+    /// # Errors Nothing could be written. What came has to come again.
+    pub async fn take(
+        &self,
+        row: &Arc<ResourceKind>,
+        news: Vec<News>,
+        source: Source,
+    ) -> Result<HashMap<Key, Arc<Object>>, WriteError> {
+        let row = Arc::clone(row);
+        let resource = row.resource;
+        // A page of large objects takes milliseconds.
+        let prepared = ballast_worker::apart(move || prepare(&row, news)).await.ok_or(WriteError::Closed)?;
+        let Some(versions) = self.versions.get(&resource) else { return Ok(HashMap::new()) };
+        let mut versions = versions.lock().await;
+        let view = self.cache.view();
+        let mut here = HashMap::new();
+        let (mut writes, mut writing) = (Vec::new(), Vec::new());
+        for news in &prepared {
+            let state = view.get(&news.key);
+            match step(news, state, versions.get(&news.key), source) {
+                Step::Here(object) => {
+                    if let Some(object) = object {
+                        let is_ahead = source == Source::Answer;
+                        versions.entry(object.key.clone()).or_insert_with(|| known(news, object.revision, is_ahead));
+                        let known = versions.get_mut(&news.key).expect("it was just inserted");
+                        known.version = news.version.clone();
+                        here.insert(object.key.clone(), object);
+                    }
+                }
+                Step::Put => {
+                    let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
+                    writes.push(Planned { news, expect, is_removal: false });
+                    writing.push(Some(news));
+                }
+                Step::Replace => {
+                    let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
+                    writes.push(Planned { news, expect, is_removal: true });
+                    writes.push(Planned { news, expect: Expect::Absent, is_removal: false });
+                    writing.extend([None, Some(news)]);
+                }
+                Step::Remove => {
+                    let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
+                    writes.push(Planned { news, expect, is_removal: true });
+                    writing.push(Some(news));
+                }
+            }
+        }
+        if writes.is_empty() {
+            return Ok(here);
+        }
+        let outcomes = self.commit(|| writes.iter().map(Planned::write).collect()).await?;
+        for (news, outcome) in writing.into_iter().zip(outcomes) {
+            match (news, outcome) {
+                (None, Ok(_)) => {}
+                (Some(news), Ok(_)) if news.is_gone => drop(versions.remove(&news.key)),
+                (Some(news), Ok(object)) => {
+                    versions.insert(object.key.clone(), known(news, object.revision, source == Source::Answer));
+                    here.insert(object.key.clone(), object);
+                }
+                (news, Err(rejected)) => {
+                    // Nobody else writes these kinds. If it happens, the next list mends it.
+                    tracing::error!(key = ?news.map(|news| &news.key), ?rejected, "the mirror was overtaken");
+                }
+            }
+        }
+        Ok(here)
+    }
+
+    /// Removes what is here and not among `listed`, because it is gone at home. Returns how many
+    /// objects that were.
+    pub async fn keep_only(&self, kind: GroupResource, listed: &HashSet<Key>) -> Result<usize, WriteError> {
+        let Some(versions) = self.versions.get(&kind) else { return Ok(0) };
+        let mut versions = versions.lock().await;
+        let view = self.cache.view();
+        let gone: Vec<&Arc<Object>> = view.list(kind, None).filter(|object| !listed.contains(&object.key)).collect();
+        for chunk in gone.chunks(OBJECTS_PER_COMMIT_MAX) {
+            let write = |object: &&Arc<Object>| {
+                let last: Tree = serde_json::from_slice(&object.text.whole()).unwrap_or_default();
+                let draft = Draft::Delete(Document::new(last));
+                Write { key: object.key.clone(), expect: Expect::At(object.revision), draft }
+            };
+            self.commit(|| chunk.iter().map(write).collect()).await?;
+            chunk.iter().for_each(|object| drop(versions.remove(&object.key)));
+        }
+        Ok(gone.len())
+    }
+
+    /// Commits, and tries again for a while where the writer has no room or the store fails.
+    async fn commit(
+        &self,
+        writes: impl Fn() -> Vec<Write>,
+    ) -> Result<Vec<Result<Arc<Object>, ballast_watch::Rejected>>, WriteError> {
+        let mut pause = PAUSE_FIRST;
+        for _ in 1..TRIES_MAX {
+            match self.writer.commit(writes(), Atomicity::Each).await {
+                Err(WriteError::Busy | WriteError::Unavailable(_)) => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                answered => return answered,
+            }
+        }
+        self.writer.commit(writes(), Atomicity::Each).await
+    }
+}
+
+/// A write of some news.
+struct Planned<'a> {
+    news: &'a Prepared,
+    expect: Expect,
+    is_removal: bool,
+}
+
+impl Planned<'_> {
+    fn write(&self) -> Write {
+        let document = self.news.document.clone();
+        let draft = if self.is_removal { Draft::Delete(document) } else { Draft::Put(document) };
+        Write { key: self.news.key.clone(), expect: self.expect, draft }
+    }
+}
+
+fn known(news: &Prepared, revision: Revision, is_ahead: bool) -> Known {
+    Known { version: news.version.clone(), revision, is_ahead }
+}
+
+/// The last news of each object, ready to be written.
+fn prepare(row: &ResourceKind, news: Vec<News>) -> Vec<Prepared> {
+    let mut last: BTreeMap<Key, Prepared> = BTreeMap::new();
+    for news in news {
+        let (is_gone, mut object) = match news {
+            News::Is(object) => (false, object),
+            News::Gone(object) => (true, object),
+        };
+        // The items of a list of an aggregated API server do not say what they are.
+        object.insert("apiVersion".to_owned(), row.api_version().into());
+        object.insert("kind".to_owned(), row.kind.into());
+        // Who manages a field is the home's business, and would be half of what is held here.
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        let [namespace, name, uid, version] =
+            ["namespace", "name", "uid", "resourceVersion"].map(|member| metadata(&object, member));
+        let key = match row.is_namespaced() {
+            true => Key::namespaced(row.resource, namespace, name),
+            false => Key::cluster(row.resource, name),
+        };
+        let (version, uid) = (version.into(), uid.into());
+        let document = Document::new(object);
+        last.insert(key.clone(), Prepared { key, version, uid, document, is_gone });
+    }
+    last.into_values().collect()
+}
+
+/// What becomes of an object, given its state here and the version that this is known to be.
+fn step(news: &Prepared, state: Option<&Arc<Object>>, known: Option<&Known>, source: Source) -> Step {
+    let Some(state) = state else {
+        // An answer about an object that is gone by now came too late.
+        return if news.is_gone || source == Source::Answer { Step::Here(None) } else { Step::Put };
+    };
+    let is_other = *news.uid != *state.uid;
+    if news.is_gone {
+        return if is_other { Step::Here(None) } else { Step::Remove };
+    }
+    if let Some(known) = known {
+        if known.version == news.version {
+            return Step::Here(Some(Arc::clone(state)));
+        }
+        let may_be_late = source == Source::Answer || known.is_ahead;
+        if may_be_late && is_older(&news.version, &known.version) {
+            return Step::Here(None);
+        }
+    }
+    if is_other {
+        return if source == Source::Answer { Step::Here(None) } else { Step::Replace };
+    }
+    match news.document.at(state.revision) == state.text {
+        true => Step::Here(Some(Arc::clone(state))),
+        false => Step::Put,
+    }
+}
+
+/// Whether one version at home is older than another. Kubernetes promises that they are numbers
+/// that grow; of any others nothing is said.
+fn is_older(version: &str, than: &str) -> bool {
+    match (version.parse::<u64>(), than.parse::<u64>()) {
+        (Ok(version), Ok(than)) => version < than,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

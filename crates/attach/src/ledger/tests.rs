@@ -1,0 +1,198 @@
+//! The ledger against a home whose news arrive in any order that can be: watches and lists in
+//! theirs, and answers to own writes before or after their echoes.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use ballast_api::karmada::work::v1alpha2::ResourceBinding;
+use ballast_base::clock::SystemClock;
+use ballast_store::MemoryStore;
+use ballast_watch::Limits;
+
+/// What happens, one after the other. Objects are numbers.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Somebody writes the object at home, or makes it.
+    Write(u8),
+    Delete(u8),
+    /// Ballast writes the object at home; the answer waits.
+    Own(u8),
+    /// The oldest answer comes.
+    Answer,
+    /// The watch tells of the next change.
+    Watch,
+    /// The watch is lost, and everything is listed: as it is now, in pages with answers between.
+    List {
+        answers_between: bool,
+    },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let object = 0..3u8;
+    prop_oneof![
+        3 => object.clone().prop_map(Act::Write),
+        1 => object.clone().prop_map(Act::Delete),
+        4 => object.prop_map(Act::Own),
+        4 => Just(Act::Answer),
+        5 => Just(Act::Watch),
+        1 => any::<bool>().prop_map(|answers_between| Act::List { answers_between }),
+    ]
+}
+
+#[derive(Default)]
+struct Home {
+    version: u64,
+    objects: BTreeMap<u8, Tree>,
+    /// What the watch has not told yet: the objects, and whether they were deleted.
+    untold: std::collections::VecDeque<(bool, Tree)>,
+    answers: std::collections::VecDeque<Tree>,
+}
+
+impl Home {
+    fn write(&mut self, object: u8) -> Tree {
+        self.version += 1;
+        let version = self.version;
+        let fresh = || {
+            let uid = format!("u{version}");
+            json!({"metadata": {"name": format!("b{object}"), "namespace": "shop", "uid": uid}, "spec": {}})
+        };
+        let tree = self.objects.remove(&object).map_or_else(fresh, Value::Object);
+        let Value::Object(mut tree) = tree else { unreachable!() };
+        tree["metadata"]["resourceVersion"] = version.to_string().into();
+        // Every second version says the same as the one before.
+        tree["spec"]["unknown"] = (version / 2).into();
+        self.objects.insert(object, tree.clone());
+        self.untold.push_back((false, tree.clone()));
+        tree
+    }
+
+    fn delete(&mut self, object: u8) {
+        let Some(mut last) = self.objects.remove(&object) else { return };
+        self.version += 1;
+        last["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.untold.push_back((true, last));
+    }
+}
+
+struct Run {
+    row: Arc<ResourceKind>,
+    ledger: Ledger,
+    home: Home,
+}
+
+impl Run {
+    async fn take(&self, news: News, source: Source) {
+        self.ledger.take(&self.row, vec![news], source).await.unwrap();
+    }
+
+    async fn act(&mut self, act: Act) {
+        match act {
+            Act::Write(object) => drop(self.home.write(object)),
+            Act::Delete(object) => self.home.delete(object),
+            Act::Own(object) if self.home.objects.contains_key(&object) => {
+                let answer = self.home.write(object);
+                self.home.answers.push_back(answer);
+            }
+            Act::Own(_) => {}
+            Act::Answer => {
+                if let Some(answer) = self.home.answers.pop_front() {
+                    self.take(News::Is(answer), Source::Answer).await;
+                }
+            }
+            Act::Watch => {
+                if let Some((is_gone, object)) = self.home.untold.pop_front() {
+                    let news = if is_gone { News::Gone(object) } else { News::Is(object) };
+                    self.take(news, Source::Mirror).await;
+                }
+            }
+            Act::List { answers_between } => self.list(answers_between).await,
+        }
+    }
+
+    async fn list(&mut self, answers_between: bool) {
+        self.home.untold.clear();
+        let snapshot: Vec<Tree> = self.home.objects.values().cloned().collect();
+        if answers_between {
+            let objects: Vec<u8> = self.home.objects.keys().copied().collect();
+            for object in objects {
+                let answer = self.home.write(object);
+                self.take(News::Is(answer), Source::Answer).await;
+            }
+        }
+        let mut listed = HashSet::new();
+        for object in snapshot {
+            listed.insert(Key::namespaced(self.row.resource, "shop", metadata(&object, "name")));
+            self.take(News::Is(object), Source::Mirror).await;
+        }
+        self.ledger.keep_only(self.row.resource, &listed).await.unwrap();
+    }
+
+    /// What the log here holds, as the home would say it.
+    fn here(&self) -> Vec<(String, String, Value)> {
+        let view = self.ledger.view();
+        let told = |object: &Arc<Object>| {
+            let tree = object.value().unwrap();
+            (object.key.name.to_string(), object.uid.to_string(), tree["spec"].clone())
+        };
+        view.list(self.row.resource, None).map(told).collect()
+    }
+
+    fn there(&self) -> Vec<(String, String, Value)> {
+        let told = |object: &Tree| {
+            let [name, uid] = ["name", "uid"].map(|member| metadata(object, member).to_owned());
+            (name, uid, object["spec"].clone())
+        };
+        self.home.objects.values().map(told).collect()
+    }
+}
+
+async fn begin() -> Run {
+    let limits = Limits::default();
+    let (cache, writer, _task) =
+        ballast_watch::open(Arc::new(MemoryStore::new()), Arc::new(SystemClock), limits).await.unwrap();
+    let row = Arc::new(ResourceKind::of::<ResourceBinding>());
+    Run { row, ledger: Ledger::new(cache, writer), home: Home::default() }
+}
+
+proptest! {
+    #[test]
+    fn bs1_whatever_the_order_the_log_comes_to_what_is_at_home(acts in prop::collection::vec(act(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut run = begin().await;
+            run.list(false).await;
+            for act in acts {
+                run.act(act).await;
+            }
+            // The watch tells the rest, and late answers come at last.
+            while !run.home.untold.is_empty() {
+                run.act(Act::Watch).await;
+            }
+            prop_assert_eq!(run.here(), run.there());
+            while !run.home.answers.is_empty() {
+                run.act(Act::Answer).await;
+            }
+            prop_assert_eq!(run.here(), run.there());
+            let before = run.ledger.view().revision;
+            run.list(false).await;
+            prop_assert_eq!(run.ledger.view().revision, before, "what is the same is not written");
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn bs4_a_version_is_known_only_for_the_newest_state_here() {
+    let mut run = begin().await;
+    run.act(Act::Write(0)).await;
+    run.act(Act::Watch).await;
+    let key = Key::namespaced(run.row.resource, "shop", "b0");
+    let first = run.ledger.view().get(&key).unwrap().revision;
+    assert_eq!(run.ledger.version(&key, first).await.as_deref(), Some("1"));
+    run.act(Act::Write(0)).await;
+    run.act(Act::Watch).await;
+    assert_eq!(run.ledger.version(&key, first).await, None);
+    let second = run.ledger.view().get(&key).unwrap().revision;
+    assert_eq!(run.ledger.version(&key, second).await.as_deref(), Some("2"));
+}

@@ -1,0 +1,90 @@
+//! How far the mirror is: which kinds were listed, and what goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::watch;
+
+use ballast_base::metrics;
+use ballast_k8s::GroupResource;
+
+#[derive(Debug, Default)]
+struct State {
+    /// The kinds that are mirrored.
+    expected: BTreeSet<GroupResource>,
+    listed: BTreeSet<GroupResource>,
+    /// The fault of each kind since its last news.
+    faults: BTreeMap<GroupResource, String>,
+}
+
+impl State {
+    fn is_in_step(&self) -> bool {
+        self.listed.len() == self.expected.len()
+    }
+}
+
+/// The end that the mirror reports to.
+#[derive(Debug)]
+pub struct Reports(watch::Sender<State>);
+
+impl Reports {
+    /// About these kinds.
+    pub fn of(expected: BTreeSet<GroupResource>) -> Reports {
+        Reports(watch::Sender::new(State { expected, ..State::default() }))
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress(self.0.subscribe())
+    }
+
+    /// All objects of this kind are here. Returns whether that makes all kinds listed.
+    pub fn listed(&self, kind: GroupResource) -> bool {
+        let is_last = self.0.send_if_modified(|state| state.listed.insert(kind) && state.is_in_step());
+        if is_last {
+            metrics::home_in_step(true);
+        }
+        is_last
+    }
+
+    pub fn failed(&self, kind: GroupResource, why: String) {
+        self.0.send_modify(|state| drop(state.faults.insert(kind, why)));
+    }
+
+    /// There is news of this kind, so the fault is over.
+    pub fn heard(&self, kind: GroupResource) {
+        if self.0.borrow().faults.contains_key(&kind) {
+            self.0.send_modify(|state| drop(state.faults.remove(&kind)));
+        }
+    }
+}
+
+/// How far the mirror is. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Progress(watch::Receiver<State>);
+
+impl Progress {
+    /// Whether all objects of all kinds were here once. Later the mirror follows as fast as the
+    /// home tells.
+    pub fn is_in_step(&self) -> bool {
+        self.0.borrow().is_in_step()
+    }
+
+    /// Waits until the mirror is in step. For ever if it never is: put a deadline around it.
+    pub async fn in_step(&self) {
+        let mut state = self.0.clone();
+        if state.wait_for(State::is_in_step).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// What goes wrong at the moment, if that is known.
+    pub fn fault(&self) -> Option<String> {
+        let state = self.0.borrow();
+        state.faults.iter().next().map(|(kind, why)| format!("{kind}: {why}"))
+    }
+
+    /// The kinds that were not listed yet.
+    pub fn missing(&self) -> Vec<GroupResource> {
+        let state = self.0.borrow();
+        state.expected.difference(&state.listed).copied().collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! Asks the host cluster what a user may do, and caches its answers (AZ1, AZ4, AZ6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::ttl_cache::TtlCache;
+use super::{Attributes, ResourceAttributes, Unavailable};
+use ballast_k8s::User;
+
+/// The most answers that are cached.
+const ANSWERS_MAX: u64 = 8192;
+/// A longer question is not cached. Users with thousands of groups would fill the memory.
+const QUESTION_BYTES_MAX: usize = 10_000;
+
+/// A reviewer's answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub allowed: bool,
+    /// The reviewer's reason. May be empty.
+    pub reason: String,
+}
+
+/// Knows, or can find out, what users may do.
+#[async_trait]
+pub trait AccessReviewer: Send + Sync {
+    async fn review(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable>;
+}
+
+pub struct AccessReviews {
+    reviewer: Arc<dyn AccessReviewer>,
+    keep_allowed: Duration,
+    keep_denied: Duration,
+    cache: TtlCache<Vec<u8>, Result<Answer, Unavailable>>,
+}
+
+impl AccessReviews {
+    /// `keep_allowed` and `keep_denied` say how long an answer of each kind is cached. Failures are
+    /// not cached.
+    pub fn new(reviewer: Arc<dyn AccessReviewer>, keep_allowed: Duration, keep_denied: Duration) -> AccessReviews {
+        AccessReviews { reviewer, keep_allowed, keep_denied, cache: TtlCache::new(ANSWERS_MAX) }
+    }
+
+    pub(super) async fn answer(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable> {
+        let question = question(user, attributes);
+        if question.len() > QUESTION_BYTES_MAX {
+            return self.reviewer.review(user, attributes).await;
+        }
+        let ask = async {
+            let answer = self.reviewer.review(user, attributes).await;
+            let keep = match &answer {
+                Ok(Answer { allowed: true, .. }) => self.keep_allowed,
+                Ok(Answer { allowed: false, .. }) => self.keep_denied,
+                Err(_) => Duration::ZERO,
+            };
+            (answer, keep)
+        };
+        self.cache.get_or(&question, ask).await
+    }
+}
+
+/// The question as a cache key. Each part follows its own length, so different questions have
+/// different keys.
+fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    let mut put = |part: &str| {
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+    };
+    put(&user.name);
+    put(&user.uid);
+    put(&user.groups.len().to_string());
+    user.groups.iter().for_each(|group| put(group));
+    put(&user.extra.len().to_string());
+    for (key, values) in &user.extra {
+        put(key);
+        put(&values.len().to_string());
+        values.iter().for_each(|value| put(value));
+    }
+    match attributes {
+        Attributes::Path { verb, path } => [verb, path].into_iter().for_each(|part| put(part)),
+        Attributes::Resource(asked) => {
+            let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = asked;
+            let ResourceAttributes { field_selector, label_selector, .. } = asked;
+            [verb, group, version, resource, subresource, namespace, name].into_iter().for_each(|part| put(part));
+            [field_selector, label_selector].into_iter().for_each(|part| put(part));
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Counting {
+        asked: AtomicUsize,
+        fails: bool,
+    }
+
+    #[async_trait]
+    impl AccessReviewer for Counting {
+        async fn review(&self, user: &User, _: &Attributes<'_>) -> Result<Answer, Unavailable> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            match self.fails {
+                true => Err(Unavailable("down".to_owned())),
+                false => Ok(Answer { allowed: user.name == "jane", reason: String::new() }),
+            }
+        }
+    }
+
+    fn reviews(fails: bool) -> (Arc<Counting>, AccessReviews) {
+        let reviewer = Arc::new(Counting { asked: AtomicUsize::new(0), fails });
+        let (yes, no) = (Duration::from_secs(10), Duration::from_secs(5));
+        (reviewer.clone(), AccessReviews::new(reviewer, yes, no))
+    }
+
+    fn named(name: &str) -> User {
+        User { name: name.to_owned(), ..User::default() }
+    }
+
+    const PATH: Attributes<'static> = Attributes::Path { verb: "get", path: "/apis" };
+
+    #[tokio::test(start_paused = true)]
+    async fn az4_yes_and_no_are_remembered_each_for_its_time() {
+        let (reviewer, reviews) = reviews(false);
+        let asked = || reviewer.asked.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            assert!(reviews.answer(&named("jane"), &PATH).await.unwrap().allowed);
+            assert!(!reviews.answer(&named("joe"), &PATH).await.unwrap().allowed);
+        }
+        assert_eq!(asked(), 2);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        reviews.answer(&named("jane"), &PATH).await.unwrap();
+        reviews.answer(&named("joe"), &PATH).await.unwrap();
+        assert_eq!(asked(), 3, "only the no is too old");
+    }
+
+    #[tokio::test]
+    async fn az4_failures_and_long_questions_are_not_remembered() {
+        let (reviewer, failing) = reviews(true);
+        for _ in 0..2 {
+            assert!(failing.answer(&named("jane"), &PATH).await.is_err());
+        }
+        assert_eq!(reviewer.asked.load(Ordering::Relaxed), 2);
+        let (reviewer, long) = reviews(false);
+        let many = User { groups: vec!["g".repeat(100); 100], ..named("jane") };
+        for _ in 0..2 {
+            assert!(long.answer(&many, &PATH).await.unwrap().allowed);
+        }
+        assert_eq!(reviewer.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn questions_that_differ_read_differently() {
+        let group = |groups: &[&str]| User { groups: groups.iter().map(|it| (*it).to_owned()).collect(), ..named("j") };
+        assert_ne!(question(&group(&["a", "b"]), &PATH), question(&group(&["ab"]), &PATH));
+        assert_ne!(question(&group(&["get"]), &PATH), question(&group(&[]), &PATH));
+        // The user's extra fields must not pass for the attributes: both have nine parts here.
+        let keys = [("get", vec!["v1"]), ("n", vec![]), ("z", vec![])];
+        let extra = keys.map(|(key, values)| (key.to_owned(), values.into_iter().map(str::to_owned).collect()));
+        let proven = User { extra: extra.into(), ..named("j") };
+        let asked = ResourceAttributes {
+            verb: "get",
+            group: "1",
+            version: "v1",
+            resource: "n",
+            subresource: "0",
+            namespace: "z",
+            name: "0",
+            field_selector: "get",
+            label_selector: "/apis",
+        };
+        assert_ne!(question(&proven, &PATH), question(&named("j"), &Attributes::Resource(asked)));
+    }
+}

@@ -1,0 +1,203 @@
+//! Finds the user of a request. It tries a front proxy's headers, then the client certificate, then
+//! the bearer token, then the anonymous user (AN2).
+//!
+//! *Invariants:*
+//! - The trust that credentials are checked against can be replaced at any time. The next request
+//!   uses the new one, also on a connection that is already open (AN4, AN12).
+//! - A certificate is verified once for a connection, and again when the trust has changed or the
+//!   certificate has expired.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use http::{HeaderMap, header};
+use rustls_pki_types::CertificateDer;
+
+use super::client_cert::{self, ClientCa, Untrusted};
+use super::front_proxy::FrontProxy;
+use super::token_file::TokenFile;
+use super::token_review::TokenReviews;
+use super::{ANONYMOUS, UNAUTHENTICATED};
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_k8s::{Time, User};
+
+/// How long a refused certificate stays refused before it is verified again. It may not have been
+/// valid yet.
+const REFUSAL_SECONDS: i64 = 5;
+
+/// The CAs and tokens that credentials are checked against.
+#[derive(Debug, Default)]
+pub struct Trust {
+    pub client_ca: Option<ClientCa>,
+    pub front_proxy: Option<FrontProxy>,
+    pub tokens: TokenFile,
+}
+
+/// The certificate of a peer, and the result of verifying it.
+#[derive(Debug)]
+pub struct Certificate {
+    chain: Vec<CertificateDer<'static>>,
+    judged: ArcSwapOption<Judged>,
+}
+
+#[derive(Debug)]
+struct Judged {
+    trust: Arc<Trust>,
+    until: Time,
+    /// Whether the peer is a front proxy.
+    proxy: Result<(), Untrusted>,
+    user: Result<Arc<User>, Untrusted>,
+}
+
+/// Why a credential was refused. This is for the log; the client only sees `Unauthorized`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error(transparent)]
+    Certificate(Untrusted),
+    #[error("the token is nobody's")]
+    Token,
+    #[error("the token could not be reviewed: {0}")]
+    Unreviewed(String),
+    #[error("the Authorization header is not understood")]
+    Scheme,
+}
+
+pub struct Authenticator {
+    trust: ArcSwap<Trust>,
+    reviews: Option<TokenReviews>,
+    anonymous: Option<Arc<User>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Trust {
+    /// The names of all CAs whose certificates are accepted (AN1).
+    pub fn subjects(&self) -> Vec<Vec<u8>> {
+        let cas = [self.client_ca.as_ref(), self.front_proxy.as_ref().map(|proxy| &proxy.ca)];
+        let mut subjects: Vec<Vec<u8>> =
+            cas.into_iter().flatten().flat_map(ClientCa::subjects).map(<[u8]>::to_vec).collect();
+        subjects.sort();
+        subjects.dedup();
+        subjects
+    }
+}
+
+impl Certificate {
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Certificate {
+        Certificate { chain, judged: ArcSwapOption::empty() }
+    }
+}
+
+impl Authenticator {
+    pub fn new(trust: Trust, clock: Arc<dyn Clock>) -> Authenticator {
+        Authenticator { trust: ArcSwap::from_pointee(trust), reviews: None, anonymous: None, clock }
+    }
+
+    /// Also accepts bearer tokens that are not in the token file, if `reviews` knows them.
+    #[must_use]
+    pub fn with_reviews(mut self, reviews: TokenReviews) -> Authenticator {
+        self.reviews = Some(reviews);
+        self
+    }
+
+    /// Lets requests without a credential in as `system:anonymous`. Authorization decides about
+    /// them (AN10).
+    #[must_use]
+    pub fn with_anonymous(mut self) -> Authenticator {
+        let groups = vec![UNAUTHENTICATED.to_owned()];
+        self.anonymous = Some(Arc::new(User { name: ANONYMOUS.to_owned(), groups, ..User::default() }));
+        self
+    }
+
+    pub fn trust(&self) -> Arc<Trust> {
+        self.trust.load_full()
+    }
+
+    /// Replaces the trust, from the next request on.
+    pub fn replace(&self, trust: Trust) {
+        self.trust.store(Arc::new(trust));
+    }
+
+    /// Returns `None` if there is no credential and anonymous users are not let in.
+    pub async fn authenticate(
+        &self,
+        certificate: Option<&Certificate>,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<User>>, Refused> {
+        let found = self.find(certificate, headers).await;
+        metrics::authentication(match &found {
+            Ok(Some(_)) => "success",
+            Ok(None) => "none",
+            Err(Refused::Unreviewed(_)) => "error",
+            Err(_) => "failure",
+        });
+        found
+    }
+
+    async fn find(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> Result<Option<Arc<User>>, Refused> {
+        let trust = self.trust.load();
+        let mut refused = None;
+        if let Some(certificate) = certificate {
+            let judged = self.judge(&trust, certificate);
+            if judged.proxy.is_ok()
+                && let Some(user) = trust.front_proxy.as_ref().and_then(|proxy| proxy.headers.user(headers))
+            {
+                return Ok(Some(Arc::new(user)));
+            }
+            match &judged.user {
+                Ok(user) => return Ok(Some(Arc::clone(user))),
+                Err(untrusted) => refused = Some(Refused::Certificate(untrusted.clone())),
+            }
+        }
+        if let Some(credential) = headers.get(header::AUTHORIZATION) {
+            // Both credentials failed: report the token's fault.
+            match self.bearer(&trust, credential.as_bytes()).await {
+                Ok(user) => return Ok(Some(user)),
+                Err(fault) => refused = Some(fault),
+            }
+        }
+        match refused {
+            Some(refused) => Err(refused),
+            None => Ok(self.anonymous.clone()),
+        }
+    }
+
+    async fn bearer(&self, trust: &Trust, credential: &[u8]) -> Result<Arc<User>, Refused> {
+        let credential = std::str::from_utf8(credential).map_err(|_| Refused::Scheme)?;
+        let (scheme, token) = credential.trim().split_once(' ').ok_or(Refused::Scheme)?;
+        let token = token.trim();
+        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+            return Err(Refused::Scheme);
+        }
+        if let Some(user) = trust.tokens.user(token) {
+            return Ok(user);
+        }
+        let Some(reviews) = &self.reviews else { return Err(Refused::Token) };
+        match reviews.user(token).await {
+            Ok(Some(user)) => Ok(user),
+            Ok(None) => Err(Refused::Token),
+            Err(unavailable) => Err(Refused::Unreviewed(unavailable.0)),
+        }
+    }
+
+    fn judge(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Judged> {
+        let now = self.clock.now();
+        if let Some(judged) = &*certificate.judged.load()
+            && Arc::ptr_eq(&judged.trust, trust)
+            && now < judged.until
+        {
+            return Arc::clone(judged);
+        }
+        let chain = &certificate.chain;
+        let nobody = || Untrusted::Refused("no CA is configured".to_owned());
+        let proxy = trust.front_proxy.as_ref().map_or_else(|| Err(nobody()), |proxy| proxy.verify(chain, now));
+        let user = trust.client_ca.as_ref().map_or_else(|| Err(nobody()), |ca| ca.identify(chain, now));
+        let is_good = proxy.is_ok() || user.is_ok();
+        let end = client_cert::valid_until(chain).filter(|_| is_good);
+        let until = end.unwrap_or_else(|| now.plus_seconds(REFUSAL_SECONDS));
+        let judged = Judged { trust: Arc::clone(trust), until, proxy, user: user.map(Arc::new) };
+        let judged = Arc::new(judged);
+        certificate.judged.store(Some(Arc::clone(&judged)));
+        judged
+    }
+}

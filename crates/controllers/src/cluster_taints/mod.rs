@@ -1,0 +1,132 @@
+//! Taints clusters by their condition `Ready` (see `plan`). These taints keep workloads away and,
+//! later, evict them. This loop also dates NoExecute taints that have no date.
+//!
+//! Deliberately absent: noticing that a cluster no longer reports. Karmada watches a Lease for
+//! that, or asks the cluster. `Ready` has no time of renewal, so whoever watches the clusters must
+//! set it to Unknown.
+
+mod plan;
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+
+pub use self::plan::Unready;
+use super::{CLUSTERS, commit_one, reference_to_cluster};
+use ballast_api::core::Taint;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Key, Object, Time};
+use ballast_registry::{Change, Client, Part};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::{Note, Recorder, Severity};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+const BATCH_MAX: usize = 100;
+
+pub struct ClusterTaints {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    unready: Unready,
+}
+
+impl ClusterTaints {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, unready: Unready) -> ClusterTaints {
+        ClusterTaints { client, clock, recorder: recorder.named("cluster-controller"), unready }
+    }
+}
+
+impl Work for ClusterTaints {
+    fn name(&self) -> &'static str {
+        "cluster-taints"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![CLUSTERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(CLUSTERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if event.kind != EventKind::Deleted {
+            queue.mark_changed(event.object.key.clone(), 0, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, recorder, unready, now) =
+            (self.client.clone(), self.recorder.clone(), self.unready, self.clock.now());
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                let next = judge(&client, &recorder, &key, unready, now).await;
+                worked.outcomes.push(Handled::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BATCH_MAX
+    }
+}
+
+async fn judge(client: &Client, recorder: &Recorder, key: &Key, unready: Unready, now: Time) -> Next {
+    let view = client.view();
+    let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
+    let Ok(cluster) = object.typed::<Cluster>() else { return Next::Park };
+    let plan = plan::plan(&cluster, unready, now);
+    let next = match plan.look_again {
+        Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
+        None => Next::Done,
+    };
+    let Some(taints) = plan.taints else { return next };
+    let Some(change) = with_taints(object, &taints) else { return Next::Park };
+    match commit_one(client, (CLUSTERS, change)).await {
+        Ok(()) => {
+            tracing::info!(%key, taints = %shown(&taints), "tainted");
+            recorder.record(told(recorder, object, &taints));
+            next
+        }
+        Err(status) => {
+            tracing::debug!(%key, %status, "not tainted, looking again");
+            Failure::of(&status).into()
+        }
+    }
+}
+
+fn with_taints(cluster: &Object, taints: &[Taint]) -> Option<Change> {
+    let mut object = cluster.value().ok()?;
+    let spec = object.get_mut("spec")?.as_object_mut()?;
+    match taints {
+        [] => spec.remove("taints"),
+        taints => spec.insert("taints".to_owned(), serde_json::to_value(taints).ok()?),
+    };
+    Some(Change::Update { part: Part::Main, object })
+}
+
+fn told(recorder: &Recorder, cluster: &Object, taints: &[Taint]) -> Note {
+    let about = reference_to_cluster(cluster);
+    let message = match taints {
+        [] => "Taint cluster succeed: cluster now does not have taints.".to_owned(),
+        taints => format!("Taint cluster succeed: cluster now has taints([{}]).", shown(taints)),
+    };
+    Note::new(recorder, about, Severity::Normal, "TaintClusterSucceed", message)
+}
+
+/// `key=value:Effect`, joined by commas.
+fn shown(taints: &[Taint]) -> String {
+    let shown = taints.iter().map(|taint| {
+        let effect = serde_json::to_value(taint.effect).unwrap_or(Value::Null);
+        let value = taint.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
+        format!("{}{value}:{}", taint.key, effect.as_str().unwrap_or_default())
+    });
+    shown.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,171 @@
+//! Decides which taints a cluster has in its present state. Pure.
+//!
+//! A cluster that is not ready gets no new workloads, and after a while its workloads are evicted.
+//! The taint is `cluster.karmada.io/not-ready` where the cluster reports that itself, and
+//! `unreachable` where its state is unknown. A cluster that never reported keeps its taints. So do
+//! all other taints: one under these keys that evicts but does not keep workloads away was set by
+//! somebody else.
+
+use ballast_api::core::{Taint, TaintEffect};
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
+use ballast_k8s::Time;
+
+const NOT_READY: &str = "cluster.karmada.io/not-ready";
+const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+
+/// What happens to a cluster that is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unready {
+    Ignored,
+    /// It is tainted, and after this many seconds its workloads are evicted.
+    Tainted {
+        evicted_after_seconds: i64,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The taints to write; `None` if the cluster has them already.
+    pub taints: Option<Vec<Taint>>,
+    /// When the next taint is due.
+    pub look_again: Option<Time>,
+}
+
+pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
+    let mut taints = cluster.spec.taints.clone();
+    // Toleration seconds count from this date. A date in the future comes from a clock that has
+    // stepped back since.
+    let is_ahead = |taint: &Taint| is_no_execute(taint) && taint.time_added > Some(now);
+    for taint in taints.iter_mut().filter(|taint| is_undated(taint) || is_ahead(taint)) {
+        taint.time_added = Some(now);
+    }
+    let mut look_again = None;
+    let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    if let (Unready::Tainted { evicted_after_seconds }, Some(ready)) = (unready, ready) {
+        let wanted = match ready.status.as_str() {
+            "True" => None,
+            "False" => Some((NOT_READY, UNREACHABLE)),
+            _ => Some((UNREACHABLE, NOT_READY)),
+        };
+        let evicts_from = ready.last_transition_time.plus_seconds(evicted_after_seconds);
+        match wanted {
+            None => [NOT_READY, UNREACHABLE].into_iter().for_each(|key| drop(take(&mut taints, key))),
+            Some((key, other)) => {
+                look_again = (now < evicts_from).then_some(evicts_from);
+                taint_as(&mut taints, key, other, now, evicts_from);
+            }
+        }
+    }
+    Plan { look_again, taints: (taints != cluster.spec.taints).then_some(taints) }
+}
+
+/// Replaces the taints under the other key. Where that evicted already, the new one evicts since
+/// the same time.
+fn taint_as(taints: &mut Vec<Taint>, key: &str, other: &str, now: Time, evicts_from: Time) {
+    let gone = take(taints, other);
+    let evicted = gone.iter().find(|taint| taint.effect == TaintEffect::NoExecute);
+    let evicts = evicted.is_some() || evicts_from <= now;
+    let since = evicted.and_then(|taint| taint.time_added);
+    for effect in [TaintEffect::NoSchedule, TaintEffect::NoExecute] {
+        let is_there = taints.iter().any(|taint| taint.key == key && taint.effect == effect);
+        let is_due = effect == TaintEffect::NoSchedule || evicts;
+        if !is_there && is_due {
+            let time_added = (effect == TaintEffect::NoExecute).then_some(since.unwrap_or(now));
+            taints.push(Taint { key: key.to_owned(), value: None, effect, time_added });
+        }
+    }
+}
+
+/// Removes the taints that this loop set under this key: NoSchedule, and NoExecute beside it.
+fn take(taints: &mut Vec<Taint>, key: &str) -> Vec<Taint> {
+    if !taints.iter().any(|taint| taint.key == key && taint.effect == TaintEffect::NoSchedule) {
+        return Vec::new();
+    }
+    let is_ours = |taint: &mut Taint| {
+        taint.key == key && matches!(taint.effect, TaintEffect::NoSchedule | TaintEffect::NoExecute)
+    };
+    taints.extract_if(.., is_ours).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_api::meta::Condition;
+
+    const UNREADY: Unready = Unready::Tainted { evicted_after_seconds: 300 };
+
+    fn cluster(ready: Option<(&str, i64)>, taints: &[Taint]) -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster.spec.taints = taints.to_vec();
+        cluster.status.conditions.extend(ready.map(|(status, since)| Condition {
+            type_: "Ready".to_owned(),
+            status: status.to_owned(),
+            last_transition_time: Time::from_seconds(since),
+            ..Condition::default()
+        }));
+        cluster
+    }
+
+    fn taint(key: &str, effect: TaintEffect, added: Option<i64>) -> Taint {
+        Taint { key: key.to_owned(), value: None, effect, time_added: added.map(Time::from_seconds) }
+    }
+
+    fn at(seconds: i64) -> Time {
+        Time::from_seconds(seconds)
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_ready_takes_nothing_new_and_after_a_while_loses_what_it_has() {
+        let fresh = plan(&cluster(Some(("False", 100)), &[]), UNREADY, at(110));
+        let no_schedule = taint(NOT_READY, TaintEffect::NoSchedule, None);
+        assert_eq!(fresh, Plan { taints: Some(vec![no_schedule.clone()]), look_again: Some(at(400)) });
+        let tainted = cluster(Some(("False", 100)), std::slice::from_ref(&no_schedule));
+        assert_eq!(plan(&tainted, UNREADY, at(399)), Plan { taints: None, look_again: Some(at(400)) });
+        let late = plan(&tainted, UNREADY, at(400));
+        assert_eq!(late.taints.unwrap(), [no_schedule, taint(NOT_READY, TaintEffect::NoExecute, Some(400))]);
+        assert_eq!(late.look_again, None);
+    }
+
+    #[test]
+    fn the_other_key_gives_way_and_an_eviction_goes_on_since_when_it_was() {
+        let before =
+            [taint(NOT_READY, TaintEffect::NoSchedule, None), taint(NOT_READY, TaintEffect::NoExecute, Some(5))];
+        let plan = plan(&cluster(Some(("Unknown", 100)), &before), UNREADY, at(110));
+        let after =
+            [taint(UNREACHABLE, TaintEffect::NoSchedule, None), taint(UNREACHABLE, TaintEffect::NoExecute, Some(5))];
+        assert_eq!(plan.taints.unwrap(), after);
+    }
+
+    #[test]
+    fn a_cluster_that_is_ready_again_loses_these_taints_and_no_others() {
+        let own = taint("gpu", TaintEffect::NoSchedule, None);
+        let soft = taint(NOT_READY, TaintEffect::PreferNoSchedule, None);
+        let before = [
+            own.clone(),
+            taint(NOT_READY, TaintEffect::NoSchedule, None),
+            taint(NOT_READY, TaintEffect::NoExecute, Some(5)),
+            soft.clone(),
+            taint(UNREACHABLE, TaintEffect::NoSchedule, None),
+        ];
+        assert_eq!(plan(&cluster(Some(("True", 1)), &before), UNREADY, at(9)).taints.unwrap(), [own, soft]);
+    }
+
+    #[test]
+    fn a_cluster_that_says_nothing_is_left_alone_and_so_is_every_one_where_taints_are_somebody_else_s() {
+        let by_hand = [taint(NOT_READY, TaintEffect::NoExecute, Some(5))];
+        assert_eq!(plan(&cluster(None, &by_hand), UNREADY, at(9)), Plan::default());
+        assert_eq!(plan(&cluster(Some(("True", 1)), &by_hand), UNREADY, at(9)), Plan::default());
+        let not_ready = [taint(NOT_READY, TaintEffect::NoSchedule, None)];
+        assert_eq!(plan(&cluster(Some(("True", 1)), &not_ready), Unready::Ignored, at(9)), Plan::default());
+    }
+
+    #[test]
+    fn an_undated_taint_is_dated_and_so_is_one_from_the_future() {
+        let ahead = [taint("down", TaintEffect::NoExecute, Some(999))];
+        let dated = plan(&cluster(None, &ahead), Unready::Ignored, at(9)).taints.unwrap();
+        assert_eq!(dated, [taint("down", TaintEffect::NoExecute, Some(9))]);
+        let undated = [taint("down", TaintEffect::NoExecute, None)];
+        let dated = plan(&cluster(None, &undated), Unready::Ignored, at(9)).taints.unwrap();
+        assert_eq!(dated, [taint("down", TaintEffect::NoExecute, Some(9))]);
+    }
+}

@@ -1,0 +1,145 @@
+//! The eviction task, by which a binding leaves a cluster. All controllers that evict share it.
+//! Pure.
+//!
+//! The target goes at once, so that the scheduler sees missing replicas and places them elsewhere.
+//! The task says what happens to the workload that still runs there, and keeps the scheduler from
+//! sending it back (R43). Whoever removes workloads from clusters reads the tasks.
+//! `graceful_eviction` ends them.
+
+use serde_json::{Map, Value};
+
+use ballast_api::Pairs;
+use ballast_api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
+use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask};
+use ballast_k8s::json_path::JsonPath;
+
+/// The reason of an eviction because the workload does not run well; upstream's word.
+pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
+
+/// Removes the target and adds the task, which gets the replicas of the target. A binding that
+/// leaves the cluster already gets no second task. `None` if there is no such target.
+pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -> Option<()> {
+    let spec = binding.get_mut("spec")?.as_object_mut()?;
+    let clusters = spec.get_mut("clusters")?.as_array_mut()?;
+    let at = clusters.iter().position(|cluster| cluster["name"] == *task.from_cluster)?;
+    let target = clusters.remove(at);
+    let tasks = spec.entry("gracefulEvictionTasks").or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?;
+    if tasks.iter().any(|known| known["fromCluster"] == *task.from_cluster) {
+        return Some(());
+    }
+    let replicas = target["replicas"].as_i64().and_then(|replicas| i32::try_from(replicas).ok());
+    task.replicas = replicas.filter(|&replicas| replicas > 0);
+    tasks.push(serde_json::to_value(task).ok()?);
+    Some(())
+}
+
+/// Adds to the task the state that goes along to the next cluster, and the clusters that do not
+/// need it because the workload ran there. The error says why the state is not known yet. Nothing
+/// may be evicted then, because the state would be lost.
+pub fn preserve(
+    rules: Option<&StatePreservation>,
+    binding: &AnyBinding,
+    task: &mut GracefulEvictionTask,
+) -> Result<(), String> {
+    task.preserved_label_state = preserved(rules, &task.from_cluster, &binding.status.aggregated_status)?;
+    if !task.preserved_label_state.is_empty() {
+        task.clusters_before_failover = binding.spec.clusters.iter().map(|target| target.name.clone()).collect();
+    }
+    Ok(())
+}
+
+/// The state, as labels.
+fn preserved(
+    rules: Option<&StatePreservation>,
+    cluster: &str,
+    reports: &[AggregatedStatusItem],
+) -> Result<Pairs<String>, String> {
+    let mut state = Pairs::default();
+    let Some(rules) = rules.map(|preservation| &preservation.rules).filter(|rules| !rules.is_empty()) else {
+        return Ok(state);
+    };
+    let report = reports.iter().find(|item| item.cluster_name == cluster).and_then(|item| item.status.as_ref());
+    let Some(status) = report.map(ballast_api::FreeForm::value) else {
+        return Err(format!("the status of the workload on {cluster} has not been collected"));
+    };
+    for rule in rules {
+        let path = rule.json_path.trim();
+        let path = path.strip_prefix('{').and_then(|path| path.strip_suffix('}')).unwrap_or(path).trim();
+        let found = JsonPath::parse(path).and_then(|path| path.find(&status).cloned());
+        let value = match found {
+            Some(Value::String(text)) => text,
+            Some(Value::Null) | None => return Err(format!("{} is not in the workload's status", rule.json_path)),
+            Some(other) => other.to_string(),
+        };
+        state.insert(rule.alias_label_name.clone(), value);
+    }
+    Ok(state)
+}
+
+/// Whether a person must remove the workload. Such a task stays until somebody allows its deletion.
+pub fn suppresses_deletion(mode: PurgeMode) -> Option<bool> {
+    (mode == PurgeMode::Never).then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ballast_api::karmada::policy::v1alpha1::StatePreservationRule;
+
+    fn task(cluster: &str) -> GracefulEvictionTask {
+        GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::by_taint() }
+    }
+
+    fn binding() -> Map<String, Value> {
+        let clusters = json!([{"name": "member1", "replicas": 2}, {"name": "member2"}]);
+        json!({"spec": {"clusters": clusters}}).as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_target_goes_and_the_task_says_how_many_replicas_leave() {
+        let mut binding = binding();
+        evict(&mut binding, task("member1")).unwrap();
+        assert_eq!(binding["spec"]["clusters"], json!([{"name": "member2"}]));
+        assert_eq!(
+            binding["spec"]["gracefulEvictionTasks"],
+            json!([{"fromCluster": "member1", "replicas": 2, "reason": "TaintUntolerated", "producer": "TaintManager"}])
+        );
+        evict(&mut binding, task("member2")).unwrap();
+        assert!(binding["spec"]["gracefulEvictionTasks"][1].get("replicas").is_none());
+        assert_eq!(evict(&mut binding, task("member3")), None);
+    }
+
+    #[test]
+    fn a_binding_leaves_a_cluster_once() {
+        let mut binding = binding();
+        evict(&mut binding, task("member1")).unwrap();
+        binding["spec"]["clusters"] = json!([{"name": "member1", "replicas": 5}]);
+        evict(&mut binding, task("member1")).unwrap();
+        assert_eq!(binding["spec"]["clusters"], json!([]));
+        assert_eq!(binding["spec"]["gracefulEvictionTasks"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn state_goes_along_as_labels_and_missing_state_holds_the_eviction_back() {
+        let rule = |label: &str, path: &str| StatePreservationRule {
+            alias_label_name: label.to_owned(),
+            json_path: path.to_owned(),
+        };
+        let rules =
+            StatePreservation { rules: vec![rule("app/updated", "{ .updatedReplicas }"), rule("app/job", "{.jobID}")] };
+        let report = AggregatedStatusItem {
+            cluster_name: "member1".to_owned(),
+            status: Some((&json!({"updatedReplicas": 2, "jobID": "x7"})).into()),
+            ..AggregatedStatusItem::default()
+        };
+        let reports = [report];
+        let state = preserved(Some(&rules), "member1", &reports).unwrap();
+        assert_eq!((state.get("app/updated"), state.get("app/job")), (Some(&"2".to_owned()), Some(&"x7".to_owned())));
+        assert!(preserved(Some(&rules), "member2", &reports).is_err());
+        let absent = StatePreservation { rules: vec![rule("a", "{.none}")] };
+        assert!(preserved(Some(&absent), "member1", &reports).is_err());
+        assert!(preserved(None, "member2", &reports).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,304 @@
+//! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
+//! notices the missing replicas and finds another place for them.
+//!
+//! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there,
+//! without a look at the others (`hosted`). For a binding, it leaves what must be left, and looks
+//! again when the next toleration runs out. Everything is decided from the newest view. So it does
+//! not matter which change was noticed, or whether the server restarted in between. The date of a
+//! taint is stored on the cluster for that reason, and a cluster that is being deleted stays until
+//! its bindings have left (`cluster_finalizer`).
+//!
+//! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
+//! evictions are paced (see `pace`). A binding leaves a deleted cluster at once and without a task,
+//! but only if this scheduler owns the binding and its scheduling is not suspended.
+//! Differs from Karmada (D49): it also leaves where there is no room elsewhere.
+//!
+//! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
+//! does when bindings are restored before clusters.
+
+mod pace;
+mod plan;
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use memchr::memmem::Finder;
+use serde_json::{Map, Value};
+
+pub use self::pace::EvictionRate;
+use self::pace::Pace;
+use self::plan::{Host, Plan, Why};
+use super::eviction_task::{evict, preserve};
+use super::hosted::Hosted;
+use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
+use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch, differ_in_trigger,
+};
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
+use ballast_registry::Client;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Handled, Next, Queue, Work, Worked};
+
+/// The keys of one batch, and so the most bindings that one batch writes.
+const BATCH_MAX: usize = 1_000;
+
+/// A binding that is somewhere has this in its text.
+static NAMES_CLUSTERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"clusters\":"));
+
+/// Clusters go first, because their taints decide what becomes of the bindings.
+const CLUSTER_PRIORITY: i32 = 1;
+
+/// Whether NoExecute taints evict bindings, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TaintEviction {
+    Off,
+    By {
+        /// The purge mode of bindings that do not choose one.
+        purge_mode: PurgeMode,
+        rate: EvictionRate,
+    },
+}
+
+pub struct Failover {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    /// The scheduler whose bindings leave deleted clusters.
+    scheduler_name: Arc<str>,
+    taints: TaintEviction,
+    pace: Arc<Mutex<Pace>>,
+    /// The bindings as they were last judged. What has changed since is in the queue.
+    hosted: Arc<Mutex<Hosted>>,
+}
+
+impl Failover {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, scheduler_name: &str, taints: TaintEviction) -> Failover {
+        Failover {
+            client,
+            clock,
+            scheduler_name: scheduler_name.into(),
+            taints,
+            pace: Arc::default(),
+            hosted: Arc::default(),
+        }
+    }
+}
+
+impl Work for Failover {
+    fn name(&self) -> &'static str {
+        "failover"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        let mut hosted = lock(&self.hosted);
+        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+            if let Ok(binding) = BindingSketch::of(&object.text.content()) {
+                file(&mut hosted, &object.key, &binding.spec);
+            }
+        }
+        // The work on a cluster finds the bindings on it.
+        for object in view.list(CLUSTERS, None).filter(|object| may_be_left(object)) {
+            queue.mark(object.key.clone(), CLUSTER_PRIORITY);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let key = event.object.key.clone();
+        if key.resource != CLUSTERS {
+            if event.kind == EventKind::Deleted {
+                lock(&self.hosted).forget(&key);
+            }
+            let is_judged = match event.previous.as_deref() {
+                // Most bindings are made without a place, and so there is nothing to leave.
+                None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
+                Some(before) => before.generation != event.object.generation && !event.is_alike(differ_in_trigger),
+            };
+            if event.kind != EventKind::Deleted && is_judged {
+                queue.mark_changed(key, 0, event.revision);
+            }
+            return;
+        }
+        let was_deleting = event.previous.as_ref().is_some_and(|object| object.deleting);
+        if event.object.deleting != was_deleting || taints_changed(event) {
+            queue.mark(key, CLUSTER_PRIORITY);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, now_ms) = (self.client.clone(), self.clock.now_ms());
+        let now = self.clock.now();
+        let (taints, pace, scheduler_name) = (self.taints, Arc::clone(&self.pace), Arc::clone(&self.scheduler_name));
+        let hosted = Arc::clone(&self.hosted);
+        async move {
+            let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
+            let mut worked = Worked::default();
+            let view = client.view();
+            let writes = {
+                let (mut pace, mut hosted) = (lock(&pace), lock(&hosted));
+                for key in clusters {
+                    if view.get(&key).is_some_and(|object| may_be_left(object)) {
+                        worked.found.extend(hosted.on(&key.name).map(|key| (key.clone(), 0)));
+                    }
+                    worked.outcomes.push(Handled::new(key, Next::Done));
+                }
+                let (pace, hosted) = (&mut *pace, &mut *hosted);
+                let mut eviction =
+                    Eviction { view: &view, scheduler_name: &scheduler_name, taints, pace, hosted, now, now_ms };
+                eviction.judge_all(bindings, &mut worked)
+            };
+            commit_each(&client, writes, &mut worked).await;
+            worked
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BATCH_MAX
+    }
+}
+
+/// What a batch of bindings is decided from.
+struct Eviction<'a> {
+    view: &'a View,
+    scheduler_name: &'a str,
+    taints: TaintEviction,
+    pace: &'a mut Pace,
+    hosted: &'a mut Hosted,
+    now: Time,
+    now_ms: i64,
+}
+
+impl Eviction<'_> {
+    /// The bindings to write.
+    fn judge_all(&mut self, keys: Vec<Key>, worked: &mut Worked) -> Vec<(Key, Map<String, Value>, Next)> {
+        let per_second = self.per_second();
+        let mut writes = Vec::new();
+        for key in keys {
+            let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
+                self.pace.forget(&key);
+                self.hosted.forget(&key);
+                worked.outcomes.push(Handled::new(key, Next::Done));
+                continue;
+            };
+            let content = object.text.content();
+            let Ok(binding) = BindingSketch::of(&content) else {
+                self.hosted.forget(&key);
+                worked.outcomes.push(Handled::new(key, Next::Park));
+                continue;
+            };
+            file(self.hosted, &key, &binding.spec);
+            let mut plan = self.plan(&binding.spec);
+            let mut next = match plan.look_again {
+                Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
+                None => Next::Done,
+            };
+            if !plan.evicts() {
+                self.pace.forget(&key);
+            } else if let Err(wait_ms) = self.pace.ask(&key, self.now_ms, per_second) {
+                plan.leave.retain(|(_, why)| *why == Why::Deleted);
+                next = Next::After(wait_ms);
+            }
+            let left = match plan.leave.is_empty() {
+                true => Ok(None),
+                false => self.without(object, &plan).map(Some),
+            };
+            match left {
+                Ok(None) => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
+                Ok(Some(tree)) => {
+                    let leaves: Vec<&str> = plan.leave.iter().map(|(cluster, _)| &**cluster).collect();
+                    tracing::info!(%key, leaves = leaves.join(", "), "leaves clusters");
+                    writes.push((key, tree, next));
+                }
+                Err(why) => {
+                    tracing::warn!(%key, why, "not evicted, trying again");
+                    worked.outcomes.push(Handled::new(key, Next::Retry));
+                }
+            }
+        }
+        writes
+    }
+
+    fn per_second(&self) -> f64 {
+        let TaintEviction::By { rate, .. } = self.taints else { return 0.0 };
+        let (mut clusters, mut unready) = (0, 0);
+        for cluster in self.view.list(CLUSTERS, None).filter_map(|object| object.typed::<Cluster>().ok()) {
+            clusters += 1;
+            let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+            unready += usize::from(ready.is_some_and(|ready| ready.status != "True"));
+        }
+        rate.of_fleet(clusters, unready)
+    }
+
+    fn plan(&self, spec: &SpecSketch<'_>) -> Plan {
+        let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
+        let evicts = self.taints != TaintEviction::Off;
+        let known = |name: &str| self.view.get(&cluster_key(name));
+        // A cluster that cannot be read is there all the same: nothing is evicted for that.
+        let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
+        let targets = spec.clusters();
+        let names = targets.iter().map(|target| &*target.name);
+        let objects = names.map(|name| (name, known(name)));
+        let clusters: Vec<_> = objects.map(|(name, object)| (name, object, object.map(typed))).collect();
+        let hosts = clusters.iter().map(|(name, object, cluster)| match (object, cluster) {
+            (Some(object), _) if object.deleting && is_ours => (*name, Host::Deleted),
+            (_, Some(cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
+            (_, Some(_)) => (*name, Host::There { taints: &[] }),
+            (_, None) => (*name, Host::Unknown),
+        });
+        // They are read from the placement, and most clusters have no taint.
+        let is_tainted =
+            clusters.iter().filter_map(|(.., cluster)| cluster.as_ref()).any(|it| !it.spec.taints.is_empty());
+        let tolerations = if is_tainted { spec.tolerations() } else { Vec::new() };
+        plan::plan(hosts, &tolerations, self.now)
+    }
+
+    /// The binding without the clusters that it leaves.
+    fn without(&self, object: &Object, plan: &Plan) -> Result<Map<String, Value>, String> {
+        let mut tree = object.value().map_err(|error| error.to_string())?;
+        let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
+        let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
+        let purge_mode = match (behavior, self.taints) {
+            (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,
+            (None, TaintEviction::By { purge_mode, .. }) => purge_mode,
+            _ => PurgeMode::Gracefully,
+        };
+        for (cluster, why) in &plan.leave {
+            if *why == Why::Deleted {
+                if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {
+                    clusters.retain(|target| target["name"] != **cluster);
+                }
+                continue;
+            }
+            let rules = behavior.and_then(|behavior| behavior.state_preservation.as_ref());
+            let mut task = GracefulEvictionTask {
+                from_cluster: cluster.clone(),
+                purge_mode: Some(purge_mode),
+                creation_timestamp: Some(self.now),
+                ..GracefulEvictionTask::by_taint()
+            };
+            preserve(rules, &binding, &mut task)?;
+            evict(&mut tree, task).ok_or("it is not there any more")?;
+        }
+        Ok(tree)
+    }
+}
+
+fn file(hosted: &mut Hosted, key: &Key, spec: &SpecSketch<'_>) {
+    hosted.file(key, spec.clusters().iter().map(|target| &*target.name));
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("no holder of this lock can panic")
+}
+
+/// Whether bindings may have to leave the cluster.
+fn may_be_left(cluster: &Object) -> bool {
+    let is_hostile = |cluster: Arc<Cluster>| cluster.spec.taints.iter().any(is_no_execute);
+    cluster.deleting || cluster.typed::<Cluster>().is_ok_and(is_hostile)
+}

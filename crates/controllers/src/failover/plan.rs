@@ -1,0 +1,133 @@
+//! Decides which clusters a binding must leave, and when to look again. Pure.
+//!
+//! A binding leaves a cluster that is being deleted, and one whose NoExecute taints end its stay
+//! (`Stay`). From a tainted cluster it is evicted; a deleted one it leaves without an eviction. A
+//! cluster that is not known here is not left.
+
+use ballast_api::core::{Taint, Toleration};
+use ballast_api::karmada::cluster::v1alpha1::Stay;
+use ballast_k8s::Time;
+
+/// The state of a cluster that a binding is placed on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Host<'a> {
+    There {
+        taints: &'a [Taint],
+    },
+    /// It is being deleted, and the binding may be moved.
+    Deleted,
+    /// There is no such Cluster object. Upstream keeps such a target, too.
+    Unknown,
+}
+
+/// Why a cluster is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Deleted,
+    Tainted,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The clusters to leave, in the order of the binding's targets.
+    pub leave: Vec<(String, Why)>,
+    /// When the next toleration runs out.
+    pub look_again: Option<Time>,
+}
+
+impl Plan {
+    /// Whether a taint evicts the binding, which takes a turn.
+    pub fn evicts(&self) -> bool {
+        self.leave.iter().any(|(_, why)| *why == Why::Tainted)
+    }
+}
+
+pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, tolerations: &[Toleration], now: Time) -> Plan {
+    let mut plan = Plan::default();
+    for (name, host) in hosts {
+        let taints = match host {
+            Host::There { taints } => taints,
+            Host::Deleted => {
+                plan.leave.push((name.to_owned(), Why::Deleted));
+                continue;
+            }
+            Host::Unknown => continue,
+        };
+        let stay = Stay::of(taints, tolerations, now);
+        if stay.is_over(now) {
+            plan.leave.push((name.to_owned(), Why::Tainted));
+        } else if let Stay::Until(end) = stay {
+            plan.look_again = Some(plan.look_again.map_or(end, |other| other.min(end)));
+        }
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_api::core::TaintEffect;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_seconds(seconds)
+    }
+
+    fn taint(key: &str, effect: TaintEffect, added: Option<i64>) -> Taint {
+        Taint { key: key.to_owned(), value: None, effect, time_added: added.map(at) }
+    }
+
+    fn tolerate(key: &str, seconds: Option<i64>) -> Toleration {
+        Toleration {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        }
+    }
+
+    fn plan_at(taints: &[Taint], tolerations: &[Toleration], now: i64) -> Plan {
+        plan([("member1", Host::There { taints })], tolerations, at(now))
+    }
+
+    #[test]
+    fn an_untolerated_no_execute_taint_evicts_at_once() {
+        let plan = plan_at(&[taint("down", TaintEffect::NoExecute, Some(5))], &[tolerate("other", None)], 5);
+        assert_eq!(plan.leave, [("member1".to_owned(), Why::Tainted)]);
+    }
+
+    #[test]
+    fn other_effects_do_not_evict() {
+        let taints = [taint("a", TaintEffect::NoSchedule, None), taint("b", TaintEffect::PreferNoSchedule, None)];
+        assert_eq!(plan_at(&taints, &[], 5), Plan::default());
+    }
+
+    #[test]
+    fn toleration_seconds_count_from_when_the_taint_was_added() {
+        let taints = [taint("down", TaintEffect::NoExecute, Some(100))];
+        let tolerations = [tolerate("down", Some(30))];
+        assert_eq!(plan_at(&taints, &tolerations, 129), Plan { leave: vec![], look_again: Some(at(130)) });
+        assert_eq!(plan_at(&taints, &tolerations, 130).leave.len(), 1);
+    }
+
+    #[test]
+    fn a_toleration_without_seconds_holds_for_ever() {
+        let taints = [taint("down", TaintEffect::NoExecute, Some(100))];
+        assert_eq!(plan_at(&taints, &[tolerate("down", None)], 999_999), Plan::default());
+    }
+
+    #[test]
+    fn the_first_toleration_to_run_out_counts() {
+        let taints =
+            [taint("down", TaintEffect::NoExecute, Some(100)), taint("cut-off", TaintEffect::NoExecute, Some(110))];
+        let tolerations = [tolerate("down", Some(300)), tolerate("cut-off", Some(20))];
+        assert_eq!(plan_at(&taints, &tolerations, 120).look_again, Some(at(130)));
+    }
+
+    #[test]
+    fn a_deleted_cluster_is_left_and_an_unknown_one_is_not() {
+        let hosts = [("member1", Host::Deleted), ("member2", Host::There { taints: &[] }), ("member3", Host::Unknown)];
+        let plan = plan(hosts, &[], at(0));
+        assert_eq!(plan.leave, [("member1".to_owned(), Why::Deleted)]);
+        assert!(!plan.evicts());
+    }
+}

@@ -1,0 +1,171 @@
+//! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is looked at when it
+//! changes, when the taints of a cluster change, and when its next grace period ends.
+
+mod plan;
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::{Map, Value};
+
+use self::plan::{End, Leaving, Origin, Plan};
+use super::noted::Noted;
+use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, Stay};
+use ballast_api::karmada::policy::v1alpha1::ReplicaSchedulingType;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, RESOURCE_BINDINGS, ResourceBindingSpec};
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
+use ballast_registry::Client;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::{Note, Recorder, Severity};
+use ballast_worker::{Handled, Next, Queue, Work, Worked};
+
+const BATCH_MAX: usize = 500;
+
+pub struct GracefulEviction {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    /// The grace period of tasks that have none of their own.
+    grace_seconds: i64,
+    leaving: Noted,
+}
+
+impl GracefulEviction {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, grace_seconds: i64) -> GracefulEviction {
+        let leaving = Noted::by("\"gracefulEvictionTasks\"");
+        GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, leaving }
+    }
+}
+
+impl Work for GracefulEviction {
+    fn name(&self) -> &'static str {
+        "graceful-eviction"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        self.leaving.list(view);
+        self.leaving.keys().for_each(|key| queue.mark(key.clone(), 0));
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if event.object.key.resource == CLUSTERS {
+            if event.kind == EventKind::Deleted || taints_changed(event) {
+                self.leaving.keys().for_each(|key| queue.mark(key.clone(), 0));
+            }
+        } else if self.leaving.note(event) && event.kind != EventKind::Deleted {
+            queue.mark_changed(event.object.key.clone(), 0, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, recorder) = (self.client.clone(), self.recorder.clone());
+        let (grace_seconds, now) = (self.grace_seconds, self.clock.now());
+        async move {
+            let view = client.view();
+            let mut worked = Worked::default();
+            let mut writes = Vec::new();
+            let mut told = Vec::new();
+            for key in keys {
+                let Some((object, binding)) = read(&view, &key) else {
+                    worked.outcomes.push(Handled::new(key, Next::Done));
+                    continue;
+                };
+                let plan = judge(&view, object, &binding, grace_seconds, now);
+                let next = match plan.look_again {
+                    Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
+                    None => Next::Done,
+                };
+                match plan.tasks.as_ref().and_then(|_| with_tasks(object, &plan)) {
+                    None => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
+                    Some(tree) => {
+                        let clusters: Vec<&str> = plan.ended.iter().map(|(cluster, _)| &**cluster).collect();
+                        tracing::info!(%key, clusters = clusters.join(", "), "evictions ended");
+                        told.push(notes(&recorder, &key, binding, &plan));
+                        writes.push((key, tree, next));
+                    }
+                }
+            }
+            let done = commit_each(&client, writes, &mut worked).await;
+            for notes in told.into_iter().zip(done).filter_map(|(notes, done)| done.then_some(notes)) {
+                notes.into_iter().for_each(|note| recorder.record(note));
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BATCH_MAX
+    }
+}
+
+fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> {
+    let object = view.get(key).filter(|object| !object.deleting)?;
+    Some((object, read_json(&object.text.content()).ok()?))
+}
+
+fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> Plan {
+    let spec = &binding.spec;
+    let tolerations = spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
+    let origin = |name: &str| match view.get(&cluster_key(name)) {
+        None => Origin::Gone,
+        Some(cluster) => match cluster.typed::<Cluster>() {
+            Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => Origin::Friendly,
+            // A cluster that cannot be read is no place to stay.
+            _ => Origin::Hostile,
+        },
+    };
+    let leaving = Leaving {
+        tasks: &spec.graceful_eviction_tasks,
+        targets: &spec.clusters,
+        reports: &binding.status.aggregated_status,
+        is_scheduled: binding.status.scheduler_observed_generation == Some(object.generation),
+        is_replaced: is_replaced(spec),
+    };
+    plan::plan(leaving, grace_seconds, origin, now)
+}
+
+fn is_replaced(spec: &ResourceBindingSpec) -> bool {
+    let strategy = spec.placement.as_ref().and_then(|placement| placement.replica_scheduling.as_ref());
+    let is_divided = strategy.is_some_and(|strategy| {
+        strategy.replica_scheduling_type.unwrap_or(ReplicaSchedulingType::Divided) == ReplicaSchedulingType::Divided
+    });
+    let wanted = i64::from(spec.replicas.unwrap_or_default());
+    let placed: i64 = spec.clusters.iter().map(|target| i64::from(target.replicas.unwrap_or_default())).sum();
+    is_divided && wanted > 0 && placed >= wanted
+}
+
+fn with_tasks(object: &Object, plan: &Plan) -> Option<Map<String, Value>> {
+    let mut tree = object.value().ok()?;
+    let spec = tree.get_mut("spec")?.as_object_mut()?;
+    match plan.tasks.as_deref()? {
+        [] => spec.remove("gracefulEvictionTasks"),
+        tasks => spec.insert("gracefulEvictionTasks".to_owned(), serde_json::to_value(tasks).ok()?),
+    };
+    Some(tree)
+}
+
+/// An event in upstream's words and under upstream's name. A cancelled eviction has none.
+fn notes(recorder: &Recorder, key: &Key, binding: AnyBinding, plan: &Plan) -> Vec<Note> {
+    let source = match key.resource {
+        RESOURCE_BINDINGS => "resource-binding-graceful-eviction-controller",
+        _ => "cluster-resource-binding-graceful-eviction-controller",
+    };
+    let recorder = recorder.named(source);
+    let over = plan.ended.iter().filter(|(_, end)| *end == End::Over);
+    let subjects = binding.subjects(key);
+    let about_one = |(cluster, _): &(String, End)| {
+        let message = format!("Evict from cluster {cluster} succeed.");
+        subjects.clone().map(|about| {
+            let reason = "EvictWorkloadFromClusterSucceed";
+            Note::new(&recorder, about, Severity::Normal, reason, message.clone())
+        })
+    };
+    over.flat_map(about_one).collect()
+}

@@ -1,0 +1,225 @@
+//! Decides when an eviction is over. Pure.
+//!
+//! As upstream, a task ends when a person says so (`suppressDeletion: false`), when its grace
+//! period has passed, or when the binding is scheduled and runs well on all its clusters. A task
+//! whose deletion is suppressed waits for a person.
+//!
+//! Differs from Karmada (D26): an eviction is cancelled where the binding is placed on that cluster
+//! again, and where the taints have gone before its replicas found another place. Then the replicas
+//! stay, rather than wait out the grace period with nowhere to go. Replicas that did find another
+//! place stay there, and the old ones go when the new ones are well: nothing moves only because a
+//! cluster recovered.
+
+use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
+use ballast_k8s::Time;
+
+/// The state of the cluster that a task leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Its taints would evict the binding again.
+    Hostile,
+    /// It has no such taints any more.
+    Friendly,
+    Gone,
+}
+
+/// The parts of the binding that matter.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    pub tasks: &'a [GracefulEvictionTask],
+    pub targets: &'a [TargetCluster],
+    pub reports: &'a [AggregatedStatusItem],
+    /// The scheduler has decided this version of the binding.
+    pub is_scheduled: bool,
+    /// All wanted replicas are placed. False where replicas are not divided.
+    pub is_replaced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// There is nothing left to wait for.
+    Over,
+    /// The binding stays on the cluster after all.
+    Cancelled,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The tasks to write; `None` if nothing changes.
+    pub tasks: Option<Vec<GracefulEvictionTask>>,
+    /// The clusters whose tasks have ended.
+    pub ended: Vec<(String, End)>,
+    /// When the next grace period ends.
+    pub look_again: Option<Time>,
+}
+
+pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> Origin, now: Time) -> Plan {
+    let mut plan = Plan::default();
+    let mut kept = Vec::with_capacity(leaving.tasks.len());
+    for task in leaving.tasks {
+        let mut task = task.clone();
+        // A date in the future comes from a clock that has stepped back since. It would lengthen
+        // the eviction.
+        let began = task.creation_timestamp.unwrap_or(now).min(now);
+        task.creation_timestamp = Some(began);
+        let grace = task.grace_period_seconds.map_or(grace_seconds, i64::from);
+        let due = began.plus_seconds(grace);
+        match end(leaving, &task, origin(&task.from_cluster), due, now) {
+            Some(end) => plan.ended.push((task.from_cluster, end)),
+            None => {
+                if task.suppress_deletion != Some(true) {
+                    plan.look_again = Some(plan.look_again.map_or(due, |other| other.min(due)));
+                }
+                kept.push(task);
+            }
+        }
+    }
+    plan.tasks = (kept != leaving.tasks).then_some(kept);
+    plan
+}
+
+fn end(leaving: Leaving<'_>, task: &GracefulEvictionTask, origin: Origin, due: Time, now: Time) -> Option<End> {
+    let is_target = leaving.targets.iter().any(|target| target.name == task.from_cluster);
+    if is_target || (task.is_by_taint() && origin == Origin::Friendly && !leaving.is_replaced) {
+        return Some(End::Cancelled);
+    }
+    if origin == Origin::Gone {
+        return Some(End::Over);
+    }
+    match task.suppress_deletion {
+        Some(true) => return None,
+        Some(false) => return Some(End::Over),
+        None => {}
+    }
+    let is_well = leaving.is_scheduled && leaving.targets.iter().all(|target| is_healthy(leaving.reports, target));
+    (due <= now || is_well).then_some(End::Over)
+}
+
+fn is_healthy(reports: &[AggregatedStatusItem], target: &TargetCluster) -> bool {
+    let report = reports.iter().find(|report| report.cluster_name == target.name);
+    report.is_some_and(|report| report.health == Some(ResourceHealth::Healthy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::eviction_task::APPLICATION_FAILURE;
+    use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_seconds(seconds)
+    }
+
+    fn task() -> GracefulEvictionTask {
+        GracefulEvictionTask {
+            from_cluster: "member1".to_owned(),
+            creation_timestamp: Some(at(100)),
+            ..GracefulEvictionTask::by_taint()
+        }
+    }
+
+    fn on(cluster: &str) -> TargetCluster {
+        TargetCluster { name: cluster.to_owned(), ..TargetCluster::default() }
+    }
+
+    fn report(cluster: &str, health: ResourceHealth) -> AggregatedStatusItem {
+        AggregatedStatusItem {
+            cluster_name: cluster.to_owned(),
+            health: Some(health),
+            ..AggregatedStatusItem::default()
+        }
+    }
+
+    struct Case {
+        task: GracefulEvictionTask,
+        targets: Vec<TargetCluster>,
+        reports: Vec<AggregatedStatusItem>,
+        is_scheduled: bool,
+        is_replaced: bool,
+        origin: Origin,
+    }
+
+    impl Default for Case {
+        /// Replaced on member2, which has not reported yet.
+        fn default() -> Case {
+            let (targets, reports) = (vec![on("member2")], Vec::new());
+            Case { task: task(), targets, reports, is_scheduled: true, is_replaced: true, origin: Origin::Hostile }
+        }
+    }
+
+    impl Case {
+        fn plan(&self, now: i64) -> Plan {
+            let leaving = Leaving {
+                tasks: std::slice::from_ref(&self.task),
+                targets: &self.targets,
+                reports: &self.reports,
+                is_scheduled: self.is_scheduled,
+                is_replaced: self.is_replaced,
+            };
+            plan(leaving, 600, |_| self.origin, at(now))
+        }
+
+        fn end(&self, now: i64) -> Option<End> {
+            self.plan(now).ended.first().map(|(_, end)| *end)
+        }
+    }
+
+    #[test]
+    fn a_task_ends_with_its_grace_period() {
+        let case = Case::default();
+        assert_eq!(case.plan(699), Plan { look_again: Some(at(700)), ..Plan::default() });
+        assert_eq!(case.end(700), Some(End::Over));
+        let short = Case { task: GracefulEvictionTask { grace_period_seconds: Some(30), ..task() }, ..case };
+        assert_eq!((short.end(129), short.end(130)), (None, Some(End::Over)));
+    }
+
+    #[test]
+    fn a_task_ends_when_the_scheduled_result_is_healthy_everywhere() {
+        let healthy = || vec![report("member2", ResourceHealth::Healthy)];
+        assert_eq!(Case { reports: healthy(), ..Case::default() }.end(101), Some(End::Over));
+        assert_eq!(Case { reports: healthy(), is_scheduled: false, ..Case::default() }.end(101), None);
+        let targets = vec![on("member2"), on("member3")];
+        assert_eq!(Case { reports: healthy(), targets, ..Case::default() }.end(101), None);
+        let unwell = vec![report("member2", ResourceHealth::Unhealthy)];
+        assert_eq!(Case { reports: unwell, ..Case::default() }.end(101), None);
+    }
+
+    #[test]
+    fn a_suppressed_task_waits_for_a_person() {
+        let suppressed = |suppress| GracefulEvictionTask { suppress_deletion: Some(suppress), ..task() };
+        let reports = vec![report("member2", ResourceHealth::Healthy)];
+        let case = Case { task: suppressed(true), reports, ..Case::default() };
+        assert_eq!(case.plan(9_999), Plan::default());
+        assert_eq!(Case { task: suppressed(false), ..Case::default() }.end(101), Some(End::Over));
+    }
+
+    #[test]
+    fn a_task_is_cancelled_when_the_cluster_recovers_before_the_replicas_found_a_place() {
+        let waiting = || Case { targets: Vec::new(), is_scheduled: false, is_replaced: false, ..Case::default() };
+        assert_eq!(waiting().end(101), None);
+        assert_eq!(Case { origin: Origin::Friendly, ..waiting() }.end(101), Some(End::Cancelled));
+        assert_eq!(Case { origin: Origin::Friendly, ..Case::default() }.end(101), None, "they have a place");
+        let failed = GracefulEvictionTask {
+            producer: "resource-binding-application-failover-controller".to_owned(),
+            reason: APPLICATION_FAILURE.to_owned(),
+            ..task()
+        };
+        assert_eq!(Case { task: failed, origin: Origin::Friendly, ..waiting() }.end(101), None, "taints say nothing");
+    }
+
+    #[test]
+    fn a_task_is_cancelled_when_the_binding_is_placed_there_again_and_ends_when_the_cluster_is_gone() {
+        let back = Case { targets: vec![on("member1")], ..Case::default() };
+        assert_eq!(back.end(101), Some(End::Cancelled));
+        assert_eq!(Case { origin: Origin::Gone, ..Case::default() }.end(101), Some(End::Over));
+    }
+
+    #[test]
+    fn a_task_without_a_date_is_dated() {
+        let case = Case { task: GracefulEvictionTask { creation_timestamp: None, ..task() }, ..Case::default() };
+        let plan = case.plan(150);
+        assert_eq!(plan.tasks.unwrap()[0].creation_timestamp, Some(at(150)));
+        let stepped_back = Case::default().plan(50);
+        assert_eq!(stepped_back.tasks.unwrap()[0].creation_timestamp, Some(at(50)), "the clock stepped back");
+        assert_eq!(plan.look_again, Some(at(750)));
+    }
+}

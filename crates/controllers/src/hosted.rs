@@ -1,0 +1,116 @@
+//! Which bindings are on which cluster, so that a failed cluster costs a look at its own bindings
+//! and not at all the others.
+//!
+//! It is kept in step by who looks at bindings anyway. What it says of a binding is what was true
+//! at the last look; whoever uses it looks again at each binding that it names.
+
+use std::sync::Arc;
+
+use ballast_k8s::Key;
+use ballast_worker::{Groups, Roster};
+
+#[derive(Default)]
+pub struct Hosted {
+    numbers: Roster,
+    /// The clusters of each binding, by its number.
+    clusters: Vec<Box<[Arc<str>]>>,
+    on: Groups,
+}
+
+impl Hosted {
+    /// Files a binding under the clusters that it is on, or files it again. A binding that is
+    /// nowhere is not kept.
+    pub fn file<'a>(&mut self, key: &Key, clusters: impl Iterator<Item = &'a str> + Clone) {
+        if clusters.clone().next().is_none() {
+            return self.forget(key);
+        }
+        let number = self.numbers.enter(key);
+        if number as usize == self.clusters.len() {
+            self.clusters.push(Box::default());
+        }
+        let known = &self.clusters[number as usize];
+        if known.iter().map(|cluster| &**cluster).eq(clusters.clone()) {
+            return;
+        }
+        self.take_out(number);
+        self.clusters[number as usize] = clusters.map(|cluster| self.on.enter(cluster, number)).collect();
+    }
+
+    pub fn forget(&mut self, key: &Key) {
+        if let Some(number) = self.numbers.remove(key) {
+            self.take_out(number);
+        }
+    }
+
+    fn take_out(&mut self, number: u32) {
+        for cluster in std::mem::take(&mut self.clusters[number as usize]) {
+            self.on.remove(&cluster, number);
+        }
+    }
+
+    /// The bindings on a cluster.
+    pub fn on(&self, cluster: &str) -> impl Iterator<Item = &Key> {
+        self.on.get(cluster).into_iter().flatten().filter_map(|number| self.numbers.key(*number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use ballast_api::karmada::work::v1alpha2::BINDINGS;
+
+    fn key(name: usize) -> Key {
+        Key::namespaced(BINDINGS[0], "shop", format!("web-{name}"))
+    }
+
+    fn on(hosted: &Hosted, cluster: &str) -> Vec<Key> {
+        let mut found: Vec<Key> = hosted.on(cluster).cloned().collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_binding_is_found_where_it_is_and_nowhere_else() {
+        let mut hosted = Hosted::default();
+        hosted.file(&key(0), ["m1", "m2"].into_iter());
+        hosted.file(&key(1), ["m2"].into_iter());
+        assert_eq!((on(&hosted, "m1"), on(&hosted, "m2")), (vec![key(0)], vec![key(0), key(1)]));
+        // It moves, comes back, and goes.
+        hosted.file(&key(0), ["m3"].into_iter());
+        assert_eq!((on(&hosted, "m1"), on(&hosted, "m3")), (vec![], vec![key(0)]));
+        hosted.file(&key(0), ["m1"].into_iter());
+        hosted.forget(&key(0));
+        hosted.forget(&key(0));
+        assert_eq!((on(&hosted, "m1"), on(&hosted, "m2")), (vec![], vec![key(1)]));
+        hosted.file(&key(1), [].into_iter());
+        assert!(hosted.on.is_empty() && hosted.numbers.is_empty());
+    }
+
+    proptest! {
+        /// However it came about, the index says what a look at all bindings says.
+        #[test]
+        fn the_index_equals_a_scan(steps in prop::collection::vec((0_usize..6, prop::collection::btree_set(0_usize..4, 0..4), any::<bool>()), 0..60)) {
+            let mut hosted = Hosted::default();
+            let mut now: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+            for (name, clusters, goes) in steps {
+                let clusters: Vec<String> = clusters.into_iter().map(|number| format!("m{number}")).collect();
+                if goes {
+                    hosted.forget(&key(name));
+                    now.remove(&key(name));
+                } else {
+                    hosted.file(&key(name), clusters.iter().map(String::as_str));
+                    now.insert(key(name), clusters);
+                }
+                for cluster in ["m0", "m1", "m2", "m3"] {
+                    let scan = now.iter().filter(|(_, clusters)| clusters.iter().any(|it| it == cluster));
+                    let scan: Vec<Key> = scan.map(|(key, _)| key.clone()).collect();
+                    prop_assert_eq!(on(&hosted, cluster), scan);
+                }
+            }
+        }
+    }
+}

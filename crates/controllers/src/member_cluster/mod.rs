@@ -1,0 +1,120 @@
+//! MemberCluster: reports the membership as conditions, and keeps a deleted cluster by a finalizer
+//! until no placement counts on it.
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+
+use super::commit_one;
+use super::placements::read;
+use ballast_api::fleet::cluster::v1beta1::MemberCluster;
+use ballast_api::fleet::placement::v1beta1::any::SCOPES;
+use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
+use ballast_api::fleet::placement::v1beta1::{AnyBinding, BindingState};
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Key, Time};
+use ballast_registry::{Change, Client, Part};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+/// Clusters in work at once.
+const CONCURRENCY: usize = 4;
+
+pub struct Memberships {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    /// The clusters that are being deleted. Any binding may be the last on one of them.
+    leaving: BTreeSet<Key>,
+}
+
+impl Memberships {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Memberships {
+        Memberships { client, clock, leaving: BTreeSet::new() }
+    }
+}
+
+impl Work for Memberships {
+    fn name(&self) -> &'static str {
+        "member-cluster"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        SCOPES.iter().map(|kinds| kinds.bindings).chain([MEMBER_CLUSTERS]).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        let leaving = view.list(MEMBER_CLUSTERS, None).filter(|object| object.deleting);
+        self.leaving = leaving.map(|object| object.key.clone()).collect();
+        for object in view.list(MEMBER_CLUSTERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let object = &event.object;
+        if object.key.resource != MEMBER_CLUSTERS {
+            return self.leaving.iter().for_each(|cluster| queue.mark(cluster.clone(), 0));
+        }
+        if event.kind == EventKind::Deleted {
+            self.leaving.remove(&object.key);
+            return;
+        }
+        if object.deleting {
+            self.leaving.insert(object.key.clone());
+        }
+        queue.mark(object.key.clone(), 0);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, now) = (self.client.clone(), self.clock.now());
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                let next = keep(&client, &key, now).await;
+                worked.outcomes.push(Handled::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}
+
+async fn keep(client: &Client, key: &Key, now: Time) -> Next {
+    let view = client.view();
+    let Some(object) = view.get(key) else { return Next::Done };
+    let Some(cluster) = read::<MemberCluster>(object) else { return Next::Done };
+    // Only a cluster that is being deleted needs this.
+    let is_counted_on = object.deleting && is_counted_on(&view, &key.name);
+    let plan = plan::plan(&plan::Observed { cluster: &cluster, is_counted_on, now });
+    let next = plan.look_again_seconds.map_or(Next::Done, |seconds| Next::After(seconds.saturating_mul(1_000)));
+    let Some(kept) = plan.cluster else { return next };
+    let Ok(Value::Object(tree)) = serde_json::to_value(&kept) else {
+        unreachable!("a kind is written as a JSON object")
+    };
+    match commit_one(client, (MEMBER_CLUSTERS, Change::Update { part: Part::Whole, object: tree })).await {
+        Ok(()) => next,
+        Err(status) => {
+            tracing::debug!(%key, %status, "not written, looking again");
+            Failure::of(&status).into()
+        }
+    }
+}
+
+fn is_counted_on(view: &View, cluster: &str) -> bool {
+    let mut bindings = SCOPES.iter().flat_map(|kinds| view.list(kinds.bindings, None));
+    bindings.any(|object| {
+        let counts = |binding: Arc<AnyBinding>| {
+            let is_live = matches!(binding.spec.state, BindingState::Scheduled | BindingState::Bound);
+            is_live && binding.spec.target_cluster == cluster
+        };
+        !object.deleting && read::<AnyBinding>(object).is_some_and(counts)
+    })
+}

@@ -1,0 +1,100 @@
+//! Carries a policy's own fields (`own_fields`) to its bindings where Karmada's detector copies the
+//! rest (D54).
+//!
+//! The detector reads a policy into its own type. A change of these fields alone is none to it, so
+//! it writes no binding, and nothing would be carried with its write (`actions::CarriedFields`).
+//! This loop writes then. Where the rest of the placement has changed too, the detector's write is
+//! still to come, and brings the fields along.
+//!
+//! It runs where `policy` does not, which copies whole placements.
+
+use std::collections::HashMap;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::{Map, Value};
+
+use super::commit_all;
+use ballast_api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, own_fields};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use ballast_k8s::{GroupResource, Key};
+use ballast_registry::{Change, Client, Part};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Handled, Next, Queue, Work, Worked};
+
+/// Policies that share one look at the bindings.
+const BATCH_MAX: usize = 10_000;
+
+pub struct OwnFields {
+    client: Client,
+}
+
+impl OwnFields {
+    pub fn new(client: Client) -> OwnFields {
+        OwnFields { client }
+    }
+}
+
+impl Work for OwnFields {
+    fn name(&self) -> &'static str {
+        "own-fields"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        POLICIES.to_vec()
+    }
+
+    /// Nothing is carried at a start: who took the fields off a binding by hand has done so, until
+    /// the policy changes.
+    fn list(&mut self, _view: &View, _queue: &mut Queue) {}
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let Some(before) = event.previous.as_deref().filter(|_| event.kind != EventKind::Deleted) else { return };
+        if before.generation == event.object.generation {
+            return;
+        }
+        let (Ok(before), Ok(after)) = (before.value(), event.object.value()) else { return };
+        if !own_fields::has_same_own(&before, &after) {
+            queue.mark(event.object.key.clone(), 0);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let client = self.client.clone();
+        async move {
+            let next = carry(&client, &keys).await;
+            let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
+            Worked { outcomes, ..Worked::default() }
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BATCH_MAX
+    }
+}
+
+/// Brings the fields of these policies to their bindings. Returns what is next for all of them.
+async fn carry(client: &Client, policies: &[Key]) -> Next {
+    let (view, policies) = (client.view(), policies.to_vec());
+    let Ok(stale) = tokio::task::spawn_blocking(move || stale(&view, &policies)).await else { return Next::Retry };
+    commit_all(client, stale).await
+}
+
+/// The bindings that lack the fields of their policy.
+fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
+    let found = policies.iter().filter_map(|key| Some((key, view.get(key)?)));
+    let found: HashMap<&Key, Map<String, Value>> =
+        found.filter_map(|(key, policy)| Some((key, policy.value().ok()?))).collect();
+    let ids = PolicyIds::of(policies.iter().filter_map(|key| view.get(key)).map(|policy| &**policy));
+    let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
+    let carried = bindings.filter_map(|binding| {
+        let content = binding.text.content();
+        let sketch = BindingSketch::of(&content).ok()?;
+        let managers = ids.managers(binding, &sketch.annotations());
+        let policy = managers.iter().find_map(|key| found.get(key))?;
+        let mut object = binding.value().ok()?;
+        own_fields::carry(policy, &mut object)
+            .then_some((binding.key.resource, Change::Update { part: Part::Main, object }))
+    });
+    carried.collect()
+}

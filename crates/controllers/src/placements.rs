@@ -1,0 +1,143 @@
+//! The loop that the controllers of Fleet placements share, and the objects of a placement in a
+//! view.
+//!
+//! *Invariant:* a controller reads one placement from one view and answers with one batch, all or
+//! nothing. After a conflict it starts again.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES, placement_of};
+use ballast_api::fleet::placement::v1beta1::strays::Strays;
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Key, Object, Time};
+use ballast_registry::{Change, Client, Part};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::placements::{self, commit, is_latest};
+pub(super) use ballast_worker::placements::{Changes, read};
+use ballast_worker::{Handled, Next, Queue, Work, Worked};
+
+/// Placements in work at once, for each controller.
+const CONCURRENCY: usize = 4;
+
+/// The changes that a controller wants for a placement, and when it wants to look again. `None`:
+/// nothing.
+pub(super) type Look = fn(&Scene<'_>, Time) -> Option<(Changes, Next)>;
+
+/// A loop over placements. An event about any object of a placement marks the placement.
+pub struct Placements {
+    name: &'static str,
+    look: Look,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    strays: Strays,
+}
+
+impl Placements {
+    pub(super) fn new(name: &'static str, look: Look, client: Client, clock: Arc<dyn Clock>) -> Placements {
+        Placements { name, look, client, clock, strays: Strays::default() }
+    }
+}
+
+impl Work for Placements {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        SCOPES.iter().flat_map(|kinds| kinds.all()).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        let objects = self.interest().into_iter().flat_map(|kind| view.list(kind, None));
+        self.strays.list(objects.map(Arc::as_ref));
+        for object in SCOPES.iter().flat_map(|kinds| view.list(kinds.placements, None)) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        match event.kind {
+            EventKind::Deleted => self.strays.forget(&event.object),
+            _ => self.strays.note(&event.object),
+        }
+        // A changed label takes an object from one placement to another.
+        for state in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
+            if let Some(placement) = placement_of(state) {
+                queue.mark(placement, 0);
+            }
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (name, look, client, now) = (self.name, self.look, self.client.clone(), self.clock.now());
+        let tasks: Vec<(Key, Vec<Key>)> = keys.into_iter().map(|key| (key.clone(), self.strays.of(&key))).collect();
+        async move {
+            let mut worked = Worked::default();
+            for (key, strays) in tasks {
+                let view = client.view();
+                let next = match Scene::of(&view, &key, &strays).and_then(|scene| look(&scene, now)) {
+                    Some((changes, next)) => commit(name, &client, &key, changes, next).await,
+                    None => Next::Done,
+                };
+                worked.outcomes.push(Handled::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}
+
+/// One placement in one view.
+pub(super) struct Scene<'a> {
+    pub view: &'a View,
+    pub kinds: &'static PlacementKinds,
+    /// The placement itself.
+    pub object: &'a Arc<Object>,
+    /// The objects that belong to it but are not named after it.
+    strays: &'a [Key],
+}
+
+impl<'a> Scene<'a> {
+    fn of(view: &'a View, placement: &Key, strays: &'a [Key]) -> Option<Scene<'a>> {
+        Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)?, strays })
+    }
+
+    /// The snapshots or bindings of the placement.
+    pub fn children(&self, resource: GroupResource) -> impl Iterator<Item = &'a Arc<Object>> {
+        placements::children(self.view, resource, &self.object.key, self.strays)
+    }
+
+    /// Those that fit their kind's type.
+    pub fn all<T: DeserializeOwned + Clone + Send + Sync + 'static>(&self, resource: GroupResource) -> Vec<T> {
+        self.children(resource).filter_map(read::<T>).map(|object| T::clone(&object)).collect()
+    }
+
+    /// The snapshot in force.
+    pub fn latest(&self, resource: GroupResource) -> Option<&'a Arc<Object>> {
+        self.children(resource).find(|object| is_latest(object))
+    }
+
+    /// The key of an object that belongs to the placement.
+    pub fn key(&self, resource: GroupResource, name: &str) -> Key {
+        Key { resource, namespace: self.object.key.namespace.clone(), name: name.into() }
+    }
+
+    pub fn create(&self, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
+        let mut tree = self.kinds.tree(resource, object);
+        // Whoever reports the status writes it.
+        tree.remove("status");
+        (resource, Change::Create(tree))
+    }
+
+    pub fn update(&self, part: Part, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
+        (resource, Change::Update { part, object: self.kinds.tree(resource, object) })
+    }
+}

@@ -1,0 +1,188 @@
+//! Copies a changed PropagationPolicy or ClusterPropagationPolicy to the bindings that it manages
+//! (R121).
+//!
+//! Labels and annotations of a binding name its policy (`PolicyIds`). A policy is copied when it is
+//! created, when its spec changes, and at start. As with Karmada, a change made by hand on a
+//! binding stays until then. A binding that is made without a placement gets the placement of its
+//! policy at once.
+//!
+//! Whoever makes the bindings decides which policy claims a template first. A binding whose policy
+//! is gone, no longer selects it, or is preempted goes to the next policy in upstream's order
+//! (`plan`). If there is none, the binding keeps its placement and loses the name of its policy,
+//! and the next policy that selects it gets it. Only a change that is seen here does that, because
+//! a policy that was never here may be served elsewhere.
+//!
+//! All policies that have changed share one look at the bindings, so that the cost does not
+//! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone,
+//! and one of all namespaces a look at those that it can concern (`managed`). These are filed while
+//! there is a policy of all namespaces; the first one has them filed, which is a look at all.
+
+mod look;
+mod managed;
+mod plan;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::look::{Living, Seen};
+use self::managed::{Card, Managed};
+use super::commit_all;
+use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_registry::Client;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Handled, Next, Queue, Work, Worked};
+
+/// Policies that share one look at the bindings.
+const BATCH_MAX: usize = 10_000;
+/// Bindings that are filed before events get their turn: some milliseconds.
+const FILED_PER_TURN: usize = 1_000;
+
+pub struct Policies {
+    client: Client,
+    /// The bindings as they were noticed, while there is a policy of all namespaces.
+    managed: Arc<Mutex<Option<Managed>>>,
+}
+
+impl Policies {
+    pub fn new(client: Client) -> Policies {
+        Policies { client, managed: Arc::default() }
+    }
+}
+
+impl Work for Policies {
+    fn name(&self) -> &'static str {
+        "policy"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        POLICIES.into_iter().chain(BINDINGS).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for policy in POLICIES.into_iter().flat_map(|kind| view.list(kind, None)) {
+            queue.mark(policy.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if BINDINGS.contains(&event.object.key.resource) {
+            if let Some(managed) = lock(&self.managed).as_mut() {
+                match event.kind {
+                    EventKind::Deleted => managed.forget(&event.object.key),
+                    EventKind::Created | EventKind::Updated => file(managed, &event.object),
+                }
+            }
+            if event.previous.is_none() && event.kind != EventKind::Deleted && lacks_placement(&event.object) {
+                queue.mark(event.object.key.clone(), 0);
+            }
+            return;
+        }
+        let before = event.previous.as_ref().map(|object| (object.generation, &object.labels));
+        if event.kind == EventKind::Deleted || before != Some((event.object.generation, &event.object.labels)) {
+            queue.mark(event.object.key.clone(), 0);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, managed) = (self.client.clone(), Arc::clone(&self.managed));
+        async move {
+            let next = renew(&client, &managed, &keys).await;
+            let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
+            Worked { outcomes, ..Worked::default() }
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        BATCH_MAX
+    }
+}
+
+/// Updates the bindings of these policies, and these bindings. Returns what is next for all of
+/// them.
+async fn renew(client: &Client, managed: &Arc<Mutex<Option<Managed>>>, keys: &[Key]) -> Next {
+    let (looker, managed, changed) = (client.clone(), Arc::clone(managed), keys.iter().cloned().collect());
+    let seen = tokio::task::spawn_blocking(move || look(&looker, &managed, &changed)).await;
+    let Ok(Seen { looked_at, stale, .. }) = seen else { return Next::Retry };
+    if !stale.is_empty() {
+        tracing::info!(bindings = stale.len(), looked_at, "policies changed");
+    }
+    commit_all(client, stale).await
+}
+
+/// Looks at what the changed policies concern, and at the changed bindings.
+fn look(client: &Client, managed: &Mutex<Option<Managed>>, changed: &BTreeSet<Key>) -> Seen {
+    let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
+    let is_filed = lock(managed).as_ref().is_some_and(Managed::is_whole);
+    if asks_all && !is_filed {
+        file_all(client, managed);
+    }
+    let view = client.view();
+    let living = Living::of(&view);
+    let concerned = look::concerned(&living, changed, lock(managed).as_mut());
+    let seen = look::look(&view, &living, changed, &concerned);
+    for judged in seen.judged.chunks(FILED_PER_TURN) {
+        if let Some(managed) = lock(managed).as_mut() {
+            judged.iter().for_each(|(key, card, stands)| managed.judge(key, card, *stands));
+        }
+    }
+    if !living.has_cluster_wide() {
+        *lock(managed) = None;
+    }
+    seen
+}
+
+/// Files all bindings, in turns, so that events are noticed meanwhile. A turn takes its own view:
+/// it is not older than what was noticed before, and what is noticed later is filed again.
+fn file_all(client: &Client, managed: &Mutex<Option<Managed>>) {
+    *lock(managed) = Some(Managed::default());
+    for kind in BINDINGS {
+        let mut place = Some(Key::cluster(kind, ""));
+        while let Some(after) = place.take() {
+            let mut slot = lock(managed);
+            let Some(managed) = slot.as_mut() else { return };
+            let view = client.view();
+            let objects = view.list_after(kind, None, (&after.namespace, &after.name));
+            for (count, object) in objects.take(FILED_PER_TURN).enumerate() {
+                file(managed, object);
+                place = (count + 1 == FILED_PER_TURN).then(|| object.key.clone());
+            }
+        }
+    }
+    if let Some(managed) = lock(managed).as_mut() {
+        managed.end();
+    }
+}
+
+fn file(managed: &mut Managed, binding: &Object) {
+    let content = binding.text.content();
+    let card = BindingSketch::of(&content).ok().and_then(|sketch| Card::of(binding, &sketch));
+    managed.file(&binding.key, card);
+}
+
+fn lock(managed: &Mutex<Option<Managed>>) -> MutexGuard<'_, Option<Managed>> {
+    managed.lock().expect("no holder of this lock can panic")
+}
+
+/// Whether the binding was made without a placement. One that cannot be read counts as complete:
+/// no policy can complete it.
+fn lacks_placement(binding: &Object) -> bool {
+    let content = binding.text.content();
+    !shows_placement(&content) && BindingSketch::of(&content).is_ok_and(|binding| binding.spec.placement().is_none())
+}
+
+/// Whether the stored text shows a placement without being parsed, which would be a twentieth of
+/// what a create costs. Labels and annotations are texts, so before the status only the spec can
+/// have a member of this name that is an object. False says nothing.
+fn shows_placement(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let Some(place) = text.find(r#""placement":{"#) else { return false };
+    !text[..place].contains(r#""status":"#)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Decides which policy a binding has, and what the policy makes of it. Pure.
+//!
+//! The fields that Karmada copies from a policy are made equal to the policy's. A Lazy policy
+//! changes nothing by itself: its bindings keep the placement that they were made with (R7, R49).
+//!
+//! Where policies overlap, upstream's order decides: the namespace's own policy before a
+//! cluster-wide one, then the higher priority, then the closer selector (by name, by labels, by
+//! kind), then the name. A binding keeps its policy until that is gone, no longer selects it, or is
+//! preempted by one before it (`preemption: Always`).
+//!
+//! Selectors mean the labels of the template, which the server does not have. The labels of the
+//! binding stand for them, without Karmada's own. A binding with no other labels, as Karmada makes
+//! them, says nothing about its template. So no selector by labels claims it, not even one for
+//! absent labels, and no policy loses it.
+
+use std::cmp::Reverse;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use ballast_api::karmada::policy::v1alpha1::{
+    Closeness, LoweredSelector, PROPAGATION_POLICIES, PolicyIds, ResourceSelector,
+};
+use ballast_api::karmada::work::v1alpha2::ObjectReference;
+use ballast_k8s::Key;
+
+/// The fields of a policy's spec that bindings have under the same name. `schedulePriority` is
+/// absent: only the host cluster's PriorityClass knows its number, so whoever makes the binding
+/// writes it.
+const COPIED: [&str; 6] =
+    ["placement", "propagateDeps", "schedulerName", "failover", "conflictResolution", "preserveResourcesOnDeletion"];
+
+pub type Tree = Map<String, Value>;
+
+/// A policy with its name.
+#[derive(Clone, Copy)]
+pub struct Policy<'a> {
+    pub key: &'a Key,
+    pub tree: &'a Tree,
+    pub selectors: &'a [LoweredSelector],
+}
+
+/// The template, as far as its binding describes it.
+pub struct Template<'a> {
+    resource: &'a ObjectReference,
+    /// Sorted; empty where the binding does not say.
+    labels: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Template<'a> {
+    /// `labels` are the binding's, sorted.
+    pub fn new(resource: &'a ObjectReference, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Template<'a> {
+        let labels = labels.into_iter().filter(|(key, _)| !is_karmada_s(key));
+        Template { resource, labels: labels.collect() }
+    }
+}
+
+fn is_karmada_s(label: &str) -> bool {
+    let Some((domain, _)) = label.split_once('/') else { return false };
+    domain == "karmada.io" || domain.ends_with(".karmada.io")
+}
+
+/// The selectors of a policy, prepared for use.
+pub fn selectors(policy: &Tree) -> Vec<LoweredSelector> {
+    let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
+    selectors.and_then(Result::ok).unwrap_or_default().into_iter().map(ResourceSelector::lowered).collect()
+}
+
+/// Whether changes of the policy reach its bindings.
+pub fn is_active(policy: &Tree) -> bool {
+    policy.get("spec").is_some_and(|spec| spec["activationPreference"] != "Lazy")
+}
+
+/// The policy that takes over a binding from `manager`, or one that has lost its policy.
+pub fn successor<'a>(manager: Option<Policy<'a>>, all: &[Policy<'a>], template: &Template<'_>) -> Option<Policy<'a>> {
+    let claims = all.iter().filter(|policy| is_active(policy.tree));
+    let claims = claims.filter_map(|policy| Some((rank(*policy, template)?, *policy)));
+    let before = manager.map(|manager| manager.standing());
+    claims
+        .filter(|(rank, policy)| before.is_none_or(|before| policy.preempts() && (rank.0, rank.1) > before))
+        .max_by_key(|(rank, _)| *rank)
+        .map(|(_, policy)| policy)
+}
+
+impl<'a> Policy<'a> {
+    pub fn is_of_namespace(&self) -> bool {
+        self.key.resource == PROPAGATION_POLICIES
+    }
+
+    /// The part of its rank that does not depend on the template. A policy that preempts takes
+    /// templates from those that stand lower.
+    pub fn standing(&self) -> (bool, i64) {
+        (self.is_of_namespace(), self.priority())
+    }
+
+    pub fn preempts(&self) -> bool {
+        self.spec("preemption").is_some_and(|preemption| preemption == "Always")
+    }
+
+    /// Whether it selects templates of this kind otherwise than by their names.
+    pub fn selects_widely(&self, api_version: &str, kind: &str) -> bool {
+        self.selectors.iter().any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
+    }
+
+    /// The API versions, kinds and names of the templates that it selects by their names.
+    pub fn selected_names(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> + use<'a> {
+        let selectors = self.selectors;
+        selectors.iter().filter_map(|selector| Some((selector.api_version(), selector.kind(), selector.name()?)))
+    }
+
+    fn priority(&self) -> i64 {
+        self.spec("priority").and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// Whether the policy selects the template, as far as that is known.
+    pub fn may_select(&self, template: &Template<'_>) -> bool {
+        let says_labels = !template.labels.is_empty();
+        self.closeness(template).is_some()
+            || (!says_labels && self.selectors_of(template).any(LoweredSelector::asks_for_labels))
+    }
+
+    fn closeness(&self, template: &Template<'_>) -> Option<Closeness> {
+        let ObjectReference { name, namespace, .. } = template.resource;
+        let known = |selector: &&LoweredSelector| !selector.asks_for_labels() || !template.labels.is_empty();
+        let found = self.selectors_of(template).filter(known).filter_map(|selector| {
+            selector.closeness(namespace.as_deref().unwrap_or_default(), name, template.labels.as_slice())
+        });
+        found.max()
+    }
+
+    /// The policy's selectors for the template's kind. A policy of a namespace selects nothing
+    /// elsewhere.
+    fn selectors_of(&self, template: &Template<'_>) -> impl Iterator<Item = &LoweredSelector> {
+        let ObjectReference { api_version, kind, namespace, .. } = template.resource;
+        let is_near = !self.is_of_namespace() || *self.key.namespace == *namespace.as_deref().unwrap_or_default();
+        self.selectors.iter().filter(move |selector| is_near && selector.is_of_kind(api_version, kind))
+    }
+
+    fn spec(&self, field: &str) -> Option<&Value> {
+        self.tree.get("spec")?.get(field)
+    }
+}
+
+type Rank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
+
+/// `None`: the policy does not select the template. The greatest rank wins.
+fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<Rank<'a>> {
+    let closeness = policy.closeness(template)?;
+    let (is_of_namespace, priority) = policy.standing();
+    Some((is_of_namespace, priority, closeness, Reverse(&*policy.key.name)))
+}
+
+/// The binding with `policy` as its manager, and with the policy's fields. `None` if nothing
+/// changes.
+pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
+    let before = binding.get("metadata").cloned();
+    PolicyIds::claim(policy.key, policy.tree, &mut binding);
+    let mut changed = binding.get("metadata") != before.as_ref();
+    let wanted = policy.tree.get("spec")?.as_object()?;
+    let spec = binding.get_mut("spec")?.as_object_mut()?;
+    let suspension = suspension(wanted.get("suspension"), spec.get("suspension"));
+    let copied = COPIED.into_iter().map(|field| (field, wanted.get(field).cloned()));
+    for (field, value) in copied.chain([("suspension", suspension)]) {
+        if value.as_ref() == spec.get(field) {
+            continue;
+        }
+        match value {
+            Some(value) => drop(spec.insert(field.to_owned(), value)),
+            None => drop(spec.remove(field)),
+        }
+        changed = true;
+    }
+    changed.then_some(binding)
+}
+
+/// The policy decides whether objects are sent to clusters. Others decide whether the binding is
+/// scheduled.
+fn suspension(policy: Option<&Value>, binding: Option<&Value>) -> Option<Value> {
+    let scheduling = binding.and_then(|suspension| suspension.get("scheduling"));
+    let mut merged = policy.cloned().or_else(|| scheduling.map(|_| Value::Object(Tree::new())))?;
+    if let (Some(scheduling), Some(merged)) = (scheduling, merged.as_object_mut()) {
+        merged.insert("scheduling".to_owned(), scheduling.clone());
+    }
+    Some(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ballast_api::karmada::policy::v1alpha1::CLUSTER_PROPAGATION_POLICIES;
+
+    fn object(value: Value) -> Tree {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn r121_the_binding_gets_the_policy_s_placement_and_loses_what_the_policy_lacks() {
+        let policy = object(json!({"spec": {"placement": {"clusterTolerations": []}, "priority": 3}}));
+        let binding = object(json!({"spec": {"replicas": 2, "placement": {}, "failover": {}}}));
+        let expected = object(json!({"spec": {"replicas": 2, "placement": {"clusterTolerations": []}}}));
+        let key = own("policy");
+        let policy = Policy { key: &key, tree: &policy, selectors: &[] };
+        assert_eq!(renewed(policy, binding), Some(expected.clone()));
+        assert_eq!(renewed(policy, expected), None);
+    }
+
+    #[test]
+    fn a_policy_suspends_what_is_sent_and_leaves_the_scheduling_alone() {
+        let policy = object(json!({"spec": {"suspension": {"dispatching": true}}}));
+        let resumed = object(json!({"spec": {}}));
+        for (policy, binding, expected) in [
+            (&policy, json!({}), json!({"suspension": {"dispatching": true}})),
+            (
+                &policy,
+                json!({"suspension": {"scheduling": true}}),
+                json!({"suspension": {"dispatching": true, "scheduling": true}}),
+            ),
+            (
+                &resumed,
+                json!({"suspension": {"dispatching": true, "scheduling": true}}),
+                json!({"suspension": {"scheduling": true}}),
+            ),
+            (&resumed, json!({"suspension": {"dispatching": true}}), json!({})),
+        ] {
+            let binding = object(json!({"spec": binding}));
+            let key = own("policy");
+            let policy = Policy { key: &key, tree: policy, selectors: &[] };
+            let renewed_once = renewed(policy, binding).unwrap();
+            assert_eq!(renewed_once["spec"], expected);
+            assert_eq!(renewed(policy, renewed_once), None);
+        }
+    }
+
+    #[test]
+    fn a_binding_of_the_policy_is_named_as_upstream_names_it() {
+        let id = "propagationpolicy.karmada.io/permanent-id";
+        let tree = object(json!({"metadata": {"labels": {id: "new"}}, "spec": {}}));
+        let key = own("policy");
+        let policy = Policy { key: &key, tree: &tree, selectors: &[] };
+        let names = json!({
+            "propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "policy", "a": "b",
+        });
+        let expected = object(json!({"metadata": {"labels": {id: "new"}, "annotations": names}, "spec": {}}));
+        let cluster_wide = json!({"clusterpropagationpolicy.karmada.io/name": "former", "a": "b"});
+        for metadata in [
+            json!({"labels": {id: "old"}, "annotations": {"a": "b"}}),
+            json!({"annotations": names}),
+            json!({"labels": {"propagationpolicy.karmada.io/name": "older"}, "annotations": cluster_wide}),
+        ] {
+            let binding = object(json!({"metadata": metadata, "spec": {}}));
+            assert_eq!(renewed(policy, binding), Some(expected.clone()), "{metadata}");
+        }
+        assert_eq!(renewed(policy, expected), None);
+    }
+
+    #[test]
+    fn r7_a_lazy_policy_does_not_reach_its_bindings() {
+        assert!(!is_active(&object(json!({"spec": {"activationPreference": "Lazy"}}))));
+        assert!(is_active(&object(json!({"spec": {}}))));
+    }
+
+    fn own(name: &str) -> Key {
+        Key::namespaced(PROPAGATION_POLICIES, "shop", name)
+    }
+
+    fn wide(name: &str) -> Key {
+        Key::cluster(CLUSTER_PROPAGATION_POLICIES, name)
+    }
+
+    fn selecting(selector: Value, priority: i64, preemption: &str) -> Tree {
+        let mut wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        wanted.as_object_mut().unwrap().extend(object(selector));
+        object(json!({"spec": {"resourceSelectors": [wanted], "priority": priority, "preemption": preemption}}))
+    }
+
+    fn policy(name: Option<&str>, priority: i64, preemption: &str) -> Tree {
+        selecting(json!({"name": name}), priority, preemption)
+    }
+
+    /// By these labels, as they are in selectors.
+    fn labelled(selector: Value) -> Tree {
+        selecting(json!({"labelSelector": selector}), 0, "Never")
+    }
+
+    const UNTOLD: &[(&str, &str)] = &[("propagationpolicy.karmada.io/permanent-id", "1")];
+    const GOLD: &[(&str, &str)] = &[("propagationpolicy.karmada.io/permanent-id", "1"), ("tier", "gold")];
+
+    fn web() -> ObjectReference {
+        let (namespace, name) = (Some("shop".to_owned()), "web".to_owned());
+        ObjectReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace,
+            name,
+            ..ObjectReference::default()
+        }
+    }
+
+    /// The name of the successor among the others of whoever manages the deployment `shop/web`.
+    fn follows_with(labels: &[(&str, &str)], manager: Option<(&Key, &Tree)>, all: &[(Key, Tree)]) -> Option<String> {
+        let (resource, ready) = (web(), all.iter().map(|(_, tree)| selectors(tree)).collect::<Vec<_>>());
+        let all = all.iter().zip(&ready).map(|((key, tree), selectors)| Policy { key, tree, selectors });
+        let manager = manager.map(|(key, tree)| Policy { key, tree, selectors: &[] });
+        let template = Template::new(&resource, labels.iter().copied());
+        successor(manager, &all.collect::<Vec<_>>(), &template).map(|policy| policy.key.name.to_string())
+    }
+
+    fn follows(manager: Option<(&Key, &Tree)>, all: &[(Key, Tree)]) -> Option<String> {
+        follows_with(GOLD, manager, all)
+    }
+
+    #[test]
+    fn the_order_of_overlapping_policies_is_upstream_s() {
+        let gold = || labelled(json!({"matchLabels": {"tier": "gold"}}));
+        let steps = [
+            (wide("all"), policy(None, 9, "Never")),
+            (own("z-any"), policy(None, 0, "Never")),
+            (own("z-gold"), gold()),
+            (own("y-gold"), gold()),
+            (own("b-named"), policy(Some("web"), 0, "Never")),
+            (own("a-named"), policy(Some("web"), 0, "Never")),
+            (own("high"), policy(None, 1, "Never")),
+        ];
+        for (count, (key, _)) in steps.iter().enumerate() {
+            assert_eq!(follows(None, &steps[..=count]).as_deref(), Some(&*key.name));
+        }
+        let strangers = [
+            (own("other"), policy(Some("api"), 9, "Always")),
+            (own("silver"), labelled(json!({"matchLabels": {"tier": "silver"}}))),
+            (own("elsewhere"), selecting(json!({"namespace": "office"}), 9, "Always")),
+            (Key::namespaced(PROPAGATION_POLICIES, "office", "elsewhere"), policy(None, 9, "Always")),
+        ];
+        assert_eq!(follows(None, &strangers), None);
+    }
+
+    #[test]
+    fn of_a_template_without_known_labels_no_selector_by_labels_says_anything() {
+        let absent = labelled(json!({"matchExpressions": [{"key": "legacy", "operator": "DoesNotExist"}]}));
+        let gold = labelled(json!({"matchLabels": {"tier": "gold"}}));
+        let any = labelled(json!({}));
+        for (tree, labels, claims, keeps) in [
+            (&absent, GOLD, true, true),
+            (&absent, UNTOLD, false, true),
+            (&gold, GOLD, true, true),
+            (&gold, UNTOLD, false, true),
+            (&gold, &[("tier", "silver")][..], false, false),
+            // Every set of labels meets an empty selector, even a set that nobody knows.
+            (&any, UNTOLD, true, true),
+            (&policy(Some("api"), 0, "Never"), UNTOLD, false, false),
+        ] {
+            let key = own("policy");
+            let claimed = follows_with(labels, None, &[(key.clone(), tree.clone())]);
+            assert_eq!(claimed.is_some(), claims, "{tree:?} {labels:?}");
+            let (resource, selectors) = (web(), selectors(tree));
+            let template = Template::new(&resource, labels.iter().copied());
+            assert_eq!(Policy { key: &key, tree, selectors: &selectors }.may_select(&template), keeps, "{tree:?}");
+        }
+    }
+
+    #[test]
+    fn a_manager_gives_way_only_to_who_comes_before_it_and_preempts() {
+        let (manager, tree) = (own("manager"), policy(None, 3, "Never"));
+        let manager = Some((&manager, &tree));
+        assert_eq!(follows(manager, &[(own("polite"), policy(None, 5, "Never"))]), None);
+        assert_eq!(follows(manager, &[(own("equal"), policy(None, 3, "Always"))]), None);
+        assert_eq!(follows(manager, &[(wide("wide"), policy(None, 9, "Always"))]), None);
+        assert_eq!(follows(manager, &[(own("first"), policy(None, 4, "Always"))]).as_deref(), Some("first"));
+        let (wide_manager, tree) = (wide("manager"), policy(None, 9, "Never"));
+        let of_namespace = [(own("own"), policy(None, 0, "Always"))];
+        assert_eq!(follows(Some((&wide_manager, &tree)), &of_namespace).as_deref(), Some("own"));
+    }
+}

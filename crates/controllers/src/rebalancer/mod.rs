@@ -1,0 +1,330 @@
+//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and reports that in its
+//! status.
+//!
+//! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
+//! stamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
+//!
+//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes. The
+//! stamps and the status that reports them are one transaction. A list too long for one transaction
+//! is taken in chunks, and each chunk writes a status with the results of its own stamps. So a
+//! restart finds in the status which workloads are done, and the plan never stamps those again.
+//! `observedGeneration` and `finishTime` come with the last chunk, so a list that is half done
+//! never looks finished.
+//!
+//! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
+//! further attempt takes half as many, down to one, which waits only for the writer.
+//!
+//! Two events say how far it is: one when all stamps are written, and one when passes have answered
+//! all of them, with how many moved, stayed and fit nowhere (`events::Asks`).
+//!
+//! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
+//! to the end of the queue after each chunk, and a failed one waits for its backoff.
+
+mod plan;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::plan::{Found, Plan, Request, Then};
+use super::WORKLOAD_REBALANCERS;
+use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
+use ballast_api::fleet::placement::v1beta1::trigger;
+use ballast_api::karmada::apps::v1alpha1::{
+    ObjectReference, RebalanceResult, WorkloadRebalancer, WorkloadRebalancerStatus,
+};
+use ballast_api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
+use ballast_base::clock::Clock;
+use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_resource::Resource;
+use ballast_watch::{Event, View};
+use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+/// Bindings stamped in one transaction.
+const STAMPS_PER_COMMIT_MAX: usize = 2_000;
+/// Rebalancers in work at once.
+const CONCURRENCY: usize = 4;
+/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one stamp.
+const ATTEMPTS_MAX: usize = 14;
+/// The workloads without a binding that an event names.
+const NAMES_TOLD_MAX: usize = 3;
+
+pub struct Rebalancer {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    halves: Halves,
+}
+
+/// Rebalancers between two chunks, by key, as the last chunk left them. Long lists need not be read
+/// again for each chunk.
+type Halves = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
+
+/// How many are kept. Others are read again.
+const HALVES_MAX: usize = CONCURRENCY;
+
+impl Rebalancer {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> Rebalancer {
+        Rebalancer { client, clock, recorder: recorder.named("rebalancer"), halves: Halves::default() }
+    }
+}
+
+impl Work for Rebalancer {
+    fn name(&self) -> &'static str {
+        "rebalancer"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![WORKLOAD_REBALANCERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(WORKLOAD_REBALANCERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        queue.mark_changed(event.object.key.clone(), 0, event.revision);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
+        let halves = Arc::clone(&self.halves);
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                worked.outcomes.push(rebalance(&client, &*clock, &recorder, &halves, key).await);
+            }
+            worked
+        }
+        .boxed()
+    }
+
+    fn concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}
+
+/// How a commit of a plan ended.
+enum Committed {
+    Done(Arc<Object>),
+    /// Something changed in between.
+    Changed,
+    /// These bindings refuse their stamp.
+    Refused(BTreeSet<Key>),
+    Unavailable,
+}
+
+async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halves: &Halves, key: Key) -> Handled {
+    let mut stamps_max = STAMPS_PER_COMMIT_MAX;
+    let mut half = lock(halves).remove(&key);
+    let mut refused = BTreeSet::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let view = client.view();
+        let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
+            return Handled::new(key, Next::Done);
+        };
+        let known = half.take().filter(|(revision, _)| *revision == object.revision);
+        let is_known = known.is_some();
+        let read = known.map_or_else(|| read_json(&object.text.content()), |(_, rebalancer)| Ok(rebalancer));
+        let mut rebalancer: WorkloadRebalancer = match read {
+            Ok(rebalancer) => rebalancer,
+            Err(error) => {
+                tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
+                return Handled::new(key, Next::Park);
+            }
+        };
+        let now = clock.now();
+        let entries = is_known.then(|| std::mem::take(&mut rebalancer.status.observed_workloads));
+        let request = Request {
+            created: rebalancer.metadata.creation_timestamp.unwrap_or(now),
+            generation: object.generation,
+            workloads: &rebalancer.spec.workloads,
+            status: &rebalancer.status,
+        };
+        if plan::is_settled(request) {
+            return Handled { seen: Some(object.revision), ..Handled::new(key, Next::Done) };
+        }
+        let find = |workload: &ObjectReference| find(&view, &refused, workload);
+        let plan = match entries {
+            Some(entries) => plan::go_on(request, entries, find, now, stamps_max),
+            None => plan::plan(request, find, now, stamps_max),
+        };
+        let about = reference(&key, &rebalancer);
+        // The scheduler may answer before this hears that the stamps are written.
+        let noted = plan.stamps.iter().filter_map(|(key, time)| Some((key, debt(view.get(key)?, *time))));
+        for overtaken in recorder.asks().note(&about, noted) {
+            recorder.summed_up(Some(overtaken));
+        }
+        let committed = commit(client, &view, object, &about, &plan).await;
+        if !matches!(committed, Committed::Done(_)) {
+            recorder.asks().withdraw(&about, plan.stamps.iter().map(|(key, _)| key));
+        }
+        match committed {
+            Committed::Done(written) => {
+                if plan.then == Then::Finished {
+                    let (severity, message) = told(&plan.status);
+                    recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
+                    recorder.summed_up(recorder.asks().close(&about));
+                }
+                tracing::info!(%key, stamped = plan.stamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
+                let next = match plan.then {
+                    Then::Finished => Next::Done,
+                    Then::Continue => Next::Again,
+                    Then::Retry => Next::Retry,
+                };
+                let mut halves = lock(halves);
+                if plan.then == Then::Continue && halves.len() < HALVES_MAX {
+                    let rebalancer = WorkloadRebalancer { status: plan.status, ..rebalancer };
+                    halves.insert(key.clone(), (written.revision, rebalancer));
+                }
+                return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
+            }
+            Committed::Changed => stamps_max = (stamps_max / 2).max(1),
+            Committed::Refused(keys) => refused.extend(keys),
+            Committed::Unavailable => return Handled::new(key, Next::Retry),
+        }
+    }
+    Handled::new(key, Next::Retry)
+}
+
+fn lock(halves: &Halves) -> MutexGuard<'_, HashMap<Key, (Revision, WorkloadRebalancer)>> {
+    halves.lock().expect("no holder of this lock can panic")
+}
+
+/// The rebalancer, for events about it.
+fn reference(key: &Key, rebalancer: &WorkloadRebalancer) -> EventReference {
+    EventReference {
+        api_version: Some(format!("{}/{}", WorkloadRebalancer::GROUP, WorkloadRebalancer::VERSION)),
+        kind: Some(WorkloadRebalancer::KIND.to_owned()),
+        name: Some(key.name.to_string()),
+        uid: rebalancer.metadata.uid.clone(),
+        ..EventReference::default()
+    }
+}
+
+/// What the event of a finished rebalancer says: `Asked for fresh placements of 2. 1 without a
+/// binding: shop/db.`
+fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
+    let failed = status.observed_workloads.iter().filter(|it| it.result == Some(RebalanceResult::Failed));
+    let failed: Vec<&ObjectReference> = failed.map(|it| &it.workload).collect();
+    let mut message = format!("Asked for fresh placements of {}.", status.observed_workloads.len() - failed.len());
+    if failed.is_empty() {
+        return (Severity::Normal, message);
+    }
+    let name = |it: &&ObjectReference| match it.namespace.as_deref().unwrap_or_default() {
+        "" => it.name.clone(),
+        namespace => format!("{namespace}/{}", it.name),
+    };
+    let names: Vec<String> = failed.iter().take(NAMES_TOLD_MAX).map(name).collect();
+    let more = match failed.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    message.push_str(&format!(" {} without a binding: {}{more}.", failed.len(), names.join(", ")));
+    (Severity::Warning, message)
+}
+
+fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {
+    let namespace = workload.namespace.as_deref().unwrap_or_default();
+    let ObjectReference { api_version, kind, name, .. } = workload;
+    if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
+        return find_placement(view, refused, key);
+    }
+    let key = key_of_workload(&workload.kind, namespace, &workload.name);
+    if refused.contains(&key) {
+        return Found::Refused;
+    }
+    let Some(object) = view.get(&key) else { return Found::Nothing };
+    let content = object.text.content();
+    let Ok(binding) = BindingSketch::of(&content) else { return Found::Refused };
+    let Some(bound) = binding.spec.resource() else { return Found::Refused };
+    if !bound.is_named(api_version, kind, name) {
+        return Found::Nothing;
+    }
+    Found::Binding(key, binding.trigger())
+}
+
+/// A placement of the Fleet family is stamped itself.
+fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
+    let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return Found::Nothing };
+    if refused.contains(&key) {
+        return Found::Refused;
+    }
+    let known = trigger::triggered_at(object);
+    Found::Placement(key, known)
+}
+
+/// The debt of a trigger in the form of the object's family.
+fn debt(object: &Object, stamp: Time) -> Revision {
+    if PlacementKinds::of(object.key.resource).is_some() { trigger::debt(stamp) } else { object.revision }
+}
+
+/// The stamp in the form of the object's family.
+fn stamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
+    match PlacementKinds::of(object.key.resource) {
+        Some(_) => trigger::accepted(time, about).into(),
+        None => Trigger::accepted(time, object.revision, about).into(),
+    }
+}
+
+async fn commit(
+    client: &Client,
+    view: &View,
+    rebalancer: &Arc<Object>,
+    about: &EventReference,
+    plan: &Plan,
+) -> Committed {
+    let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
+    for (key, time) in &plan.stamps {
+        let Some(base) = view.get(key).cloned() else { return Committed::Changed };
+        let edits = stamp(&base, *time, about);
+        changes.push((key.resource, Change::Edit { base, edits }));
+    }
+    let Ok(status) = plan::edit(&plan.status) else { return Committed::Unavailable };
+    let edits = vec![status];
+    changes.push((WORKLOAD_REBALANCERS, Change::Edit { base: Arc::clone(rebalancer), edits }));
+    match client.batch(changes, Atomicity::All).await {
+        Ok(outcomes) => read(outcomes, plan),
+        Err(status) => {
+            tracing::warn!(key = %rebalancer.key, %status, "failed to commit the stamps");
+            match Failure::of(&status) {
+                Failure::Changed => Committed::Changed,
+                Failure::Unavailable | Failure::Refused => Committed::Unavailable,
+            }
+        }
+    }
+}
+
+/// The outcomes are those of the stamps, followed by that of the status.
+fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
+    let mut refused = BTreeSet::new();
+    let mut unavailable = false;
+    let mut changed = false;
+    let mut written = None;
+    for (index, outcome) in outcomes.into_iter().enumerate() {
+        let stamp = plan.stamps.get(index);
+        match outcome {
+            Ok(object) => written = Some(object),
+            Err(status) => match (Failure::of(&status), stamp) {
+                (Failure::Changed, _) => changed = true,
+                (Failure::Refused, Some((key, _))) => {
+                    tracing::warn!(%key, %status, "a binding does not take its stamp");
+                    refused.insert(key.clone());
+                }
+                (Failure::Unavailable | Failure::Refused, _) => unavailable = true,
+            },
+        }
+    }
+    // A refusal concerns one binding. The failures that it caused for the others do not matter.
+    match written {
+        _ if !refused.is_empty() => Committed::Refused(refused),
+        _ if changed => Committed::Changed,
+        Some(written) if !unavailable => Committed::Done(written),
+        _ => Committed::Unavailable,
+    }
+}

@@ -1,0 +1,513 @@
+//! Decides how far a rollout may go now: which bindings are bound, updated or deleted, and which
+//! wait. Pure.
+//!
+//! Two bounds hold at every step. At least `target - maxUnavailable` clusters have the resources
+//! ready, and at most `target + maxSurge` have them at all. The target is the number of clusters
+//! that the policy wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ballast_api::conditions::{self, Told};
+use ballast_api::fleet::placement::v1beta1::names::SCHEDULER_FINALIZER;
+use ballast_api::fleet::placement::v1beta1::{
+    AnyBinding, ApplyStrategy, BindingState, IntOrPercent, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType,
+};
+use ballast_api::meta::Condition;
+use ballast_k8s::Time;
+
+const UNAVAILABLE_PERIOD_SECONDS: i64 = 60;
+const QUARTER: &str = "25%";
+/// Reasons of an Available condition that is only a guess, because nobody can see the resources.
+const UNTRACKABLE: [&str; 2] = ["NotAllWorkAreAvailabilityTrackable", "WorkNotAllManifestsTrackable"];
+
+#[derive(Clone, Copy, Debug)]
+pub struct Rollout<'a> {
+    pub strategy: &'a RolloutStrategy,
+    pub wanted: Wanted,
+    /// Name of the snapshot with the resources that should be everywhere.
+    pub resources: &'a str,
+    /// All bindings of the placement, in any order.
+    pub bindings: &'a [AnyBinding],
+    pub now: Time,
+}
+
+/// How many clusters the policy wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// As many as were picked.
+    All,
+    Clusters(usize),
+}
+
+/// What happens to a binding. A binding without a step is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Its cluster gets the latest resources.
+    Roll,
+    /// It has the latest resources, but its conditions are about a former generation.
+    Confirm,
+    /// It has to wait.
+    Hold,
+    /// Its cluster is given up.
+    Delete,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// By name of the binding.
+    pub steps: BTreeMap<String, Step>,
+    /// When a binding becomes ready only because time passes.
+    pub look_again_seconds: Option<i64>,
+    /// Bindings that share their cluster with others, which are deleted: the name of the binding
+    /// that stays, and of one that goes.
+    pub twins: Vec<(String, String)>,
+}
+
+pub fn plan(rollout: &Rollout<'_>) -> Plan {
+    let mut bindings: Vec<&AnyBinding> = rollout.bindings.iter().collect();
+    bindings.sort_by_key(|binding| &binding.metadata.name);
+    let twins = part_from_twins(&mut bindings);
+    let mut plan = plan_without_twins(rollout, &bindings);
+    plan.steps.extend(twins.iter().map(|(_, surplus)| (surplus.clone(), Step::Delete)));
+    plan.twins = twins;
+    plan
+}
+
+/// The scheduler never makes a second live binding on a cluster (R162), but somebody else may have.
+/// The binding that is furthest along stays (bound, then with its resources ready, so that none is
+/// missed), then the one that the scheduler made. The others go, whatever the strategy says,
+/// because the cluster has their resources anyway.
+fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
+    let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
+    let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
+    for &binding in bindings.iter().filter(|binding| is_live(binding)) {
+        let first = kept.entry(&binding.spec.target_cluster).or_insert(binding);
+        let rank = |binding: &AnyBinding| (is_bound(binding), fares_well(binding), is_held_by_scheduler(binding));
+        if rank(binding) > rank(first) {
+            *first = binding;
+        }
+    }
+    let mut twins = Vec::new();
+    bindings.retain(|binding| {
+        let first = kept.get(binding.spec.target_cluster.as_str()).filter(|_| is_live(binding));
+        let Some(first) = first.filter(|first| first.metadata.name != binding.metadata.name) else { return true };
+        twins.push((name(first), name(binding)));
+        false
+    });
+    twins
+}
+
+fn name(binding: &AnyBinding) -> String {
+    binding.metadata.name.clone().unwrap_or_default()
+}
+
+/// Bindings are sorted by name.
+fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
+    let mut plan = Plan::default();
+    if rollout.strategy.type_ == Some(RolloutStrategyType::External) {
+        return plan;
+    }
+    let is_live = |binding: &&&AnyBinding| !is_deleting(binding) && is_picked(binding);
+    let target = match rollout.wanted {
+        Wanted::All => bindings.iter().filter(is_live).count(),
+        Wanted::Clusters(wanted) => wanted,
+    };
+    let config = rollout.strategy.rolling_update.clone().unwrap_or_default();
+    let bounds = Bounds::of(&config, target);
+
+    let readiness = |binding: &AnyBinding| Readiness::of(binding, bounds.unavailable_period_seconds, rollout.now);
+    let placed = || bindings.iter().filter(|binding| binding.spec.state != BindingState::Scheduled);
+    let ready = placed().filter(|binding| readiness(binding).is_ready()).count();
+    let going = placed().filter(|binding| is_deleting(binding) && readiness(binding).is_ready()).count();
+    let with_resources = placed().filter(|binding| can_be_ready(binding)).count();
+    plan.look_again_seconds = placed().filter_map(|binding| readiness(binding).ready_in_seconds()).min();
+
+    let mut removable = ready.saturating_sub(going).saturating_sub(target.saturating_sub(bounds.max_unavailable));
+    let mut addable = (target + bounds.max_surge).saturating_sub(with_resources);
+    let take = |budget: &mut usize| {
+        let is_left = *budget > 0;
+        *budget -= usize::from(is_left);
+        is_left
+    };
+    let mut steps: Vec<(&AnyBinding, Step)> = Vec::new();
+    for binding in
+        bindings.iter().filter(|binding| binding.spec.state == BindingState::Unscheduled && !is_deleting(binding))
+    {
+        // Differs from KubeFleet (D35): a binding that is not ready can go at once. Upstream's
+        // scale to zero stalls.
+        if !readiness(binding).is_ready() || take(&mut removable) {
+            steps.push((binding, Step::Delete));
+        }
+    }
+    for binding in bindings.iter().filter(|binding| is_bound(binding)) {
+        if is_outdated(binding, rollout) {
+            let may_roll = has_failed(binding) || take(&mut removable);
+            steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+        } else if current(binding, "RolloutStarted").is_none_or(|started| started.status != "True") {
+            steps.push((binding, Step::Confirm));
+        }
+    }
+    // A cluster whose former binding is still being removed must not get the resources in between.
+    let occupied: BTreeSet<&str> = bindings
+        .iter()
+        .filter(|binding| is_deleting(binding))
+        .map(|binding| binding.spec.target_cluster.as_str())
+        .collect();
+    for binding in
+        bindings.iter().filter(|binding| binding.spec.state == BindingState::Scheduled && !is_deleting(binding))
+    {
+        let may_roll = !occupied.contains(binding.spec.target_cluster.as_str()) && take(&mut addable);
+        steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+    }
+    plan.steps = steps.into_iter().map(|(binding, step)| (name(binding), step)).collect();
+    plan
+}
+
+/// The binding, with a note about the one that was deleted beside it.
+pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBinding {
+    let message = format!("{twin} was a second binding of the placement on this cluster, and was deleted");
+    let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
+    let generation = binding.metadata.generation.unwrap_or_default();
+    let told = Told { type_, status, reason, message: &message };
+    conditions::set(&mut binding.status.conditions, Some(generation), now, told);
+    binding
+}
+
+/// The binding after its step; `None` if nothing changes. The caller deletes.
+pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option<AnyBinding> {
+    let mut rolled = binding.clone();
+    if step == Step::Roll {
+        rolled.spec.state = BindingState::Bound;
+        rollout.resources.clone_into(&mut rolled.spec.resource_snapshot_name);
+        rolled.spec.apply_strategy = rollout.strategy.apply_strategy.clone();
+    }
+    // A changed spec makes a new generation.
+    let generation = binding.metadata.generation.unwrap_or_default() + i64::from(rolled.spec != binding.spec);
+    let told: &[(&str, &str, &str, &str)] = match step {
+        Step::Roll | Step::Confirm => &[
+            ("RolloutStarted", "True", "RolloutStarted", "the rollout to this cluster has begun"),
+            ("Overridden", "True", "NoOverrideSpecified", "no override is known to the server"),
+        ],
+        Step::Hold => {
+            &[("RolloutStarted", "False", "RolloutNotStartedYet", "the rollout strategy does not allow it yet")]
+        }
+        Step::Delete => return None,
+    };
+    for &(type_, status, reason, message) in told {
+        let told = Told { type_, status, reason, message };
+        conditions::set(&mut rolled.status.conditions, Some(generation), rollout.now, told);
+    }
+    (rolled != *binding).then_some(rolled)
+}
+
+struct Bounds {
+    max_unavailable: usize,
+    max_surge: usize,
+    unavailable_period_seconds: i64,
+}
+
+impl Bounds {
+    fn of(config: &RollingUpdateConfig, target: usize) -> Bounds {
+        Bounds {
+            max_unavailable: amount(config.max_unavailable.as_ref(), target),
+            max_surge: amount(config.max_surge.as_ref(), target),
+            unavailable_period_seconds: config.unavailable_period_seconds.unwrap_or(UNAVAILABLE_PERIOD_SECONDS),
+        }
+    }
+}
+
+/// A number, or a percentage of the target rounded up. What cannot be read counts as zero, which is
+/// the safe side.
+fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
+    let text = match bound {
+        Some(IntOrPercent::Number(number)) => return usize::try_from(*number).unwrap_or_default(),
+        Some(IntOrPercent::Text(text)) => text,
+        None => QUARTER,
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => percent.parse().map_or(0, |percent: usize| (target * percent).div_ceil(100)),
+        None => text.parse().unwrap_or_default(),
+    }
+}
+
+/// Whether the resources are there and fare well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// It counts as ready in this many seconds.
+    In(i64),
+    NotReady,
+}
+
+impl Readiness {
+    fn of(binding: &AnyBinding, period_seconds: i64, now: Time) -> Readiness {
+        if is_true(binding, "DiffReported") {
+            return Readiness::Ready;
+        }
+        let Some(available) = current(binding, "Available").filter(|_| is_true(binding, "Available")) else {
+            return Readiness::NotReady;
+        };
+        if !UNTRACKABLE.contains(&available.reason.as_str()) {
+            return Readiness::Ready;
+        }
+        let waited = now.seconds() - available.last_transition_time.seconds();
+        if waited >= period_seconds { Readiness::Ready } else { Readiness::In(period_seconds - waited) }
+    }
+
+    fn is_ready(self) -> bool {
+        self == Readiness::Ready
+    }
+
+    fn ready_in_seconds(self) -> Option<i64> {
+        match self {
+            Readiness::In(seconds) => Some(seconds),
+            Readiness::Ready | Readiness::NotReady => None,
+        }
+    }
+}
+
+/// The condition, if it is about the present binding. The mark as Unscheduled makes a new
+/// generation but changes nothing on the cluster, so the condition of the generation before it
+/// still holds.
+fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {
+    let condition = binding.status.conditions.iter().find(|condition| condition.type_ == type_)?;
+    let behind = binding.metadata.generation? - condition.observed_generation?;
+    let behind_max = i64::from(binding.spec.state == BindingState::Unscheduled);
+    (0..=behind_max).contains(&behind).then_some(condition)
+}
+
+fn is_true(binding: &AnyBinding, type_: &str) -> bool {
+    current(binding, type_).is_some_and(|condition| condition.status == "True")
+}
+
+/// As far as it was reported.
+fn fares_well(binding: &AnyBinding) -> bool {
+    is_true(binding, "DiffReported") || is_true(binding, "Available")
+}
+
+fn can_be_ready(binding: &AnyBinding) -> bool {
+    !has_failed(binding) && current(binding, "DiffReported").is_none()
+}
+
+fn has_failed(binding: &AnyBinding) -> bool {
+    ["Overridden", "WorkSynchronized", "Applied", "Available"]
+        .iter()
+        .any(|type_| current(binding, type_).is_some_and(|condition| condition.status == "False"))
+}
+
+fn is_outdated(binding: &AnyBinding, rollout: &Rollout<'_>) -> bool {
+    let strategy: Option<&ApplyStrategy> = rollout.strategy.apply_strategy.as_ref();
+    binding.spec.resource_snapshot_name != rollout.resources || binding.spec.apply_strategy.as_ref() != strategy
+}
+
+fn is_bound(binding: &AnyBinding) -> bool {
+    binding.spec.state == BindingState::Bound && !is_deleting(binding)
+}
+
+fn is_held_by_scheduler(binding: &AnyBinding) -> bool {
+    binding.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_FINALIZER)
+}
+
+fn is_picked(binding: &AnyBinding) -> bool {
+    matches!(binding.spec.state, BindingState::Scheduled | BindingState::Bound)
+}
+
+fn is_deleting(binding: &AnyBinding) -> bool {
+    binding.metadata.deletion_timestamp.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+
+    /// `state[!][ old]`: `!` is available, ` old` has the resources before last, ` gone` is being
+    /// deleted, ` stale` was changed by the scheduler since its rollout.
+    fn binding(name: &str, what: &str) -> AnyBinding {
+        let mut words = what.split(' ');
+        let state = words.next().unwrap();
+        let words: Vec<&str> = words.collect();
+        let has = |word: &str| words.contains(&word);
+        let mut metadata = json!({"name": name, "generation": 1});
+        if has("gone") {
+            metadata["deletionTimestamp"] = json!("1970-01-12T00:00:00Z");
+        }
+        let condition = |type_: &str, status: &str, reason: &str| {
+            json!({"type": type_, "status": status, "reason": reason, "message": "", "observedGeneration": 1,
+                   "lastTransitionTime": Time::from_seconds(NOW - 20).to_string()})
+        };
+        let mut conditions: Vec<Value> = Vec::new();
+        if state.ends_with('!') {
+            conditions.push(condition("Available", "True", "AllWorkAreAvailable"));
+        }
+        if state.starts_with("Bound") && !has("stale") {
+            conditions.push(condition("RolloutStarted", "True", "RolloutStarted"));
+        }
+        if has("guess") {
+            conditions.push(condition("Available", "True", UNTRACKABLE[0]));
+        }
+        if has("failed") {
+            conditions.push(condition("Applied", "False", "NotAllWorkHaveBeenApplied"));
+        }
+        let state = state.trim_end_matches('!');
+        let resources = match state {
+            "Scheduled" => "",
+            _ if has("old") => "crp-0-snapshot",
+            _ => "crp-1-snapshot",
+        };
+        let cluster = name.split('-').next().unwrap();
+        serde_json::from_value(json!({
+            "metadata": metadata,
+            "spec": {
+                "state": state, "targetCluster": cluster, "resourceSnapshotName": resources,
+                "schedulingPolicySnapshotName": "crp-0",
+                "clusterDecision": {"clusterName": cluster, "selected": true, "reason": ""},
+            },
+            "status": {"conditions": conditions},
+        }))
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(strategy: Value, wanted: Wanted, bindings: &[(&str, &str)], expected: &[(&str, Step)]) -> Plan {
+        let strategy = serde_json::from_value(strategy).unwrap();
+        let bindings: Vec<_> = bindings.iter().rev().map(|(name, what)| binding(name, what)).collect();
+        let now = Time::from_seconds(NOW);
+        let rollout = Rollout { strategy: &strategy, wanted, resources: "crp-1-snapshot", bindings: &bindings, now };
+        let plan = plan(&rollout);
+        let expected: BTreeMap<String, Step> =
+            expected.iter().map(|(name, step)| ((*name).to_owned(), *step)).collect();
+        assert_eq!(plan.steps, expected);
+        plan
+    }
+
+    fn rolling(max_unavailable: Value, max_surge: Value) -> Value {
+        json!({"rollingUpdate": {"maxUnavailable": max_unavailable, "maxSurge": max_surge}})
+    }
+
+    #[test]
+    fn r172_scheduled_bindings_are_bound_up_to_the_surge() {
+        let bindings = [("a-1", "Scheduled"), ("b-1", "Scheduled"), ("c-1", "Bound!")];
+        let expected = [("a-1", Step::Roll), ("b-1", Step::Roll)];
+        check(json!({}), Wanted::Clusters(3), &bindings, &expected);
+        let expected = [("a-1", Step::Roll), ("b-1", Step::Hold)];
+        check(rolling(json!(1), json!(0)), Wanted::Clusters(2), &bindings, &expected);
+    }
+
+    #[test]
+    fn outdated_bindings_are_updated_as_far_as_availability_allows() {
+        let bindings = [("a-1", "Bound! old"), ("b-1", "Bound! old"), ("c-1", "Bound! old"), ("d-1", "Bound! old")];
+        let expected = [("a-1", Step::Roll), ("b-1", Step::Hold), ("c-1", Step::Hold), ("d-1", Step::Hold)];
+        check(json!({}), Wanted::All, &bindings, &expected);
+        let expected = [("a-1", Step::Roll), ("b-1", Step::Roll), ("c-1", Step::Hold), ("d-1", Step::Hold)];
+        check(rolling(json!("50%"), json!(0)), Wanted::All, &bindings, &expected);
+        // Nothing may be missing, so nothing moves. What has failed is updated all the same.
+        let bindings = [("a-1", "Bound! old"), ("b-1", "Bound old failed")];
+        let expected = [("a-1", Step::Hold), ("b-1", Step::Roll)];
+        check(rolling(json!(0), json!(0)), Wanted::Clusters(2), &bindings, &expected);
+    }
+
+    #[test]
+    fn of_two_live_bindings_on_a_cluster_the_one_that_is_furthest_stays() {
+        let mut bindings = vec![binding("a-1", "Scheduled"), binding("a-2", "Bound!"), binding("a-3", "Bound!")];
+        bindings.push(binding("b-1", "Bound!"));
+        for binding in &mut bindings[..3] {
+            binding.spec.target_cluster = "a".to_owned();
+        }
+        let (strategy, now) = (RolloutStrategy::default(), Time::from_seconds(NOW));
+        let resources = "crp-1-snapshot";
+        let plan = plan(&Rollout { strategy: &strategy, wanted: Wanted::All, resources, bindings: &bindings, now });
+        let expected = [("a-1", Step::Delete), ("a-3", Step::Delete)];
+        assert_eq!(plan.steps, expected.map(|(name, step)| (name.to_owned(), step)).into());
+        let twins = [("a-2", "a-1"), ("a-2", "a-3")];
+        assert_eq!(plan.twins, twins.map(|(kept, gone)| (kept.to_owned(), gone.to_owned())));
+    }
+
+    #[test]
+    fn of_two_that_are_as_far_the_one_that_fares_well_stays_and_then_the_one_that_the_scheduler_made() {
+        for (by_hand, made, expected) in [
+            ("Bound!", "Bound!", ("a-2", "a-1")),
+            ("Bound", "Bound", ("a-2", "a-1")),
+            ("Bound!", "Bound", ("a-1", "a-2")),
+            ("Scheduled", "Scheduled", ("a-2", "a-1")),
+        ] {
+            let (by_hand, mut made) = (binding("a-1", by_hand), binding("a-2", made));
+            made.metadata.finalizers.push(SCHEDULER_FINALIZER.to_owned());
+            let twins = part_from_twins(&mut vec![&by_hand, &made]);
+            assert_eq!(twins, [(expected.0.to_owned(), expected.1.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn of_two_bindings_on_one_cluster_the_one_whose_resources_are_there_stays() {
+        let bindings = [("a-1", "Bound"), ("a-2", "Bound!")];
+        let plan = check(json!({}), Wanted::Clusters(1), &bindings, &[("a-1", Step::Delete)]);
+        assert_eq!(plan.twins, [("a-2".to_owned(), "a-1".to_owned())]);
+    }
+
+    #[test]
+    fn the_mark_as_unscheduled_does_not_make_a_binding_unready() {
+        let mut marked = binding("a-1", "Unscheduled!");
+        marked.metadata.generation = Some(2);
+        assert!(current(&marked, "Available").is_some());
+        marked.metadata.generation = Some(3);
+        assert!(current(&marked, "Available").is_none());
+    }
+
+    #[test]
+    fn what_the_scheduler_changed_is_confirmed_and_not_rolled_again() {
+        check(json!({}), Wanted::All, &[("a-1", "Bound! stale"), ("b-1", "Bound!")], &[("a-1", Step::Confirm)]);
+    }
+
+    #[test]
+    fn unscheduled_bindings_wait_for_their_successors() {
+        let bindings = [("a-1", "Unscheduled!"), ("b-1", "Bound")];
+        check(rolling(json!(0), json!(1)), Wanted::Clusters(1), &bindings, &[]);
+        let bindings = [("a-1", "Unscheduled!"), ("b-1", "Bound!")];
+        check(rolling(json!(0), json!(1)), Wanted::Clusters(1), &bindings, &[("a-1", Step::Delete)]);
+    }
+
+    #[test]
+    fn a_scale_to_zero_does_not_wait_for_what_is_not_ready() {
+        let bindings = [("a-1", "Unscheduled"), ("b-1", "Unscheduled!")];
+        check(json!({}), Wanted::Clusters(0), &bindings, &[("a-1", Step::Delete), ("b-1", Step::Delete)]);
+    }
+
+    #[test]
+    fn a_cluster_is_not_bound_while_its_former_binding_is_cleared_away() {
+        let bindings = [("a-1", "Unscheduled gone"), ("a-2", "Scheduled")];
+        check(json!({}), Wanted::Clusters(1), &bindings, &[("a-2", Step::Hold)]);
+    }
+
+    #[test]
+    fn what_cannot_be_tracked_is_ready_after_a_while() {
+        let bindings = [("a-1", "Bound guess old"), ("b-1", "Scheduled")];
+        let strategy = rolling(json!(0), json!(0));
+        let plan = check(strategy, Wanted::Clusters(1), &bindings, &[("a-1", Step::Hold), ("b-1", Step::Hold)]);
+        assert_eq!(plan.look_again_seconds, Some(40));
+    }
+
+    #[test]
+    fn an_external_strategy_is_left_to_others() {
+        check(json!({"type": "External"}), Wanted::All, &[("a-1", "Scheduled"), ("b-1", "Unscheduled!")], &[]);
+    }
+
+    #[test]
+    fn a_rolled_binding_says_so_at_the_generation_it_gets() {
+        let strategy = RolloutStrategy::default();
+        let now = Time::from_seconds(NOW);
+        let rollout =
+            Rollout { strategy: &strategy, wanted: Wanted::All, resources: "crp-1-snapshot", bindings: &[], now };
+        let rolled_once = rolled(&binding("a-1", "Scheduled"), Step::Roll, &rollout).unwrap();
+        assert_eq!(rolled_once.spec.state, BindingState::Bound);
+        assert_eq!(rolled_once.spec.resource_snapshot_name, "crp-1-snapshot");
+        let started = &rolled_once.status.conditions[0];
+        assert_eq!((started.type_.as_str(), started.observed_generation), ("RolloutStarted", Some(2)));
+        let held = rolled(&binding("a-1", "Scheduled"), Step::Hold, &rollout).unwrap();
+        assert_eq!(held.status.conditions[0].reason, "RolloutNotStartedYet");
+        assert_eq!(rolled(&held, Step::Hold, &rollout), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Deletes finished WorkloadRebalancers when their time to live has passed (R84-R91).
+//!
+//! The decision is made from the newest object, and the delete names its revision. So an edit in
+//! between wins (R87).
+
+mod plan;
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::plan::Plan;
+use super::{WORKLOAD_REBALANCERS, commit_one};
+use ballast_api::karmada::apps::v1alpha1::WorkloadRebalancer;
+use ballast_base::clock::Clock;
+use ballast_k8s::{Edit, GroupResource, Key, Time, read_json};
+use ballast_registry::{Change, Client};
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+/// The member without which a WorkloadRebalancer stays.
+const TIME_TO_LIVE: &[u8] = b"\"ttlSecondsAfterFinished\"";
+
+pub struct Ttl {
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ttl {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Ttl {
+        Ttl { client, clock }
+    }
+}
+
+impl Work for Ttl {
+    fn name(&self) -> &'static str {
+        "ttl"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![WORKLOAD_REBALANCERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(WORKLOAD_REBALANCERS, None) {
+            queue.mark(object.key.clone(), 0);
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        if event.kind != EventKind::Deleted {
+            queue.mark_changed(event.object.key.clone(), 0, event.revision);
+        }
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, now) = (self.client.clone(), self.clock.now());
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                let next = expire(&client, &key, now).await;
+                worked.outcomes.push(Handled::new(key, next));
+            }
+            worked
+        }
+        .boxed()
+    }
+}
+
+async fn expire(client: &Client, key: &Key, now: Time) -> Next {
+    let view = client.view();
+    let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
+    // Most have no time to live. A list of ten thousand workloads takes milliseconds to read.
+    if memchr::memmem::find(&object.text.content(), TIME_TO_LIVE).is_none() {
+        return Next::Done;
+    }
+    let rebalancer: WorkloadRebalancer = match read_json(&object.text.content()) {
+        Ok(rebalancer) => rebalancer,
+        Err(error) => {
+            tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
+            return Next::Park;
+        }
+    };
+    match plan::plan(object.generation, &rebalancer.spec, &rebalancer.status, now) {
+        Plan::Keep => Next::Done,
+        Plan::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
+        Plan::Delete => commit(client, key, Change::Delete { key: key.clone(), revision: Some(object.revision) }).await,
+        Plan::Date => {
+            let edits = vec![Edit::set(&["status", "finishTime"], now.to_string())];
+            commit(client, key, Change::Edit { base: Arc::clone(object), edits }).await
+        }
+    }
+}
+
+async fn commit(client: &Client, key: &Key, change: Change) -> Next {
+    match commit_one(client, (key.resource, change)).await {
+        Ok(()) => Next::Done,
+        Err(status) => {
+            tracing::info!(%key, %status, "not written, looking again");
+            Failure::of(&status).into()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The input of a cycle.
+
+use std::sync::Arc;
+
+use super::affinity::{Preference, Term};
+use super::cluster::MemberClusters;
+use super::decision::{ClusterDecision, Report};
+use super::fault::Fault;
+use super::topology_spread::SpreadConstraint;
+use ballast_k8s::{Time, Toleration};
+
+/// Everything that a cycle reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub now: Time,
+    pub fleet: &'a MemberClusters,
+    pub snapshot: &'a PolicySnapshot,
+    /// All bindings of the placement, in any order.
+    pub bindings: &'a [Binding],
+}
+
+/// The policy that is in force.
+#[derive(Clone, Debug)]
+pub struct PolicySnapshot {
+    pub name: Arc<str>,
+    pub generation: i64,
+    /// The generation of the placement that this snapshot belongs to.
+    pub placement_generation: Result<i64, Fault>,
+    pub placement: Placement,
+    /// The stored status. None: there is none, or it cannot be kept.
+    pub status: Option<Report>,
+}
+
+/// Which clusters the policy picks.
+#[derive(Clone, Debug)]
+pub enum Placement {
+    All(Requirements),
+    Count {
+        /// How many clusters are wanted.
+        wanted: Result<usize, Fault>,
+        requirements: Requirements,
+        preferences: Vec<Preference>,
+        constraints: Vec<SpreadConstraint>,
+    },
+    Fixed(Vec<Arc<str>>),
+}
+
+/// What every picked cluster must fulfil.
+#[derive(Clone, Debug, Default)]
+pub struct Requirements {
+    /// One of these terms must match. Empty: nothing is required.
+    pub terms: Vec<Term>,
+    pub tolerations: Vec<Toleration>,
+    /// The namespace that must exist on the cluster. None for cluster-scoped placements.
+    pub namespace: Option<Box<str>>,
+}
+
+/// The state of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Picked, and waits for the rollout.
+    Scheduled,
+    /// The rollout has begun.
+    Bound,
+    /// No longer picked, and waits for its removal.
+    Unscheduled,
+}
+
+/// A binding of the placement: one cluster that was picked.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    pub name: Arc<str>,
+    pub cluster: Arc<str>,
+    pub state: State,
+    /// The state before Unscheduled. Only Scheduled or Bound.
+    pub previous_state: Option<State>,
+    /// The name of the policy snapshot that picked the cluster.
+    pub snapshot: Arc<str>,
+    pub deleting: bool,
+    /// Whether the scheduler's finalizer is on the binding.
+    pub held_by_scheduler: bool,
+    pub decision: ClusterDecision,
+}

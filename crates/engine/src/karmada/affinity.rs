@@ -1,0 +1,174 @@
+//! Which clusters an affinity selects: by name, label, provider, region and zone.
+//!
+//! A selector that is malformed selects no cluster, and the reason is kept for the report. `select`
+//! answers for all clusters at once, `matches` for one cluster. The two always agree.
+
+use super::cluster::Cluster;
+use super::cluster_set::{ClusterSet, Values};
+use crate::bits::Bits;
+use ballast_k8s::selector::Operator;
+use ballast_k8s::{Requirement, Selector};
+
+/// Selects the clusters for which all parts hold. An empty affinity selects every cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Affinity {
+    /// Empty: any name.
+    pub names: Vec<Box<str>>,
+    pub exclude: Vec<Box<str>>,
+    pub labels: Clause<Selector>,
+    pub fields: Clause<Vec<FieldRequirement>>,
+}
+
+/// One part of an affinity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Clause<T> {
+    #[default]
+    Any,
+    Where(T),
+    /// Selects no cluster, for this reason.
+    Malformed(Box<str>),
+}
+
+/// A requirement on a field of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldRequirement {
+    pub field: Field,
+    pub requirement: Requirement,
+}
+
+/// The fields of a cluster that can be selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    Provider,
+    Region,
+    /// A cluster can be in several zones. One of them is enough for `In`, and rules out `NotIn`.
+    Zone,
+    /// A key that clusters do not have. It is absent from every cluster.
+    Unknown,
+}
+
+impl Affinity {
+    /// Whether the affinity selects the cluster. A cluster that is being deleted can match.
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
+        if listed(&self.exclude) || !(self.names.is_empty() || listed(&self.names)) {
+            return false;
+        }
+        let labels = match &self.labels {
+            Clause::Any => true,
+            Clause::Where(selector) => selector.matches(&*cluster.labels),
+            Clause::Malformed(_) => false,
+        };
+        labels
+            && match &self.fields {
+                Clause::Any => true,
+                Clause::Where(requirements) => requirements.iter().all(|requirement| requirement.accepts(cluster)),
+                Clause::Malformed(_) => false,
+            }
+    }
+
+    /// Why this affinity cannot select any cluster, if a part of it is malformed.
+    pub fn fault(&self) -> Option<&str> {
+        match (&self.labels, &self.fields) {
+            (Clause::Malformed(why), _) | (_, Clause::Malformed(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The clusters that this affinity selects, without those that are being deleted.
+    pub(super) fn select(&self, fleet: &ClusterSet) -> Bits {
+        let traits = fleet.traits();
+        let mut selected = if self.names.is_empty() {
+            traits.live.clone()
+        } else {
+            let mut named: Bits = self.names.iter().filter_map(|name| fleet.slot(name)).collect();
+            named.intersect_with(&traits.live);
+            named
+        };
+        for slot in self.exclude.iter().filter_map(|name| fleet.slot(name)) {
+            selected.remove(slot);
+        }
+        match &self.labels {
+            Clause::Any => {}
+            Clause::Where(selector) => {
+                for requirement in selector.requirements() {
+                    narrow(&mut selected, requirement, traits.labels.get(requirement.key()));
+                }
+            }
+            Clause::Malformed(_) => selected.clear(),
+        }
+        match &self.fields {
+            Clause::Any => {}
+            Clause::Where(requirements) => {
+                for FieldRequirement { field, requirement } in requirements {
+                    let values = match field {
+                        Field::Provider => Some(&traits.providers),
+                        Field::Region => Some(&traits.regions),
+                        Field::Zone => Some(&traits.zones),
+                        Field::Unknown => None,
+                    };
+                    narrow(&mut selected, requirement, values);
+                }
+            }
+            Clause::Malformed(_) => selected.clear(),
+        }
+        selected
+    }
+}
+
+/// Removes the clusters that do not satisfy `requirement` from `selected`.
+fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values>) {
+    let Some(values) = values else {
+        // No cluster has the key.
+        if !requirement.accepts(None) {
+            selected.clear();
+        }
+        return;
+    };
+    let listed = || requirement.values().iter().filter_map(|value| values.by_value.get(value));
+    match requirement.operator() {
+        Operator::In => match requirement.values() {
+            [value] => match values.by_value.get(value) {
+                Some(slots) => selected.intersect_with(slots),
+                None => selected.clear(),
+            },
+            _ => {
+                let mut any = Bits::default();
+                listed().for_each(|slots| any.union_with(slots));
+                selected.intersect_with(&any);
+            }
+        },
+        Operator::NotIn => listed().for_each(|slots| selected.subtract(slots)),
+        Operator::Exists => selected.intersect_with(&values.any),
+        Operator::DoesNotExist => selected.subtract(&values.any),
+        Operator::Gt | Operator::Lt => {
+            let mut any = Bits::default();
+            // A union does not depend on the order of its parts.
+            for (value, slots) in &values.by_value {
+                if requirement.accepts(Some(value)) {
+                    any.union_with(slots);
+                }
+            }
+            selected.intersect_with(&any);
+        }
+    }
+}
+
+impl FieldRequirement {
+    fn accepts(&self, cluster: &Cluster) -> bool {
+        let known = |name: &'_ str| !name.is_empty();
+        match self.field {
+            Field::Unknown => self.requirement.accepts(None),
+            Field::Provider => self.requirement.accepts(Some(&*cluster.provider).filter(|name| known(name))),
+            Field::Region => self.requirement.accepts(Some(&*cluster.region).filter(|name| known(name))),
+            Field::Zone => {
+                let mut zones = cluster.zones.iter().filter(|name| known(name)).peekable();
+                match self.requirement.operator() {
+                    _ if zones.peek().is_none() => self.requirement.accepts(None),
+                    Operator::NotIn => zones.all(|zone| self.requirement.accepts(Some(zone))),
+                    _ => zones.any(|zone| self.requirement.accepts(Some(zone))),
+                }
+            }
+        }
+    }
+}

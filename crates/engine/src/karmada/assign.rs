@@ -1,0 +1,312 @@
+//! Divides the replicas of a workload among the selected clusters.
+//!
+//! A Steady division keeps the replicas that are placed, and divides only the difference. A Fresh
+//! division starts from nothing, and counts the room that the workload itself takes as free. The
+//! order of the binding's targets matters in one case: Aggregated scales down among clusters that
+//! have equally many replicas.
+
+use super::filters::Case;
+use super::placement::{Division, Weight};
+use super::request::{Mode, Target};
+use super::select::Candidate;
+use super::specified;
+use crate::bits::Bits;
+use crate::webster::{self, Party};
+
+/// Why replicas cannot be assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shortage {
+    /// There is too little room. This may change.
+    Room(String),
+    /// The division that was asked for cannot be done.
+    Impossible(String),
+}
+
+/// Buffers that are reused from one binding to the next.
+#[derive(Default)]
+pub(super) struct Scratch {
+    parties: Vec<Party>,
+    order: Vec<u32>,
+}
+
+pub(super) struct Assigner<'a, 'b> {
+    pub case: &'b Case<'a>,
+    /// For a static or specified division: the clusters that each entry selects, and the entry's
+    /// weight or replicas.
+    pub weighted: &'b [(Bits, i64)],
+    pub scratch: &'b mut Scratch,
+}
+
+impl Assigner<'_, '_> {
+    /// The targets, sorted by name. Clusters that get no replicas are left out.
+    pub fn assign(&mut self, candidates: &mut [Candidate]) -> Result<Vec<Target>, Shortage> {
+        let request = self.case.request;
+        if !request.is_divisible() {
+            // There is nothing to divide: each cluster gets the whole object.
+            return Ok(self.everywhere(candidates, 0));
+        }
+        let replicas = i64::from(request.replicas.max(0));
+        // Only a division by room can overflow. Admission allows overflow tiers nowhere else.
+        let by_room = matches!(self.case.placement.division, Division::Dynamic | Division::Aggregated);
+        if by_room && self.case.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
+            return self.tier_by_tier(candidates, replicas);
+        }
+        self.divide(candidates, replicas)
+    }
+
+    /// Fills the tiers in order. Each tier takes what it has room for, and the next one takes the
+    /// rest.
+    fn tier_by_tier(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
+        candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
+        let mut targets = Vec::new();
+        let mut remaining = replicas;
+        let mut rest = candidates;
+        while let Some(first) = rest.first() {
+            let tier = first.tier;
+            let end = rest.partition_point(|candidate| candidate.tier == tier);
+            let (members, others) = rest.split_at_mut(end);
+            rest = others;
+            let room: i64 = members.iter().map(Candidate::available).sum();
+            let share = remaining.min(room);
+            if share > 0 {
+                targets.append(&mut self.divide(members, share)?);
+            }
+            remaining -= share;
+        }
+        if remaining > 0 {
+            return Err(Shortage::Room("Clusters available replicas are not enough to schedule.".to_owned()));
+        }
+        targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(targets)
+    }
+
+    fn divide(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
+        match &self.case.placement.division {
+            Division::Duplicated => Ok(match replicas {
+                0 => Vec::new(),
+                _ => self.everywhere(candidates, self.case.request.replicas),
+            }),
+            Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
+            Division::Dynamic => self.by_room(candidates, replicas, false),
+            Division::Aggregated => self.by_room(candidates, replicas, true),
+            Division::Specified(None) => Ok(self.by_weight(candidates, replicas, None)),
+            Division::Specified(Some(_)) => self.as_specified(candidates),
+            Division::Together(_) => self.together(candidates, replicas),
+            Division::Unsupported { scheduling_type, preference } => Err(Shortage::Impossible(format!(
+                "unsupported replica scheduling strategy, replicaSchedulingType: {scheduling_type}, \
+                 replicaDivisionPreference: {preference}, please try another scheduling strategy"
+            ))),
+        }
+    }
+
+    fn everywhere(&self, candidates: &mut [Candidate], replicas: i32) -> Vec<Target> {
+        candidates.sort_unstable_by_key(|candidate| candidate.rank);
+        candidates.iter().map(|candidate| self.target(candidate.rank, replicas)).collect()
+    }
+
+    /// Divides by weight. The largest weight that any rule gives a cluster counts. If no cluster
+    /// has a weight, all weigh the same.
+    fn by_weight(&mut self, candidates: &[Candidate], replicas: i64, weights: Option<&[Weight]>) -> Vec<Target> {
+        let weight_of = |candidate: &Candidate| {
+            let applying = self.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
+            applying.map(|(_, weight)| *weight).max().unwrap_or(0).max(0) as u64
+        };
+        let parties = &mut self.scratch.parties;
+        parties.clear();
+        if weights.is_some() {
+            let weighed = candidates.iter().map(|candidate| (candidate, weight_of(candidate)));
+            let weighed = weighed.filter(|(_, weight)| *weight > 0);
+            parties.extend(weighed.map(|(candidate, weight)| party(candidate, weight)));
+        }
+        if parties.is_empty() {
+            parties.extend(candidates.iter().map(|candidate| party(candidate, 1)));
+        }
+        self.seat(replicas);
+        self.collect(&[])
+    }
+
+    /// Divides as the entries say. Here the numbers in `weighted` are replicas.
+    fn as_specified(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Shortage> {
+        let entries = self.weighted.iter().map(|(selected, replicas)| (selected, *replicas));
+        let divided = specified::divide(entries, candidates, self.case.mode).map_err(|entry| {
+            let replicas = self.weighted[entry].1;
+            Shortage::Room(format!("no cluster can take the {replicas} replicas of staticSpecifyList[{entry}]"))
+        })?;
+        self.scratch.parties.clear();
+        Ok(self.collect(&divided))
+    }
+
+    /// Divides the workload's replicas as one entry for all listed clusters.
+    fn together(&mut self, candidates: &[Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
+        let entries = self.weighted.iter().map(|(selected, _)| (selected, replicas));
+        let divided = specified::divide(entries, candidates, self.case.mode)
+            .map_err(|_| Shortage::Room(format!("no cluster of extendStaticList can take the {replicas} replicas")))?;
+        self.scratch.parties.clear();
+        Ok(self.collect(&divided))
+    }
+
+    fn by_room(
+        &mut self,
+        candidates: &mut [Candidate],
+        replicas: i64,
+        aggregated: bool,
+    ) -> Result<Vec<Target>, Shortage> {
+        if self.case.mode == Mode::Fresh {
+            let fresh = |candidate: &Candidate| candidate.available();
+            return self
+                .fill(candidates, replicas, fresh, aggregated, &[])
+                .map_err(|room| short("failed to do fresh scale", room));
+        }
+        let there = self.still_there(candidates);
+        let assigned: i64 = there.iter().map(|(_, replicas)| replicas).sum();
+        if assigned > replicas {
+            return self.shrink(&there, replicas, aggregated);
+        }
+        if assigned == replicas {
+            self.scratch.parties.clear();
+            return Ok(self.collect(&there));
+        }
+        let free = |candidate: &Candidate| i64::from(candidate.free);
+        self.fill(candidates, replicas - assigned, free, aggregated, &there)
+            .map_err(|room| short("failed to scale up", room))
+    }
+
+    /// The targets that are still candidates, as rank and replicas, in the binding's order.
+    fn still_there(&mut self, candidates: &[Candidate]) -> Vec<(u32, i64)> {
+        let fleet = self.case.fleet;
+        let targets = &self.case.request.targets;
+        let mut there = Vec::with_capacity(targets.len());
+        for target in targets {
+            let Some(slot) = fleet.slot(&target.name) else { continue };
+            if candidates.iter().any(|candidate| candidate.slot() == slot) {
+                there.push((fleet.rank(slot), i64::from(target.replicas)));
+            }
+        }
+        there
+    }
+
+    /// Divides `replicas` in proportion to `room`, on top of the replicas in `there`.
+    ///
+    /// The error is the total room, which is too little.
+    fn fill(
+        &mut self,
+        candidates: &mut [Candidate],
+        replicas: i64,
+        room: impl Fn(&Candidate) -> i64,
+        aggregated: bool,
+        there: &[(u32, i64)],
+    ) -> Result<Vec<Target>, i64> {
+        let total: i64 = candidates.iter().map(&room).sum();
+        if total < replicas {
+            return Err(total);
+        }
+        let used = if aggregated { self.fewest(candidates, replicas, &room, there) } else { candidates.len() };
+        let parties = &mut self.scratch.parties;
+        parties.clear();
+        let with_room = candidates[..used].iter().map(|candidate| (candidate, room(candidate)));
+        let with_room = with_room.filter(|(_, room)| *room > 0);
+        parties.extend(with_room.map(|(candidate, room)| party(candidate, room as u64)));
+        self.seat(replicas);
+        Ok(self.collect(there))
+    }
+
+    /// Finds the fewest clusters that have room for `replicas`, and moves them to the front.
+    /// Clusters that run the workload already come first. Returns the number of these clusters.
+    fn fewest(
+        &mut self,
+        candidates: &mut [Candidate],
+        replicas: i64,
+        room: &impl Fn(&Candidate) -> i64,
+        there: &[(u32, i64)],
+    ) -> usize {
+        /// A few clusters are usually enough. Then the rest need not be sorted.
+        const LIKELY: usize = 32;
+        let is_there = |candidate: &Candidate| there.iter().any(|(rank, held)| *rank == candidate.rank && *held > 0);
+        let by_preference = |a: &Candidate, b: &Candidate| {
+            let key = |candidate: &Candidate| (is_there(candidate), room(candidate), candidate.standing);
+            key(b).cmp(&key(a))
+        };
+        let prefix = |candidates: &[Candidate]| {
+            let mut sum = 0;
+            let enough = |candidate: &Candidate| {
+                sum += room(candidate);
+                sum >= replicas
+            };
+            candidates.iter().position(enough).map(|position| position + 1)
+        };
+        if candidates.len() > LIKELY {
+            candidates.select_nth_unstable_by(LIKELY - 1, by_preference);
+            candidates[..LIKELY].sort_unstable_by(by_preference);
+            if let Some(used) = prefix(&candidates[..LIKELY]) {
+                return used;
+            }
+        }
+        candidates.sort_unstable_by(by_preference);
+        prefix(candidates).unwrap_or(candidates.len())
+    }
+
+    /// Scales down to `replicas`, in proportion to the replicas that are there.
+    fn shrink(&mut self, there: &[(u32, i64)], replicas: i64, aggregated: bool) -> Result<Vec<Target>, Shortage> {
+        let Scratch { parties, order } = &mut *self.scratch;
+        order.clear();
+        order.extend(0..there.len() as u32);
+        if aggregated {
+            order.sort_by_key(|index| std::cmp::Reverse(there[*index as usize].1));
+            let mut sum = 0;
+            let enough = |index: &u32| {
+                sum += there[*index as usize].1;
+                sum >= replicas
+            };
+            let used = order.iter().position(enough).map_or(order.len(), |position| position + 1);
+            order.truncate(used);
+        }
+        parties.clear();
+        let held = order.iter().map(|index| there[*index as usize]).filter(|(_, held)| *held > 0);
+        parties.extend(held.map(|(rank, held)| Party { id: rank, order: rank, votes: held as u64, seats: 0 }));
+        self.seat(replicas);
+        Ok(self.collect(&[]))
+    }
+
+    /// Seats `replicas` among the parties. Equal parties are ordered by name, ascending or
+    /// descending. The workload's uid decides which, so that the odd replicas of many workloads do
+    /// not all end up on the same clusters.
+    fn seat(&mut self, replicas: i64) {
+        let uid = &self.case.request.resource.uid;
+        if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
+            self.scratch.parties.iter_mut().for_each(|party| party.order = u32::MAX - party.order);
+        }
+        webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);
+    }
+
+    /// The replicas that the parties got, added to those in `there`.
+    fn collect(&mut self, there: &[(u32, i64)]) -> Vec<Target> {
+        let Scratch { parties, .. } = &mut *self.scratch;
+        let held = there.iter().filter(|(_, held)| *held > 0);
+        parties.extend(held.map(|(rank, held)| Party { id: *rank, order: 0, votes: 0, seats: *held as u32 }));
+        parties.sort_unstable_by_key(|party| party.id);
+        let count = parties.chunk_by(|a, b| a.id == b.id).count();
+        let mut targets = Vec::with_capacity(count);
+        for same in self.scratch.parties.chunk_by(|a, b| a.id == b.id) {
+            let replicas: i64 = same.iter().map(|party| i64::from(party.seats)).sum();
+            targets.push(self.target(same[0].id, i32::try_from(replicas).unwrap_or(i32::MAX)));
+        }
+        targets
+    }
+
+    fn target(&self, rank: u32, replicas: i32) -> Target {
+        let cluster = self.case.fleet.cluster(self.case.fleet.slot_at(rank));
+        Target { name: cluster.name.clone(), replicas, components: Vec::new() }
+    }
+}
+
+fn party(candidate: &Candidate, votes: u64) -> Party {
+    Party { id: candidate.rank, order: candidate.rank, votes, seats: 0 }
+}
+
+fn short(doing: &str, room: i64) -> Shortage {
+    Shortage::Room(format!("{doing}: Clusters available replicas {room} are not enough to schedule."))
+}
+
+fn fnv_1a(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}

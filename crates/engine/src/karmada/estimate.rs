@@ -1,0 +1,137 @@
+//! Estimates how many replicas of a workload fit on a cluster, from the resources that it reports.
+//!
+//! The estimate is the least of the free pods and of each resource that a replica needs. If the
+//! cluster reports kinds of nodes, replicas are counted node by node. That count takes the place of
+//! the sums of resources, but the free pods still count. A count is at most the largest 32-bit
+//! number, which also means that no limit is known.
+
+use std::collections::HashMap;
+
+use super::cluster::{Grade, amount};
+use super::cluster_set::{ClusterSet, Column, Slot, counted};
+use super::request::{Requirements, Shared};
+use ballast_k8s::Quantity;
+
+/// More replicas than any workload has.
+pub(super) const UNLIMITED: i32 = i32::MAX;
+
+/// The estimates of one pass. There is one for each cluster and set of requirements.
+#[derive(Default)]
+pub(super) struct Estimates {
+    tables: HashMap<Option<Shared<Requirements>>, Table>,
+    /// The slots whose room has changed, in this order. Each table catches up when it is used.
+    changed: Vec<Slot>,
+}
+
+struct Table {
+    /// By slot.
+    replicas: Vec<i32>,
+    /// How many entries of `changed` are considered.
+    seen: usize,
+}
+
+/// Not estimated yet.
+const UNKNOWN: i32 = -1;
+
+impl Estimates {
+    /// Calls `note` with each slot and the replicas that fit there, in the order of `slots`.
+    pub fn each(
+        &mut self,
+        fleet: &ClusterSet,
+        requirements: Option<&Shared<Requirements>>,
+        slots: impl Iterator<Item = Slot>,
+        mut note: impl FnMut(Slot, i32),
+    ) {
+        let key = requirements.cloned();
+        let seen = self.changed.len();
+        let unknown = || Table { replicas: vec![UNKNOWN; fleet.slot_count()], seen };
+        let table = self.tables.entry(key).or_insert_with(unknown);
+        if table.seen < seen {
+            table.forget(&self.changed);
+        }
+        let estimator = Estimator::new(fleet, requirements.map(|requirements| &**requirements));
+        for slot in slots {
+            let known = &mut table.replicas[slot];
+            if *known == UNKNOWN {
+                *known = estimator.replicas(slot);
+            }
+            note(slot, *known);
+        }
+    }
+
+    /// The room of the cluster in `slot` has changed.
+    pub fn forget(&mut self, slot: Slot) {
+        self.changed.push(slot);
+    }
+}
+
+impl Table {
+    fn forget(&mut self, changed: &[Slot]) {
+        let since = &changed[self.seen..];
+        if since.len() >= self.replicas.len() {
+            self.replicas.fill(UNKNOWN);
+        } else {
+            since.iter().for_each(|slot| self.replicas[*slot] = UNKNOWN);
+        }
+        self.seen = changed.len();
+    }
+}
+
+/// Estimates for one set of requirements.
+pub(super) struct Estimator<'a> {
+    fleet: &'a ClusterSet,
+    requirements: Option<&'a Requirements>,
+    /// The free amounts of each resource that is needed, and how much of it one replica needs.
+    columns: Vec<(Column<'a>, i64)>,
+}
+
+impl<'a> Estimator<'a> {
+    pub fn new(fleet: &'a ClusterSet, requirements: Option<&'a Requirements>) -> Estimator<'a> {
+        let amounts = requirements.map_or(&[][..], |requirements| &requirements.amounts);
+        let columns = amounts.iter().map(|(name, amount)| (fleet.column(name), counted(name, *amount).max(1)));
+        Estimator { fleet, requirements, columns: columns.collect() }
+    }
+
+    pub fn replicas(&self, slot: Slot) -> i32 {
+        let pods = self.fleet.free_pods(slot);
+        let fitting = match self.requirements {
+            _ if pods <= 0 => 0,
+            Some(requirements) if self.fleet.is_graded(slot) => {
+                let grades = self.fleet.cluster(slot).room.as_ref().and_then(|room| room.grades.as_deref());
+                i64::try_from(replicas_on_nodes(grades.unwrap_or(&[]), requirements)).unwrap_or(i64::MAX)
+            }
+            _ => {
+                let each =
+                    self.columns.iter().map(|(column, amount)| column.free(slot).map_or(0, |free| free / amount));
+                each.min().unwrap_or(pods)
+            }
+        };
+        let most = pods.min(fitting);
+        most.clamp(0, i64::from(UNLIMITED)) as i32
+    }
+}
+
+/// Each replica goes to the first node that has room, so each node takes as many as fit.
+fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
+    let all = grades.iter().map(|grade| grade.nodes.saturating_mul(pods_on_a_node(grade, requirements)));
+    all.fold(0, u64::saturating_add)
+}
+
+/// How many pods fit on one node of this kind.
+pub(super) fn pods_on_a_node(grade: &Grade, requirements: &Requirements) -> u64 {
+    let fits = |(name, needed): &(Box<str>, Quantity)| {
+        let has = amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
+        (has / counted(name, *needed).max(1)).max(0) as u64
+    };
+    let each = requirements.amounts.iter().filter(|(name, _)| is_node_resource(name)).map(fits).min();
+    each.unwrap_or(u64::MAX).min(grade.pods)
+}
+
+/// Whether nodes are checked for the resource: the native resources that the Kubernetes scheduler
+/// counts, and names with a domain. Other resources are not checked.
+pub(super) fn is_node_resource(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || name.contains('/')
+}

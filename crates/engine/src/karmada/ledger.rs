@@ -1,0 +1,410 @@
+//! What replicas take of a cluster's room when they arrive, and give back when they leave.
+//!
+//! Amounts are those that estimates count by: whole units, for cpu thousandths. So after `n`
+//! replicas have arrived, exactly `n` fewer of the same kind fit.
+//!
+//! Where a cluster reports kinds of nodes, an arriving replica takes its room from the first node
+//! that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which node
+//! it was on is not known, so holes are never joined: a larger replica does not fit into two of
+//! them. Replicas that found no room (some divisions do not look) make sums negative, which counts
+//! as no room. They do not count on nodes.
+
+use std::sync::Arc;
+
+use super::cluster::{Grade, Room, amount};
+use super::cluster_set::{ClusterSet, counted};
+use super::components;
+use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
+use super::pass::Pass;
+use super::placement::{Division, Placement};
+use super::request::{Component, Mode, Request, Requirements, Target};
+use super::workloads::Workloads;
+use ballast_k8s::Quantity;
+
+/// The most kinds of nodes that are told apart in one cluster. Beyond it the smallest is forgotten,
+/// which is the safe side: room is lost, never invented.
+const GRADES_MAX: usize = 64;
+
+/// Why a workload cannot go to given targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The cluster is gone, or is being deleted.
+    Lost { cluster: Arc<str> },
+    /// A filter objects to the cluster.
+    Unfit { cluster: Arc<str>, objection: String },
+    /// The cluster has room for `room` of the `arriving` copies.
+    NoRoom { cluster: Arc<str>, arriving: i64, room: i64 },
+}
+
+impl Pass {
+    /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
+    /// that follow: arrivals take their room, departures give it back, and the workload's groups
+    /// know where it is. Clusters that report no resources stay as they are.
+    pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.workloads.note(request, to);
+        self.move_room(request, from, to);
+    }
+
+    /// The part of `shift` that concerns room.
+    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        let Some(footprint) = Footprint::of(request) else { return };
+        let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
+        for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
+            let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
+            if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
+                self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
+            }
+        }
+    }
+
+    /// How many more copies of the workload the cluster can take. No bound is known where the
+    /// division does not look at room, or the cluster reports none.
+    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
+        let Some(found) = self.fleet.find(cluster) else { return 0 };
+        match &request.placement {
+            Some(placement) if looks_at_room(placement) && found.room.is_some() => {
+                self.room_for(request, placement, cluster)
+            }
+            _ => i64::from(UNLIMITED),
+        }
+    }
+
+    /// The clusters, with the room that is left.
+    pub fn fleet(&self) -> &ClusterSet {
+        &self.fleet
+    }
+
+    /// The workload groups, for what this pass has not decided.
+    pub fn workloads_mut(&mut self) -> &mut Workloads {
+        &mut self.workloads
+    }
+
+    /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster
+    /// that copies arrive at has to pass the filters and, if the division looks at room, to have
+    /// it.
+    /// Returns the affinity group that the clusters belong to.
+    pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
+        let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
+            return Ok(None);
+        };
+        let arriving = |target: &Target| {
+            let count = footprint.copies(to, &target.name) - footprint.copies(&request.targets, &target.name);
+            let is_new = request.targets.iter().all(|known| known.name != target.name);
+            (count > 0 || is_new).then_some((Arc::clone(&target.name), count))
+        };
+        let arriving: Vec<(Arc<str>, i64)> = to.iter().filter_map(arriving).collect();
+        let term = self.term_for(request, placement, &arriving)?;
+        let looks = looks_at_room(placement);
+        for (cluster, arriving) in arriving.into_iter().filter(|_| looks) {
+            let room = self.room_for(request, placement, &cluster);
+            if room < arriving {
+                return Err(Refusal::NoRoom { cluster, arriving, room });
+            }
+        }
+        Ok(term)
+    }
+
+    /// The first affinity group whose filters let all the clusters pass.
+    fn term_for(
+        &self,
+        request: &Request,
+        placement: &Placement,
+        clusters: &[(Arc<str>, i64)],
+    ) -> Result<Option<Box<str>>, Refusal> {
+        let objection = |term: Option<usize>| {
+            let case = self.case(request, placement, term, Mode::Fresh);
+            clusters.iter().find_map(|(name, _)| {
+                let cluster = Arc::clone(name);
+                match self.fleet.find(name).filter(|cluster| !cluster.deleting) {
+                    None => Some(Refusal::Lost { cluster }),
+                    Some(found) => case.reason(found).map(|(_, objection)| Refusal::Unfit { cluster, objection }),
+                }
+            })
+        };
+        let mut first = None;
+        for term in 0..placement.terms.len() {
+            match objection(Some(term)) {
+                None => return Ok(Some(placement.terms[term].name.clone())),
+                refusal => first = first.or(refusal),
+            }
+        }
+        match first.or_else(|| objection(None)) {
+            None => Ok(None),
+            Some(refusal) => Err(refusal),
+        }
+    }
+
+    fn room_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
+        let Some(slot) = self.fleet.slot(cluster) else { return 0 };
+        if components::counts_sets(request, placement, &self.profile) {
+            return i64::from(components::sets(self.fleet.cluster(slot), &request.components));
+        }
+        i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(slot))
+    }
+}
+
+fn looks_at_room(placement: &Placement) -> bool {
+    matches!(placement.division, Division::Dynamic | Division::Aggregated)
+}
+
+/// The copies of an object without pods are counted like sets that need nothing.
+const OBJECT: Footprint<'static> = Footprint::Set(&[]);
+
+/// What one copy of a workload takes on a cluster.
+#[derive(Clone, Copy)]
+pub(super) enum Footprint<'a> {
+    /// One pod. None: it asks for nothing, and nodes are not looked at.
+    Replica(Option<&'a Requirements>),
+    /// One pod set of several templates.
+    Set(&'a [Component]),
+}
+
+impl<'a> Footprint<'a> {
+    /// None: the object has no pods.
+    pub fn of(request: &'a Request) -> Option<Footprint<'a>> {
+        if !request.is_workload() {
+            return None;
+        }
+        if request.is_divisible() {
+            return Some(Footprint::Replica(request.requirements.as_deref()));
+        }
+        Some(Footprint::Set(&request.components))
+    }
+
+    /// How many copies are on `cluster`, if these are the targets.
+    pub fn copies(self, targets: &[Target], cluster: &str) -> i64 {
+        let there = targets.iter().filter(|target| *target.name == *cluster);
+        let copies = |target: &Target| match self {
+            Footprint::Replica(_) => i64::from(target.replicas),
+            Footprint::Set(_) => i64::from(target.replicas.max(1)),
+        };
+        there.map(copies).sum()
+    }
+
+    /// Changes the room by `arriving` copies. A negative number leaves.
+    pub fn change(self, room: &mut Room, arriving: i64) {
+        match self {
+            Footprint::Replica(requirements) => room.change(arriving, requirements),
+            Footprint::Set(components) => {
+                for component in components {
+                    // Unlike a replica, a pod of a set that asks for nothing still needs a node.
+                    let nothing = Requirements::default();
+                    let requirements = component.requirements.as_ref().unwrap_or(&nothing);
+                    let pods = arriving.saturating_mul(i64::from(component.replicas.max(0)));
+                    room.change(pods, Some(requirements));
+                }
+            }
+        }
+    }
+}
+
+impl Room {
+    fn change(&mut self, arriving: i64, requirements: Option<&Requirements>) {
+        let amounts = requirements.map_or(&[][..], |requirements| &requirements.amounts);
+        self.pods = self.pods.saturating_sub(arriving);
+        for (name, free) in &mut self.free {
+            let needed = match amount(amounts, name) {
+                Some(needed) => counted(name, needed),
+                // Each replica is a pod, whether it says so or not.
+                None if **name == *"pods" => 1,
+                None => continue,
+            };
+            *free = free.minus(quantity(name, arriving.saturating_mul(needed)));
+        }
+        if let (Some(grades), Some(requirements)) = (&mut self.grades, requirements) {
+            let mut nodes = std::mem::take(grades).into_vec();
+            match u64::try_from(arriving) {
+                Ok(pods) => take(&mut nodes, pods, requirements),
+                Err(_) => give(&mut nodes, arriving.unsigned_abs(), requirements),
+            }
+            *grades = nodes.into();
+        }
+    }
+}
+
+/// The inverse of `counted`.
+fn quantity(resource: &str, amount: i64) -> Quantity {
+    if resource == "cpu" { Quantity::from_millis(amount) } else { Quantity::from_units(amount) }
+}
+
+/// Takes the room of `pods` from the first nodes that have any.
+fn take(grades: &mut Vec<Grade>, mut pods: u64, requirements: &Requirements) {
+    let mut index = 0;
+    while pods > 0 && index < grades.len() {
+        let each = pods_on_a_node(&grades[index], requirements);
+        if each == 0 || grades[index].nodes == 0 {
+            index += 1;
+            continue;
+        }
+        let grade = grades.remove(index);
+        let full = grade.nodes.min(pods / each);
+        let partial = if full < grade.nodes { pods % each } else { 0 };
+        pods -= full * each + partial;
+        let partly = u64::from(partial > 0);
+        let pieces = [
+            Grade { nodes: full, ..after(&grade, each, requirements) },
+            Grade { nodes: partly, ..after(&grade, partial, requirements) },
+            Grade { nodes: grade.nodes - full - partly, ..grade },
+        ];
+        for piece in pieces {
+            index += usize::from(file(grades, index, piece));
+        }
+    }
+    bound(grades);
+}
+
+/// A node after it has taken `pods`.
+fn after(grade: &Grade, pods: u64, requirements: &Requirements) -> Grade {
+    let pods = pods.min(grade.pods);
+    let left = |(name, has): &(Box<str>, Quantity)| {
+        let needed = amount(&requirements.amounts, name).filter(|_| is_node_resource(name));
+        let taken = needed.map_or(0, |needed| counted(name, needed).saturating_mul(pods as i64));
+        (name.clone(), has.minus(quantity(name, taken)))
+    };
+    Grade { nodes: 1, pods: grade.pods - pods, capacity: grade.capacity.iter().map(left).collect() }
+}
+
+/// Adds holes of the size of one pod. They come first, so that they are filled first.
+fn give(grades: &mut Vec<Grade>, pods: u64, requirements: &Requirements) {
+    let amounts = requirements.amounts.iter().filter(|(name, _)| is_node_resource(name));
+    let capacity = amounts.map(|(name, needed)| (name.clone(), quantity(name, counted(name, *needed)))).collect();
+    file(grades, 0, Grade { nodes: pods, pods: 1, capacity });
+    bound(grades);
+}
+
+/// Adds a grade at `index`, or to an equal one. Returns whether it became an entry of its own.
+fn file(grades: &mut Vec<Grade>, index: usize, grade: Grade) -> bool {
+    if grade.nodes == 0 || grade.pods == 0 {
+        return false;
+    }
+    if let Some(known) = grades.iter_mut().find(|known| known.pods == grade.pods && known.capacity == grade.capacity) {
+        known.nodes = known.nodes.saturating_add(grade.nodes);
+        return false;
+    }
+    grades.insert(index, grade);
+    true
+}
+
+fn bound(grades: &mut Vec<Grade>) {
+    while grades.len() > GRADES_MAX {
+        let smallest = (0..grades.len()).min_by_key(|index| grades[*index].nodes.saturating_mul(grades[*index].pods));
+        grades.remove(smallest.expect("there are more than the bound"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::cluster::Cluster;
+    use super::*;
+
+    fn amounts(cpu: i64, memory: i64) -> Box<[(Box<str>, Quantity)]> {
+        let amounts = [("cpu", Quantity::from_millis(cpu)), ("memory", Quantity::from_units(memory))];
+        amounts.into_iter().filter(|(_, amount)| *amount > Quantity::ZERO).map(|(name, a)| (name.into(), a)).collect()
+    }
+
+    fn requirements() -> impl Strategy<Value = Requirements> {
+        (1_i64..9, 0_i64..9).prop_map(|(cpu, memory)| Requirements { amounts: amounts(cpu, memory) })
+    }
+
+    fn cluster() -> impl Strategy<Value = Cluster> {
+        let grades = prop::collection::vec((1_u64..4, 0_i64..30, 0_i64..30), 0..4);
+        let grades = prop::option::of(grades.prop_map(|grades| {
+            grades.into_iter().map(|(nodes, cpu, memory)| Grade::new(nodes, amounts(cpu, memory))).collect()
+        }));
+        (0_i64..40, 0_i64..200, 0_i64..200, grades).prop_map(|(pods, cpu, memory, grades)| Cluster {
+            name: "m1".into(),
+            deleting: false,
+            labels: [].into(),
+            provider: "".into(),
+            region: "".into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: [].into(),
+            room: Some(Room { pods, free: amounts(cpu, memory), grades }),
+        })
+    }
+
+    fn fitting(clusters: &ClusterSet, requirements: &Requirements) -> i64 {
+        i64::from(Estimator::new(clusters, Some(requirements)).replicas(0))
+    }
+
+    proptest! {
+        #[test]
+        fn what_arrives_leaves_room_for_just_as_many_fewer_and_comes_back_whole(
+            cluster in cluster(),
+            first in requirements(),
+            other in requirements(),
+            share in 0_i64..=100,
+        ) {
+            let mut clusters = ClusterSet::new([cluster]);
+            let (room, others) = (fitting(&clusters, &first), fitting(&clusters, &other));
+            let count = room * share / 100;
+            let footprint = Footprint::Replica(Some(&first));
+            clusters.change_room("m1", |room| footprint.change(room, count));
+            prop_assert_eq!(fitting(&clusters, &first), room - count);
+            prop_assert!(fitting(&clusters, &other) <= others);
+            clusters.change_room("m1", |room| footprint.change(room, -count));
+            prop_assert_eq!(fitting(&clusters, &first), room);
+            prop_assert!(fitting(&clusters, &other) <= others, "holes are not joined, so nothing is won");
+        }
+
+        #[test]
+        fn what_leaves_makes_room_for_as_many_of_its_kind(
+            cluster in cluster(),
+            first in requirements(),
+            count in 1_i64..20,
+        ) {
+            let mut clusters = ClusterSet::new([cluster]);
+            let before = clusters.find("m1").unwrap().room.clone().unwrap();
+            let room = fitting(&clusters, &first);
+            clusters.change_room("m1", |room| Footprint::Replica(Some(&first)).change(room, -count));
+            let has = |name: &str| amount(&before.free, name).is_some();
+            // What the cluster does not report stays unknown, and on nodes the pods still count.
+            if before.grades.is_none() && first.amounts.iter().all(|(name, _)| has(name)) {
+                prop_assert_eq!(fitting(&clusters, &first), (room + count).min(before.pods + count).max(room));
+            }
+            prop_assert!(fitting(&clusters, &first) >= room);
+        }
+    }
+
+    #[test]
+    fn a_set_takes_its_pods_node_by_node() {
+        let component = |name: &str, replicas, cpu| Component {
+            name: name.into(),
+            replicas,
+            requirements: Some(Requirements { amounts: amounts(cpu, 0) }),
+        };
+        let set = [component("head", 1, 4), component("worker", 2, 3)];
+        let grades = Some([Grade::new(3, amounts(6, 0))].into());
+        let mut room = Room { pods: 10, free: amounts(18, 0), grades };
+        Footprint::Set(&set).change(&mut room, 1);
+        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (7, 8));
+        let left: Vec<(u64, i64)> = room
+            .grades
+            .unwrap()
+            .iter()
+            .map(|grade| (grade.nodes, amount(&grade.capacity, "cpu").unwrap().millis()))
+            .collect();
+        assert_eq!(left, [(1, 2), (1, 0), (1, 6)]);
+    }
+
+    #[test]
+    fn many_shapes_are_bounded_and_lose_room() {
+        let mut room = Room { pods: 1_000, free: amounts(100_000, 0), grades: Some([].into()) };
+        for cpu in 1..200 {
+            Footprint::Replica(Some(&Requirements { amounts: amounts(cpu, 0) })).change(&mut room, -cpu);
+        }
+        let grades = room.grades.unwrap();
+        assert_eq!(grades.len(), GRADES_MAX);
+        assert!(grades.iter().all(|grade| grade.nodes > 100), "the smallest are forgotten first");
+    }
+
+    #[test]
+    fn whoever_does_not_look_at_room_takes_it_all_the_same() {
+        let mut room = Room { pods: 2, free: amounts(10, 0), grades: None };
+        Footprint::Replica(Some(&Requirements { amounts: amounts(4, 0) })).change(&mut room, 5);
+        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (-3, -10));
+    }
+}

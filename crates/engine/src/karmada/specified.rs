@@ -1,0 +1,166 @@
+//! Divides replicas by the numbers that the user specifies (R130-R137, R156).
+//!
+//! Each entry has a total for the clusters that it selects. A cluster belongs to the first entry
+//! that selects it, and no replicas go to the clusters of another entry. Within an entry, a Fresh
+//! pass splits the total evenly. A Steady pass keeps what is placed and shares the difference
+//! evenly. The remainder goes to the clusters with the fewest replicas, or comes from those with
+//! the most. No cluster goes below zero.
+
+use std::sync::Arc;
+
+use super::cluster_set::ClusterSet;
+use super::placement::Share;
+use super::request::Mode;
+use super::select::Candidate;
+use crate::bits::Bits;
+
+/// The sum of all entries.
+pub(super) fn total(shares: &[Share]) -> i64 {
+    shares.iter().fold(0, |sum, share| sum.saturating_add(share.replicas.max(0)))
+}
+
+/// A cluster that several entries select, with the positions of these entries. Only the first entry
+/// counts for it (C22).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    pub cluster: Arc<str>,
+    pub entries: Vec<usize>,
+}
+
+/// All overlaps, by the name of the cluster.
+pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
+    let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
+    let overlap = |slot: usize| {
+        let entries = selected.iter().enumerate().filter(|(_, entry)| entry.contains(slot));
+        Overlap { cluster: fleet.cluster(slot).name.clone(), entries: entries.map(|(position, _)| position).collect() }
+    };
+    fleet.slots_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
+}
+
+/// A cluster with the replicas that it holds and those that it will hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Member {
+    rank: u32,
+    held: i64,
+    gets: i64,
+}
+
+/// The replicas of each cluster, by rank. The error is the position of an entry that has replicas
+/// and no candidate.
+pub(super) fn divide<'a>(
+    entries: impl Iterator<Item = (&'a Bits, i64)>,
+    candidates: &[Candidate],
+    mode: Mode,
+) -> Result<Vec<(u32, i64)>, usize> {
+    let mut taken = Bits::default();
+    let mut result = Vec::with_capacity(candidates.len());
+    for (position, (selected, replicas)) in entries.enumerate() {
+        let mut members = Vec::new();
+        for candidate in candidates {
+            if selected.contains(candidate.slot()) && !taken.contains(candidate.slot()) {
+                taken.insert(candidate.slot());
+                let held = if mode == Mode::Fresh { 0 } else { i64::from(candidate.own) };
+                members.push(Member { rank: candidate.rank, held, gets: held });
+            }
+        }
+        if members.is_empty() && replicas > 0 {
+            return Err(position);
+        }
+        level(replicas.max(0), &mut members);
+        result.extend(members.iter().map(|member| (member.rank, member.gets)));
+    }
+    Ok(result)
+}
+
+/// Changes what the members get until the sum is `total`.
+fn level(total: i64, members: &mut [Member]) {
+    let held: i64 = members.iter().map(|member| member.held).sum();
+    if members.is_empty() {
+        return;
+    }
+    if total >= held {
+        grow(total - held, members);
+    } else {
+        shrink(held - total, members);
+    }
+}
+
+fn grow(more: i64, members: &mut [Member]) {
+    members.sort_unstable_by_key(|member| (member.held, member.rank));
+    let count = members.len() as i64;
+    for (position, member) in (0..).zip(members) {
+        member.gets += more / count + i64::from(position < more % count);
+    }
+}
+
+fn shrink(mut less: i64, members: &mut [Member]) {
+    members.sort_unstable_by_key(|member| (std::cmp::Reverse(member.held), member.rank));
+    // A cluster that reaches zero leaves the rest to the others, so there is at most one round for
+    // each member.
+    while less > 0 {
+        let holding = members.iter().filter(|member| member.gets > 0).count() as i64;
+        if holding == 0 {
+            return;
+        }
+        let (each, mut odd) = (less / holding, less % holding);
+        for member in members.iter_mut().filter(|member| member.gets > 0) {
+            // The remainder is taken last, when every holding cluster can give one.
+            let one = i64::from(each == 0 && odd > 0);
+            odd -= one;
+            let gives = (each + one).min(member.gets);
+            member.gets -= gives;
+            less -= gives;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn levelled(total: i64, held: &[i64]) -> Vec<i64> {
+        let mut members: Vec<Member> =
+            held.iter().zip(0..).map(|(held, rank)| Member { rank, held: *held, gets: *held }).collect();
+        level(total, &mut members);
+        members.sort_unstable_by_key(|member| member.rank);
+        members.iter().map(|member| member.gets).collect()
+    }
+
+    #[test]
+    fn r134_r135_by_region() {
+        // Region A has the first cluster. Region B has the others.
+        assert_eq!((levelled(3, &[2]), levelled(8, &[1, 4])), (vec![3], vec![3, 5]));
+        assert_eq!((levelled(1, &[2]), levelled(2, &[1, 4])), (vec![1], vec![0, 2]));
+    }
+
+    #[test]
+    fn r136_one_list_of_regions() {
+        assert_eq!(levelled(11, &[2, 1, 4]), [3, 3, 5]);
+        assert_eq!(levelled(3, &[2, 1, 4]), [1, 0, 2]);
+    }
+
+    #[test]
+    fn r156_from_nothing_it_is_an_even_split() {
+        assert_eq!(levelled(8, &[0, 0]), [4, 4]);
+        assert_eq!(levelled(7, &[0, 0, 0]), [3, 2, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn r137_differences_are_even_unless_a_cluster_runs_empty(
+            held in prop::collection::vec(0_i64..40, 1..9),
+            total in 0_i64..400,
+        ) {
+            let result = levelled(total, &held);
+            prop_assert_eq!(result.iter().sum::<i64>(), total);
+            prop_assert!(result.iter().all(|replicas| *replicas >= 0));
+            let changes: Vec<i64> =
+                result.iter().zip(&held).filter(|(gets, _)| **gets > 0).map(|(gets, held)| gets - held).collect();
+            if let (Some(least), Some(most)) = (changes.iter().min(), changes.iter().max()) {
+                prop_assert!(most - least <= 1, "{held:?} became {result:?}");
+            }
+        }
+    }
+}

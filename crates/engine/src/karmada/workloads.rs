@@ -1,0 +1,104 @@
+//! The groups of workload affinity and anti-affinity: their members, and the clusters they are on.
+//!
+//! Only namespaced bindings are in groups, and a group belongs to one namespace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::cluster_set::ClusterSet;
+use super::request::{Request, Target, WorkloadGroups};
+use crate::bits::Bits;
+
+/// Updated binding by binding. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Workloads {
+    affinity: Arc<Groups>,
+    anti_affinity: Arc<Groups>,
+}
+
+/// By namespace and group: the members by name, with the clusters they are on.
+type Groups = HashMap<(Box<str>, Box<str>), BTreeMap<Box<str>, Vec<Arc<str>>>>;
+
+impl Workloads {
+    /// Records where a binding is placed. `was` are the groups that it was in before.
+    pub fn upsert(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        was: &WorkloadGroups,
+        groups: &WorkloadGroups,
+        targets: &[Target],
+    ) {
+        self.remove(namespace, name, was);
+        if namespace.is_empty() {
+            return;
+        }
+        let clusters: Vec<Arc<str>> = targets.iter().map(|target| Arc::clone(&target.name)).collect();
+        for (all, group) in [(&mut self.affinity, &groups.affinity), (&mut self.anti_affinity, &groups.anti_affinity)] {
+            if !group.is_empty() {
+                let members = Arc::make_mut(all).entry((namespace.into(), group.clone())).or_default();
+                members.insert(name.into(), clusters.clone());
+            }
+        }
+    }
+
+    pub fn remove(&mut self, namespace: &str, name: &str, was: &WorkloadGroups) {
+        for (all, group) in [(&mut self.affinity, &was.affinity), (&mut self.anti_affinity, &was.anti_affinity)] {
+            let key = (namespace.into(), group.clone());
+            if all.get(&key).is_some_and(|members| members.contains_key(name)) {
+                let all = Arc::make_mut(all);
+                let members = all.get_mut(&key).expect("just seen");
+                members.remove(name);
+                if members.is_empty() {
+                    all.remove(&key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, request: &Request, targets: &[Target]) {
+        if !request.groups.affinity.is_empty() || !request.groups.anti_affinity.is_empty() {
+            self.upsert(&request.namespace, &request.name, &request.groups, &request.groups, targets);
+        }
+    }
+
+    /// Keeps only the clusters that every other placed member of the affinity group is on. The
+    /// first member may go anywhere.
+    pub(super) fn keep_together(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
+        for clusters in self.companions(request) {
+            let there: Bits = clusters.iter().filter_map(|name| fleet.slot(name)).collect();
+            kept.intersect_with(&there);
+        }
+    }
+
+    pub(super) fn are_together(&self, request: &Request, cluster: &str) -> bool {
+        self.companions(request).all(|clusters| clusters.iter().any(|name| **name == *cluster))
+    }
+
+    /// Keeps only the clusters that no other member of the anti-affinity group is on.
+    pub(super) fn keep_apart(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
+        for clusters in self.rivals(request) {
+            clusters.iter().filter_map(|name| fleet.slot(name)).for_each(|slot| kept.remove(slot));
+        }
+    }
+
+    pub(super) fn are_apart(&self, request: &Request, cluster: &str) -> bool {
+        !self.rivals(request).any(|clusters| clusters.iter().any(|name| **name == *cluster))
+    }
+
+    fn companions<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
+        others(&self.affinity, request, &request.groups.affinity).filter(|clusters| !clusters.is_empty())
+    }
+
+    fn rivals<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
+        others(&self.anti_affinity, request, &request.groups.anti_affinity)
+    }
+}
+
+fn others<'a>(all: &'a Groups, request: &'a Request, group: &'a str) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
+    let members = match group {
+        "" => None,
+        group => all.get(&(request.namespace.clone(), group.into())),
+    };
+    members.into_iter().flatten().filter(|(name, _)| **name != request.name).map(|(_, clusters)| clusters)
+}

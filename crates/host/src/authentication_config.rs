@@ -1,0 +1,77 @@
+//! The ConfigMap in which the host cluster tells its extension API servers which CAs sign users and
+//! front proxies (AN4). It is read at the start and whenever it changes.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
+use tokio::sync::watch;
+
+use super::{Host, Pauses, reviews};
+use ballast_auth::Unavailable;
+use ballast_base::telemetry;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+const LOOKUP_MAX: Duration = Duration::from_secs(10);
+
+/// Keys and values of the ConfigMap. Empty until it has been read.
+pub type Data = BTreeMap<String, String>;
+
+pub struct AuthenticationConfig {
+    api: Api<ConfigMap>,
+    data: watch::Sender<Data>,
+}
+
+impl AuthenticationConfig {
+    /// Reads the ConfigMap once.
+    pub async fn load(host: &Host) -> Result<AuthenticationConfig, Unavailable> {
+        let config = AuthenticationConfig::unread(host);
+        let looked = tokio::time::timeout(LOOKUP_MAX, config.api.get(NAME)).await;
+        let found = looked.map_err(|_| Unavailable("no answer in time".to_owned()))?;
+        let map = found.map_err(|error| Unavailable(reviews::sentence(&error)))?;
+        config.data.send_replace(map.data.unwrap_or_default());
+        Ok(config)
+    }
+
+    /// Starts without content. `follow` reads it as soon as it can.
+    pub fn unread(host: &Host) -> AuthenticationConfig {
+        let api = Api::namespaced(host.client.clone(), NAMESPACE);
+        AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
+    }
+
+    pub fn data(&self) -> watch::Receiver<Data> {
+        self.data.subscribe()
+    }
+
+    /// Keeps the content up to date for as long as it is polled. If the ConfigMap cannot be read,
+    /// the last content stays.
+    pub async fn follow(self) {
+        let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));
+        while let Some(change) = changes.next().await {
+            match change {
+                Ok(Some(map)) => {
+                    let data = map.data.unwrap_or_default();
+                    self.data.send_if_modified(|known| {
+                        let is_new = *known != data;
+                        if is_new {
+                            *known = data;
+                        }
+                        is_new
+                    });
+                }
+                // Somebody deleted it by mistake, or is about to create it again. Forgetting the
+                // CAs would help neither.
+                Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
+                Err(error) => {
+                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Posts events to the host cluster, where people read them with kubectl.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Map, Value};
+
+use super::{Host, reviews};
+use ballast_worker::events::{Note, Sink, counted, event};
+
+/// The time for one round. Events that are not posted by then wait for the next round.
+const ROUND_MAX: Duration = Duration::from_secs(5);
+
+pub struct HostEvents {
+    host: Host,
+}
+
+/// The result of posting an event.
+enum Posted {
+    Done,
+    /// The host cluster is busy or not reachable: try again later.
+    Later,
+}
+
+impl HostEvents {
+    pub fn new(host: Host) -> HostEvents {
+        HostEvents { host }
+    }
+
+    async fn post_one(&self, note: &Note) -> Posted {
+        let key = note.key();
+        let api: Api<Event> = Api::namespaced(self.host.client.clone(), &key.namespace);
+        let params = PostParams::default();
+        let posted = match api.get_opt(&key.name).await {
+            Ok(None) => match read(event(note, &key)) {
+                Some(event) => api.create(&params, &event).await,
+                None => return Posted::Done,
+            },
+            Ok(Some(known)) => match tree(&known).and_then(|known| counted(known, note)).and_then(read) {
+                Some(event) => api.replace(&key.name, &params, &event).await,
+                None => return Posted::Done,
+            },
+            Err(error) => Err(error),
+        };
+        match posted {
+            Ok(_) => Posted::Done,
+            // Forbidden, no such namespace, or another replica was faster. Trying again would
+            // not help.
+            Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
+                tracing::debug!(code = status.code, message = status.message, "an event was not taken");
+                Posted::Done
+            }
+            Err(error) => {
+                tracing::debug!(error = reviews::sentence(&error), "an event could not be posted");
+                Posted::Later
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for HostEvents {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    async fn post(&self, notes: Vec<Note>) -> Vec<Note> {
+        let end = tokio::time::Instant::now() + ROUND_MAX;
+        let mut notes = notes.into_iter();
+        while let Some(note) = notes.next() {
+            match tokio::time::timeout_at(end, self.post_one(&note)).await {
+                Ok(Posted::Done) => {}
+                // The remaining events would fail too.
+                Ok(Posted::Later) | Err(_) => return std::iter::once(note).chain(notes).collect(),
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn read(event: Map<String, Value>) -> Option<Event> {
+    let read = serde_json::from_value(Value::Object(event));
+    read.inspect_err(|error| tracing::debug!(%error, "an event is none to the host cluster")).ok()
+}
+
+fn tree(event: &Event) -> Option<Map<String, Value>> {
+    match serde_json::to_value(event).ok()? {
+        Value::Object(tree) => Some(tree),
+        _ => None,
+    }
+}

@@ -1,0 +1,194 @@
+//! One call of one webhook: sends an AdmissionReview v1 and reads its answer.
+
+use std::time::Instant;
+
+use base64::Engine;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::hook::Hook;
+use ballast_base::metrics;
+use ballast_k8s::{Details, Patch, Status};
+use ballast_registry::{Asked, Operation};
+use ballast_resource::ResourceKind;
+
+type Tree = Map<String, Value>;
+
+/// The question to a webhook. Objects are in their stored version.
+#[derive(Clone, Copy)]
+pub struct Review<'a> {
+    pub asked: &'a Asked<'a>,
+    /// The version of the kind that the webhook's rules name.
+    pub row: &'a ResourceKind,
+    pub object: Option<&'a Tree>,
+    pub old: Option<&'a Tree>,
+}
+
+/// The result of a call that did not refuse the request.
+#[derive(Debug)]
+pub enum Answer {
+    /// The call failed, and the webhook's failure policy is `Ignore`.
+    Failed,
+    Allowed {
+        patch: Option<Vec<u8>>,
+    },
+}
+
+impl Review<'_> {
+    /// The variables of match conditions.
+    pub fn variables(&self) -> Value {
+        let mut request = self.request("");
+        let [object, old] = ["object", "oldObject"].map(|name| request[name].take());
+        json!({"request": request, "object": object, "oldObject": old})
+    }
+
+    fn request(&self, uid: &str) -> Value {
+        let Asked { caller, row: asked_row, operation, namespace, name, subresource, wish, .. } = *self.asked;
+        let kind = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "kind": row.kind});
+        let resource = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "resource": row.plural});
+        let mut options = wish.told();
+        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+        let kind_of_options = match operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+        };
+        options.insert("kind".to_owned(), kind_of_options.into());
+        let mut request = json!({
+            "uid": uid, "kind": kind(self.row), "resource": resource(self.row),
+            "requestKind": kind(asked_row), "requestResource": resource(asked_row),
+            "operation": operation.as_str(), "userInfo": caller.user.info(),
+            "object": self.worded(self.object), "oldObject": self.worded(self.old),
+            "dryRun": self.asked.dry_run(), "options": options,
+        });
+        for (member, value) in [
+            ("name", name),
+            ("namespace", namespace),
+            ("subResource", subresource),
+            ("requestSubResource", subresource),
+        ] {
+            if !value.is_empty() {
+                request[member] = Value::from(value);
+            }
+        }
+        request
+    }
+
+    fn worded(&self, object: Option<&Tree>) -> Value {
+        object.map_or(Value::Null, |object| Value::Object(worded(object.clone(), self.row)))
+    }
+}
+
+fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
+    object.insert("apiVersion".to_owned(), row.api_version().into());
+    object
+}
+
+/// Calls a webhook within its own timeout. A failed call is an error, or `Answer::Failed` if the
+/// failure policy is `Ignore`.
+pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Result<Answer, Status> {
+    if review.asked.dry_run() && !hook.supports_dry_run {
+        return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
+    }
+    let started = Instant::now();
+    let answered = match tokio::time::timeout(hook.timeout, ask(hook, review)).await {
+        Ok(answered) => answered,
+        Err(_) => Err(format!("failed to call webhook: no answer in {:?}", hook.timeout)),
+    };
+    let outcome = match answered {
+        Ok(response) => {
+            pass_on(hook, review.asked, &response);
+            read(hook, &response)
+        }
+        Err(why) if hook.fails_closed => {
+            tracing::warn!(webhook = hook.name, why, "a webhook failed, and with it the request");
+            Err(hook.failure(&why))
+        }
+        Err(why) => {
+            tracing::warn!(webhook = hook.name, why, "a webhook failed, which its policy ignores");
+            Ok(Answer::Failed)
+        }
+    };
+    metrics::webhook(&hook.name, review.asked.operation.as_str(), step, outcome.is_err(), started.elapsed());
+    outcome
+}
+
+async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
+    let endpoint = hook.endpoint.as_ref().map_err(String::clone)?;
+    let uid = uuid::Uuid::new_v4().to_string();
+    let body = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review.request(&uid)});
+    let request = http::Request::post(&endpoint.path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body.to_string().into_bytes())
+        .map_err(|error| error.to_string())?;
+    let failed = |error: kube::Error| format!("failed to call webhook: {}", crate::reviews::sentence(&error));
+    let mut answer: Value = endpoint.client.request(request).await.map_err(failed)?;
+    if answer["kind"] != "AdmissionReview" || answer["apiVersion"] != "admission.k8s.io/v1" {
+        return Err("expected response of admission.k8s.io/v1, Kind=AdmissionReview".to_owned());
+    }
+    let response = answer["response"].take();
+    match (response["uid"] == *uid, response["allowed"].is_boolean()) {
+        (true, true) => Ok(response),
+        (false, _) => Err("the response's uid is not the request's".to_owned()),
+        (true, false) => Err("the response does not say whether it is allowed".to_owned()),
+    }
+}
+
+/// Notes the webhook's warnings and audit annotations, whatever it decided.
+fn pass_on(hook: &Hook, asked: &Asked<'_>, response: &Value) {
+    for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        asked.caller.remarks.warn(warning);
+    }
+    for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            asked.caller.remarks.annotate(format!("{}/{key}", hook.name), value.to_owned());
+        }
+    }
+}
+
+fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
+    if response["allowed"] != true {
+        return Err(denial(hook, &response["status"]));
+    }
+    let patch = match response["patch"].as_str() {
+        None => None,
+        Some(_) if response["patchType"] != "JSONPatch" => return Err(hook.failure("the patch is no JSONPatch")),
+        Some(text) => match base64::engine::general_purpose::STANDARD.decode(text) {
+            Ok(patch) => Some(patch),
+            Err(_) => return Err(hook.failure("the patch is no base64")),
+        },
+    };
+    Ok(Answer::Allowed { patch })
+}
+
+/// The refusal, in kube-apiserver's words, with the webhook's own code, reason and details. The
+/// code is 400 if the webhook gives none, or one that is not an error.
+fn denial(hook: &Hook, status: &Value) -> Status {
+    const CODES: std::ops::Range<u64> = 400..600;
+    let name = &hook.name;
+    let reason = status["reason"].as_str().unwrap_or_default();
+    let message = match (status["message"].as_str().unwrap_or_default(), reason) {
+        ("", "") => format!("admission webhook {name:?} denied the request without explanation"),
+        ("", why) | (why, _) => format!("admission webhook {name:?} denied the request: {why}"),
+    };
+    let code = status["code"].as_u64().filter(|code| CODES.contains(code)).and_then(|code| u16::try_from(code).ok());
+    let refusal = Status::failure(code.unwrap_or(400), reason, message);
+    match Details::deserialize(&status["details"]) {
+        Ok(details) => refusal.with(details),
+        Err(_) => refusal,
+    }
+}
+
+/// Applies a webhook's patch to the stored object. The patch is for the version that the webhook
+/// was sent.
+pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> Result<Tree, Status> {
+    let worded = worded(object, review.row);
+    let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));
+    let mut applied =
+        applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))?;
+    // A patch that changes the version makes another object, which the registry refuses.
+    if applied.get("apiVersion").is_some_and(|it| *it == review.row.api_version()) {
+        applied.insert("apiVersion".to_owned(), review.row.stored_api_version().into());
+    }
+    Ok(applied)
+}

@@ -1,0 +1,279 @@
+//! One webhook: which writes it matches, and where it is called.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt};
+use kube::{Client, Config};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use serde_json::{Map, Value};
+
+use super::call::Review;
+use super::condition::CompiledCondition;
+use crate::namespaces::Namespaces;
+use ballast_k8s::{Details, Status};
+use ballast_registry::Asked;
+use ballast_resource::ResourceKind;
+
+/// kube-apiserver's default.
+const TIMEOUT_DEFAULT_SECONDS: i32 = 10;
+const TIMEOUT_SECONDS_MAX: i32 = 30;
+
+pub struct Hook {
+    pub name: String,
+    /// The name of the configuration that contains it.
+    pub configuration: String,
+    pub timeout: Duration,
+    /// Whether a failed call refuses the request (failure policy `Fail`).
+    pub fails_closed: bool,
+    /// Whether it may be called for a dry run.
+    pub supports_dry_run: bool,
+    /// Where it is called, or why it cannot be called.
+    pub endpoint: Result<Endpoint, String>,
+    /// Whether it is called again if another webhook changed the object after it.
+    pub is_reinvocable: bool,
+    /// Whether a rule for one version matches the other versions of a kind too.
+    matches_equivalents: bool,
+    rules: Vec<RuleWithOperations>,
+    namespaces: Result<Selector, String>,
+    objects: Result<Selector, String>,
+    conditions: Vec<NamedCondition>,
+}
+
+/// A match condition with its name, or the reason why it cannot be read.
+struct NamedCondition {
+    name: String,
+    condition: Result<CompiledCondition, String>,
+}
+
+/// What a write is to the rules of a webhook.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    pub operation: &'a str,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub is_namespaced: bool,
+}
+
+pub struct Endpoint {
+    pub client: Client,
+    /// The path with the query.
+    pub path: String,
+}
+
+impl Hook {
+    pub fn of_mutating(configuration: &str, hook: MutatingWebhook) -> Hook {
+        let is_reinvocable = hook.reinvocation_policy.as_deref() == Some("IfNeeded");
+        let read = ValidatingWebhook {
+            name: hook.name,
+            timeout_seconds: hook.timeout_seconds,
+            failure_policy: hook.failure_policy,
+            side_effects: hook.side_effects,
+            client_config: hook.client_config,
+            rules: hook.rules,
+            namespace_selector: hook.namespace_selector,
+            object_selector: hook.object_selector,
+            match_conditions: hook.match_conditions,
+            match_policy: hook.match_policy,
+            admission_review_versions: hook.admission_review_versions,
+        };
+        Hook { is_reinvocable, ..Hook::of_validating(configuration, read) }
+    }
+
+    pub fn of_validating(configuration: &str, hook: ValidatingWebhook) -> Hook {
+        let seconds = hook.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
+        let endpoint = match hook.admission_review_versions.iter().any(|version| version == "v1") {
+            true => endpoint(hook.client_config),
+            false => Err("it does not take AdmissionReview v1".to_owned()),
+        };
+        let conditions = hook.match_conditions.into_iter().flatten();
+        Hook {
+            conditions: conditions.map(|condition| NamedCondition::read(&hook.name, condition)).collect(),
+            name: hook.name,
+            configuration: configuration.to_owned(),
+            timeout: Duration::from_secs(seconds.unsigned_abs().into()),
+            fails_closed: hook.failure_policy.as_deref() != Some("Ignore"),
+            supports_dry_run: matches!(&*hook.side_effects, "None" | "NoneOnDryRun"),
+            endpoint,
+            is_reinvocable: false,
+            matches_equivalents: hook.match_policy.as_deref() != Some("Exact"),
+            rules: hook.rules.unwrap_or_default(),
+            namespaces: selector(hook.namespace_selector),
+            objects: selector(hook.object_selector),
+        }
+    }
+
+    /// The version of the kind in which the rules match this write. The caller's own version comes
+    /// first.
+    pub fn matching_version<'a>(&self, asked: &Asked<'a>) -> Option<&'a ResourceKind> {
+        if self.rules_name(asked, asked.row) {
+            return Some(asked.row);
+        }
+        let mut others = asked.other_versions();
+        others.find(|row| self.matches_equivalents && self.rules_name(asked, row))
+    }
+
+    fn rules_name(&self, asked: &Asked<'_>, row: &ResourceKind) -> bool {
+        let written = Written {
+            operation: asked.operation.as_str(),
+            group: row.group,
+            version: row.version,
+            resource: row.plural,
+            subresource: asked.subresource,
+            is_namespaced: row.is_namespaced(),
+        };
+        self.means(&written)
+    }
+
+    /// Whether the rules name such writes.
+    pub fn means(&self, written: &Written<'_>) -> bool {
+        self.rules.iter().any(|rule| {
+            let resources = rule.resources.as_deref().unwrap_or_default();
+            let scope = match rule.scope.as_deref() {
+                None | Some("*") => true,
+                Some("Namespaced") => written.is_namespaced,
+                Some(_) => !written.is_namespaced,
+            };
+            scope
+                && has(&rule.operations, written.operation)
+                && has(&rule.api_groups, written.group)
+                && has(&rule.api_versions, written.version)
+                && resources.iter().any(|pattern| names(pattern, written.resource, written.subresource))
+        })
+    }
+
+    /// Whether the labels of a namespace can decide.
+    pub fn reads_namespaces(&self) -> bool {
+        self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
+    }
+
+    /// Whether selectors and match conditions match too. It is an error if that cannot be decided
+    /// and the failure policy is `Fail`.
+    pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
+        let found = match self.is_selected(review, namespaces) {
+            Ok(true) => self.is_wanted(review).map_err(|why| forbidden(review, &why)),
+            Ok(false) => return Ok(false),
+            Err(why) => Err(self.failure(&why)),
+        };
+        match found {
+            Err(_) if !self.fails_closed => Ok(false),
+            found => found,
+        }
+    }
+
+    fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
+        let (asked, objects) = (review.asked, self.objects.as_ref().map_err(String::clone)?);
+        let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
+        // A namespace selector does not exclude objects without a namespace.
+        if !asked.namespace.is_empty() && !in_namespaces.matches(&namespaces.labels(asked.namespace)) {
+            return Ok(false);
+        }
+        let is_labelled = |object: Option<&Map<String, Value>>| object.is_some_and(|it| objects.matches(&labels(it)));
+        Ok(objects.selects_all() || is_labelled(review.object) || is_labelled(review.old))
+    }
+
+    /// Whether all match conditions hold. One that is false decides, even if others fail.
+    fn is_wanted(&self, review: &Review<'_>) -> Result<bool, String> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let variables = review.variables();
+        let mut outcome = Ok(true);
+        for NamedCondition { name, condition } in &self.conditions {
+            match condition.as_ref().map_err(String::clone).and_then(|condition| condition.holds(&variables)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => outcome = Err(format!("the match condition {name:?} of {:?} failed: {why}", self.name)),
+            }
+        }
+        outcome
+    }
+
+    /// The refusal after a failed call, in kube-apiserver's words.
+    pub fn failure(&self, why: &str) -> Status {
+        let name = &self.name;
+        let message = format!("Internal error occurred: failed calling webhook {name:?}: {why}");
+        Status::failure(500, "InternalError", message)
+    }
+}
+
+fn has(list: &Option<Vec<String>>, name: &str) -> bool {
+    list.iter().flatten().any(|it| it == "*" || it == name)
+}
+
+/// `*` matches all resources without their subresources, and `*/*` matches both.
+fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
+    let (of, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
+    (of == "*" || of == resource) && (sub == subresource || (sub == "*" && pattern.contains('/')))
+}
+
+impl NamedCondition {
+    /// Reads a condition. One that cannot be read is logged here, once, and not with every request
+    /// that it stops.
+    fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
+        let MatchCondition { name, expression } = condition;
+        let condition =
+            CompiledCondition::parse(&expression).map_err(|why| format!("it has what is not read here: {why}"));
+        if let Err(why) = &condition {
+            tracing::warn!(
+                webhook,
+                condition = name,
+                why,
+                "a match condition cannot be read; its webhook counts as failed"
+            );
+        }
+        NamedCondition { name, condition }
+    }
+}
+
+fn forbidden(review: &Review<'_>, why: &str) -> Status {
+    let (resource, name) = (review.asked.row.resource, review.asked.name);
+    let message = format!("{resource} {name:?} is forbidden: {why}");
+    Status::failure(403, "Forbidden", message).with(Details::of(resource, name))
+}
+
+fn selector(selector: Option<LabelSelector>) -> Result<Selector, String> {
+    Selector::try_from(selector.unwrap_or_default()).map_err(|error| format!("its selector is malformed: {error}"))
+}
+
+fn labels(object: &Map<String, Value>) -> std::collections::BTreeMap<String, String> {
+    let labels = object.get("metadata").and_then(|metadata| metadata["labels"].as_object());
+    let texts = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
+}
+
+fn endpoint(config: WebhookClientConfig) -> Result<Endpoint, String> {
+    let (url, name) = match (config.url, config.service) {
+        (Some(url), _) => (url, None),
+        (None, Some(service)) => {
+            let host = format!("{}.{}.svc", service.name, service.namespace);
+            let path = service.path.unwrap_or_default();
+            let path = path.trim_start_matches('/');
+            (format!("https://{host}:{}/{path}", service.port.unwrap_or(443)), Some(host))
+        }
+        (None, None) => return Err("it names neither a URL nor a service".to_owned()),
+    };
+    let uri: http::Uri = url.parse().map_err(|error| format!("its URL makes no sense: {error}"))?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let authority = uri.authority().ok_or("its URL names no host")?;
+    let scheme = uri.scheme_str().unwrap_or("https");
+    let base = format!("{scheme}://{authority}").parse().map_err(|error| format!("its URL makes no sense: {error}"))?;
+    let mut client = Config::new(base);
+    client.default_retry = false;
+    client.tls_server_name = name;
+    if let Some(bundle) = config.ca_bundle.filter(|bundle| !bundle.0.is_empty()) {
+        let certificates = CertificateDer::pem_slice_iter(&bundle.0)
+            .map(|certificate| certificate.map(|it| it.to_vec()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("its caBundle cannot be read: {error}"))?;
+        client.root_cert = Some(certificates);
+    }
+    let client = Client::try_from(client).map_err(|error| format!("no connection can be prepared: {error}"))?;
+    Ok(Endpoint { client, path })
+}

@@ -1,0 +1,419 @@
+//! Calls the host cluster's admission webhooks for the kinds that are served here (AD3).
+//! kube-apiserver does not call webhooks for the requests that its aggregator passes on.
+//!
+//! The order is kube-apiserver's. Mutating webhooks are called one after the other, by the name of
+//! their configuration. A webhook with `reinvocationPolicy: IfNeeded` is called again if another
+//! one changed the object after it. Validating webhooks are called all at once. A call that fails
+//! refuses the request or is ignored, as the webhook's failure policy says. Audit annotations have
+//! kube-apiserver's keys.
+//!
+//! Every write is refused until the configurations have been read for the first time, because it is
+//! not known before which webhooks must be called.
+//!
+//! Validating webhooks are asked about what Ballast's own scheduler and rebalances write of a
+//! binding's spec, too (AD13). Mutating ones are not, which is told in the log (D48).
+//!
+//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
+//! v1beta1, and the parts of CEL that `condition` lists.
+
+mod call;
+mod condition;
+mod hook;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use self::call::{Answer, Review};
+use self::hook::{Hook, Written};
+use super::first_read::FirstRead;
+use super::namespaces::Namespaces;
+use super::{Host, Pauses};
+use ballast_base::metrics;
+use ballast_base::telemetry;
+use ballast_k8s::{Details, Status};
+use ballast_registry::{Asked, Gate, Operation};
+
+type Tree = Map<String, Value>;
+
+/// How long a write waits for the configurations to be read, as in kube-apiserver.
+const READY_MAX: Duration = Duration::from_secs(10);
+
+/// What the scheduler writes. No mutating webhook is asked about it (D48).
+const SCHEDULED: [Written<'static>; 2] = {
+    let written = Written {
+        operation: "UPDATE",
+        group: "work.karmada.io",
+        version: "v1alpha2",
+        resource: "resourcebindings",
+        subresource: "",
+        is_namespaced: true,
+    };
+    [written, Written { resource: "clusterresourcebindings", is_namespaced: false, ..written }]
+};
+
+/// Webhooks by the name of their configuration.
+type Known = BTreeMap<String, Vec<Arc<Hook>>>;
+
+/// All mutating or all validating webhooks.
+struct Hooks {
+    /// The webhooks in the order of their calls.
+    called: ArcSwap<Vec<Arc<Hook>>>,
+    first_read: FirstRead,
+}
+
+impl Hooks {
+    /// No webhooks. `is_known` says whether that is known.
+    fn none(is_known: bool) -> Hooks {
+        Hooks { called: ArcSwap::default(), first_read: FirstRead::new(is_known) }
+    }
+
+    /// Whether one of them may mean this write. Before they have been read, any may.
+    fn may_mean(&self, asked: &Asked<'_>) -> bool {
+        !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(asked).is_some())
+    }
+}
+
+pub struct Webhooks {
+    host: Host,
+    namespaces: Namespaces,
+    keeps_lifecycle: bool,
+    /// Whether validating webhooks are asked about what workers write.
+    asks_for_workers: bool,
+    mutating: Hooks,
+    validating: Hooks,
+}
+
+impl Webhooks {
+    /// `keeps_lifecycle` says whether an object may only be created in a namespace that exists and
+    /// is not terminating. With `calls`, every write waits until `follow` has read the
+    /// configurations. Without it, no webhook is ever called.
+    pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
+        let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
+        Webhooks { host, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
+    }
+
+    /// Asks no webhook about what workers write.
+    #[must_use]
+    pub fn for_clients_only(self) -> Webhooks {
+        Webhooks { asks_for_workers: false, ..self }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        [&self.mutating, &self.validating].iter().all(|hooks| hooks.first_read.is_done())
+    }
+
+    /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
+    async fn ready(&self, asked: &Asked<'_>) -> Result<(), Status> {
+        if tokio::time::timeout(READY_MAX, self.both_read()).await.is_ok() {
+            return Ok(());
+        }
+        tracing::error!("a write was refused: the host cluster's webhook configurations could not be read yet");
+        let (resource, name) = (asked.row.resource, asked.name);
+        let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
+        Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
+    }
+
+    async fn both_read(&self) {
+        for hooks in [&self.mutating, &self.validating] {
+            hooks.first_read.done().await;
+        }
+    }
+
+    /// Watches the host cluster's configurations for as long as it is polled.
+    pub async fn follow(self: Arc<Webhooks>) {
+        let mut told = BTreeSet::new();
+        let tell = |hook: &Hook| tell_unasked(hook, &mut told);
+        let mutating = follow::<MutatingWebhookConfiguration>(&self.host, &self.mutating, tell, |configuration| {
+            let name = configuration.name_any();
+            let hooks = configuration.webhooks.into_iter().flatten();
+            hooks.map(|hook| Hook::of_mutating(&name, hook)).collect()
+        });
+        let (mut told, asks) = (BTreeSet::new(), self.asks_for_workers);
+        let tell = |hook: &Hook| {
+            if !asks {
+                tell_unasked(hook, &mut told)
+            }
+        };
+        let validating =
+            follow::<ValidatingWebhookConfiguration>(&self.host, &self.validating, tell, |configuration| {
+                let name = configuration.name_any();
+                let hooks = configuration.webhooks.into_iter().flatten();
+                hooks.map(|hook| Hook::of_validating(&name, hook)).collect()
+            });
+        tokio::join!(mutating, validating);
+    }
+
+    /// Calls a mutating webhook and applies its patch. Returns whether the object changed.
+    async fn mutate_by(
+        &self,
+        (round, index, hook): (usize, usize, &Hook),
+        asked: &Asked<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<bool, Status> {
+        let Some(row) = hook.matching_version(asked) else { return Ok(false) };
+        let is_delete = asked.operation == Operation::Delete;
+        let review = Review { asked, row, object: (!is_delete).then_some(&*object), old };
+        if !hook.matches(&review, &self.namespaces)? {
+            return Ok(false);
+        }
+        let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
+        let patch = match call::call(hook, &review, "admit").await? {
+            Answer::Failed => {
+                asked.caller.remarks.annotate(format!("failed-open.{place}"), hook.name.clone());
+                return Ok(false);
+            }
+            Answer::Allowed { patch } => patch.filter(|_| !is_delete),
+        };
+        let changed = match patch {
+            Some(patch) => Some(call::patched(hook, &review, object.clone(), &patch)?).filter(|it| it != object),
+            None => None,
+        };
+        let is_changed = changed.is_some();
+        if let Some(changed) = changed {
+            *object = changed;
+        }
+        let note = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": is_changed});
+        asked.caller.remarks.annotate(place, note.to_string());
+        Ok(is_changed)
+    }
+}
+
+async fn follow<K>(host: &Host, hooks: &Hooks, mut tell: impl FnMut(&Hook), read: impl Fn(K) -> Vec<Hook>)
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<K> = Api::all(host.client.clone());
+    let known: Mutex<Known> = Mutex::default();
+    let publish = |change: &dyn Fn(&mut Known)| {
+        let mut known = known.lock().expect("no panic while it is held");
+        change(&mut known);
+        hooks.called.store(Arc::new(known.values().flatten().cloned().collect()));
+    };
+    let mut listed = Known::new();
+    let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
+    while let Some(event) = events.next().await {
+        let arcs = |configuration: K| read(configuration).into_iter().map(Arc::new).collect::<Vec<_>>();
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(configuration)) => {
+                listed.insert(configuration.name_any(), arcs(configuration));
+            }
+            Ok(Event::InitDone) => {
+                publish(&|known| *known = listed.clone());
+                hooks.first_read.end();
+                listed.values().flatten().for_each(|hook| tell(hook));
+            }
+            Ok(Event::Apply(configuration)) => {
+                let (name, hooks) = (configuration.name_any(), arcs(configuration));
+                hooks.iter().for_each(|hook| tell(hook));
+                publish(&|known| drop(known.insert(name.clone(), hooks.clone())));
+            }
+            Ok(Event::Delete(configuration)) => {
+                publish(&|known| drop(known.remove(&configuration.name_any())));
+            }
+            Err(error) => {
+                tracing::warn!(error = telemetry::with_causes(&error), "failed to watch webhook configurations");
+            }
+        }
+    }
+}
+
+/// The resource whose updates by the scheduler the webhook's rules mean (BK9).
+fn unasked(hook: &Hook) -> Option<&'static str> {
+    SCHEDULED.iter().find(|written| hook.means(written)).map(|written| written.resource)
+}
+
+/// Says so in the log, once for each webhook.
+fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
+    let Some(resource) = unasked(hook) else { return };
+    let Hook { configuration, name, .. } = hook;
+    if told.insert(format!("{configuration}/{name}")) {
+        tracing::warn!(
+            configuration,
+            webhook = name,
+            resource,
+            "a webhook of the host cluster means what the scheduler writes, and is asked only about what clients write"
+        );
+    }
+}
+
+#[async_trait]
+impl Gate for Webhooks {
+    async fn enter(&self, asked: &Asked<'_>) -> Result<(), Status> {
+        match asked.namespace {
+            "" => Ok(()),
+            _ if !self.keeps_lifecycle => Ok(()),
+            namespace => {
+                let started = Instant::now();
+                let verdict = self.namespaces.may_create(asked.row.resource, namespace, asked.name).await;
+                let operation = asked.operation.as_str();
+                metrics::admission_controller("NamespaceLifecycle", operation, verdict.is_err(), started.elapsed());
+                verdict
+            }
+        }
+    }
+
+    fn cares(&self, asked: &Asked<'_>) -> bool {
+        self.mutating.may_mean(asked) || self.validating.may_mean(asked)
+    }
+
+    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.call_mutating(asked, object, old).await;
+        metrics::admission_step("admit", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+
+    async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.call_validating(asked, object, old).await;
+        metrics::admission_step("validate", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+
+    fn heeds(&self, asked: &Asked<'_>) -> bool {
+        self.asks_for_workers && (!self.is_ready() || self.validating.may_mean(asked))
+    }
+
+    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
+        if !self.can_tell(asked) {
+            return true;
+        }
+        self.validating.called.load().iter().any(|hook| {
+            let review = |row| Review { asked, row, object: Some(object), old: Some(old) };
+            // Where that cannot be decided, the answer says why.
+            let is_meant = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
+            hook.matching_version(asked).is_some_and(is_meant)
+        })
+    }
+
+    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>> {
+        let known = async {
+            self.both_read().await;
+            if !self.can_tell(asked) {
+                self.namespaces.first_read().done().await;
+            }
+        };
+        match tokio::time::timeout(READY_MAX, known).await {
+            Ok(()) => Some(self.validate(asked, Some(object), Some(old)).await),
+            Err(_) => None,
+        }
+    }
+}
+
+impl Webhooks {
+    /// Whether it is known which webhooks mean a write. Until the namespaces have been read, none
+    /// of them has the labels that a selector may ask for.
+    fn can_tell(&self, asked: &Asked<'_>) -> bool {
+        let hooks = self.validating.called.load();
+        let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(asked).is_some();
+        self.is_ready()
+            && (asked.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
+    }
+
+    async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        self.ready(asked).await?;
+        let hooks = self.mutating.called.load_full();
+        // `again` are the webhooks whose object was changed after they had seen it.
+        let (mut passed, mut again) = (Vec::new(), Vec::new());
+        for (index, hook) in hooks.iter().enumerate() {
+            if self.mutate_by((0, index, hook), asked, object, old).await? {
+                again.append(&mut passed);
+            }
+            if hook.is_reinvocable {
+                passed.push(index);
+            }
+        }
+        for index in again {
+            self.mutate_by((1, index, &hooks[index]), asked, object, old).await?;
+        }
+        Ok(())
+    }
+
+    async fn call_validating(
+        &self,
+        asked: &Asked<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        self.ready(asked).await?;
+        let hooks = self.validating.called.load_full();
+        let mut meant = Vec::new();
+        for (index, hook) in hooks.iter().enumerate() {
+            let Some(row) = hook.matching_version(asked) else { continue };
+            let review = Review { asked, row, object, old };
+            if hook.matches(&review, &self.namespaces)? {
+                meant.push((index, hook, review));
+            }
+        }
+        let calls = meant.iter().map(|(_, hook, review)| call::call(hook, review, "validating"));
+        for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&meant) {
+            if let Answer::Failed = answer? {
+                let place = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
+                asked.caller.remarks.annotate(place, hook.name.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(rule: Value) -> Hook {
+        let hook = json!({
+            "name": "quota.example.com", "clientConfig": {"url": "https://127.0.0.1:1/quota"},
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [rule],
+        });
+        Hook::of_validating("karmada", serde_json::from_value(hook).unwrap())
+    }
+
+    #[tokio::test]
+    async fn bk9_a_webhook_that_means_the_scheduler_s_writes_is_told() {
+        let rule = |operations: &[&str], resources: &[&str]| {
+            let (groups, versions) = (["work.karmada.io"], ["v1alpha2"]);
+            json!({"operations": operations, "apiGroups": groups, "apiVersions": versions, "resources": resources})
+        };
+        for (rule, wanted) in [
+            (rule(&["CREATE", "UPDATE"], &["resourcebindings"]), Some("resourcebindings")),
+            (rule(&["*"], &["clusterresourcebindings"]), Some("clusterresourcebindings")),
+            (rule(&["*"], &["*/*"]), Some("resourcebindings")),
+            (rule(&["CREATE"], &["resourcebindings"]), None),
+            (rule(&["UPDATE"], &["resourcebindings/status", "works"]), None),
+        ] {
+            assert_eq!(unasked(&hook(rule.clone())), wanted, "{rule}");
+        }
+        // Only a selector that asks for something waits for the namespaces.
+        let selecting = |selector: Value| {
+            let mut hook = json!({"name": "a", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"]});
+            hook["namespaceSelector"] = selector;
+            Hook::of_validating("a", serde_json::from_value(hook).unwrap()).reads_namespaces()
+        };
+        assert!(selecting(json!({"matchLabels": {"team": "a"}})));
+        assert!(!selecting(json!({})) && !selecting(Value::Null));
+        let (mut told, quota) = (BTreeSet::new(), hook(rule(&["UPDATE"], &["resourcebindings"])));
+        tell_unasked(&quota, &mut told);
+        tell_unasked(&quota, &mut told);
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), ["karmada/quota.example.com"]);
+    }
+}

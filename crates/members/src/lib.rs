@@ -1,0 +1,138 @@
+//! The API servers of member clusters, for requests that go through `clusters/{name}/proxy`.
+//!
+//! A request is sent to `spec.apiEndpoint` of the Cluster, with the token of its impersonator and
+//! headers that name the user who asked, so the member decides what that user may do there (CP2).
+//!
+//! *Invariants.* No credential of a client leaves this server, and no client chooses whom the
+//! member takes it for. A member that is down, slow or sends nonsense is a 503 or 504 that names
+//! it. Every wait for one has a bound.
+
+mod connector;
+mod line;
+mod request;
+mod secrets;
+
+pub use secrets::Secrets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use moka::future::Cache;
+use serde::Deserialize;
+
+use self::line::{Line, Route};
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, ClusterSpec};
+use ballast_base::telemetry;
+use ballast_k8s::{Cause, Details, Object, Status, User};
+use ballast_resource::Resource;
+use ballast_server::{FarSide, hop};
+
+/// Members to which prepared lines are kept.
+const LINES_MAX: u64 = 1024;
+/// How long a line is used before its secrets are read again.
+const LINE_AGE_MAX: Duration = Duration::from_secs(60);
+/// After a failure they are read again at once, unless the line is younger than this.
+const LINE_AGE_MIN: Duration = Duration::from_secs(2);
+/// The longest time to the head of an answer. A Kubernetes API server ends in half of it whatever
+/// is no watch or stream.
+const HEAD_MAX: Duration = Duration::from_secs(120);
+
+/// The members of one deployment.
+pub struct Members {
+    secrets: Secrets,
+    lines: Cache<Route, Arc<Line>>,
+}
+
+impl Members {
+    pub fn new(secrets: Secrets) -> Members {
+        let lines = Cache::builder().max_capacity(LINES_MAX).time_to_live(LINE_AGE_MAX).build();
+        Members { secrets, lines }
+    }
+
+    async fn line(&self, route: &Route) -> Result<Arc<Line>, String> {
+        let open = async { Line::open(route, &self.secrets).await.map(Arc::new) };
+        self.lines.try_get_with_by_ref(route, open).await.map_err(|why| String::clone(&why))
+    }
+
+    /// Has the secrets read again with the next request, because they may have changed.
+    async fn doubt(&self, route: &Route, line: &Line) {
+        if line.age() >= LINE_AGE_MIN {
+            self.lines.invalidate(route).await;
+        }
+    }
+}
+
+#[async_trait]
+impl FarSide for Members {
+    async fn answer(
+        &self,
+        object: &Object,
+        path: &str,
+        user: &User,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Status> {
+        let name = &*object.key.name;
+        let route = Route::of(&spec(object)?).map_err(|(field, message)| unusable(name, field, &message))?;
+        let target = request::target(&route.endpoint, path, request.uri().query())?;
+        let line = self.line(&route).await.map_err(|why| unreachable(name, &why))?;
+        let asked = request::to_member(request, target, user, &line.token)?;
+        match tokio::time::timeout(HEAD_MAX, line.client.request(asked)).await {
+            Ok(Ok(mut answer)) => {
+                if answer.status() == StatusCode::UNAUTHORIZED {
+                    self.doubt(&route, &line).await;
+                }
+                let protocol = hop::upgrade(answer.headers());
+                hop::remove(answer.headers_mut());
+                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                    && let Some(protocol) = protocol
+                {
+                    hop::ask_for_upgrade(answer.headers_mut(), protocol);
+                }
+                Ok(answer.map(Body::new))
+            }
+            Ok(Err(error)) => {
+                if error.is_connect() {
+                    self.doubt(&route, &line).await;
+                }
+                Err(unreachable(name, &telemetry::with_causes(&error)))
+            }
+            Err(_) => {
+                let message = format!("cluster {name:?} did not answer within {} seconds", HEAD_MAX.as_secs());
+                Err(Status::failure(504, "Timeout", message).with(details(name)).already_logged())
+            }
+        }
+    }
+}
+
+/// The spec alone: a status may be large, and says nothing about the way.
+fn spec(object: &Object) -> Result<ClusterSpec, Status> {
+    #[derive(Deserialize)]
+    struct Part {
+        spec: ClusterSpec,
+    }
+    serde_json::from_slice::<Part>(&object.text.whole()).map(|part| part.spec).map_err(Status::internal)
+}
+
+fn details(name: &str) -> Details {
+    Details::of(Cluster::resource(), name)
+}
+
+/// 400: the Cluster does not say how it is reached.
+fn unusable(name: &str, field: &str, message: &str) -> Status {
+    let causes =
+        vec![Cause { reason: "FieldValueInvalid".to_owned(), message: message.to_owned(), field: field.to_owned() }];
+    Status::bad_request(format!("cluster {name:?} cannot be reached: {field}: {message}"))
+        .with(Details { causes, ..details(name) })
+}
+
+/// 503: the member, or what is needed to reach it, is not there at the moment.
+fn unreachable(name: &str, why: &str) -> Status {
+    let causes = vec![Cause { message: why.to_owned(), ..Cause::default() }];
+    tracing::debug!(cluster = name, why, "a member cluster is out of reach");
+    Status::unavailable(format!("cluster {name:?} is out of reach: {why}"))
+        .with(Details { causes, ..details(name) })
+        .already_logged()
+}

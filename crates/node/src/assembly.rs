@@ -1,0 +1,140 @@
+//! Puts the rooms together: the registry of what is served, and the workers behind it.
+//!
+//! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
+//! differs between them is an argument: the store below the cache, the clock, and who decides about
+//! users.
+
+use std::sync::Arc;
+
+use super::config::Controllers;
+use ballast_actions::{self as actions, CarriedFields, Marking, NoExecuteTaints, RescheduleIntents, RescheduleTasks};
+use ballast_api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
+use ballast_api::karmada::policy::v1alpha1::ClusterTaintPolicy;
+use ballast_api::karmada::task::v1alpha1::RescheduleTask;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_auth::Authorizer;
+use ballast_base::clock::Clock;
+use ballast_controllers::{self as controllers, FailoverOptions};
+use ballast_engine::karmada::Profile;
+use ballast_k8s::User;
+use ballast_quota::Quotas;
+use ballast_rebalance::Rebalances;
+use ballast_rebalance::forecast::forecasts;
+use ballast_rebalance::review::PlacementReviews;
+use ballast_rebalance::schedule::Schedules;
+use ballast_registry::{Action, Client, Counsel, Registry};
+use ballast_resource::{Kinds, Resource};
+use ballast_scheduler::{Census, FleetScheduler, Scheduler};
+use ballast_watch::{Cache, Writer};
+use ballast_worker::Work;
+use ballast_worker::events::{Events, Kept, Recorder, Sink};
+
+/// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
+/// access reviews among them, and decides who may approve a rebalance. `profile` is the
+/// scheduler's, for the placement reviews. It also says whether quotas hold.
+pub fn registry(
+    kinds: Arc<Kinds>,
+    cache: Cache,
+    writer: Writer,
+    authorizer: &Arc<Authorizer>,
+    clock: &Arc<dyn Clock>,
+    recorder: &Recorder,
+    profile: &Profile,
+) -> Registry {
+    if profile.federated_quotas {
+        writer.keep_books(Arc::new(Quotas));
+    }
+    let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
+    let marks = marks(&registry);
+    let mut registry = with_marking(registry, marks, clock, recorder, Marking::default());
+    let client = registry.client(User::component("placement-review"));
+    let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
+    for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
+        registry = registry.with_action(kind, Arc::clone(&reviews));
+    }
+    for (kind, action) in actions::reviews(authorizer) {
+        registry = registry.with_action(kind, action);
+    }
+    for (kind, counsel) in actions::approvals(authorizer) {
+        registry = registry.with_counsel(kind, counsel);
+    }
+    let carried: Arc<dyn Counsel> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
+    for kind in BINDINGS {
+        registry = registry.with_counsel(kind, Arc::clone(&carried));
+    }
+    // Last: what is refused needs no forecast.
+    let client = registry.client(User::component("forecast"));
+    for (kind, counsel) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
+        registry = registry.with_counsel(kind, counsel);
+    }
+    registry
+}
+
+/// Who marks bindings for a RescheduleTask. Take it before the registry gets its fence: a standby
+/// marks for whoever asks it.
+pub fn marks(registry: &Registry) -> Client {
+    registry.client(User::component("reschedule-task"))
+}
+
+/// Lets RescheduleTasks mark in this way. What is left of one is stored behind the registry's
+/// fence: a standby has no worker that would finish it.
+pub fn with_marking(
+    registry: Registry,
+    marks: Client,
+    clock: &Arc<dyn Clock>,
+    recorder: &Recorder,
+    marking: Marking,
+) -> Registry {
+    let intents = self::marks(&registry);
+    let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).leaving_the_rest_to(intents);
+    registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
+}
+
+/// Refuses policies that set NoExecute taints.
+pub fn without_no_execute_taints(registry: Registry) -> Registry {
+    let kind = ClusterTaintPolicy::resource();
+    registry.with_counsel(kind, Arc::new(NoExecuteTaints))
+}
+
+/// What the workers need besides the registry.
+#[derive(Clone)]
+pub struct WorkerOptions {
+    /// The one that the registry was made with: its actions and the workers share a memory of who
+    /// asked for what.
+    pub recorder: Recorder,
+    pub profile: Profile,
+    pub failover: FailoverOptions,
+    pub controllers: Controllers,
+    /// How RescheduleTasks are finished that their requests could not finish.
+    pub marking: Marking,
+    /// Where events go besides the store.
+    pub sinks: Vec<Arc<dyn Sink>>,
+}
+
+/// The background workers that are to run, not yet running.
+pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
+    let WorkerOptions { recorder, profile, failover, controllers, marking, sinks: further } = options;
+    let client = |name: &str| registry.client(User::component(name));
+    let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
+    if profile.federated_quotas {
+        workers.push(Box::new(controllers::Recount::new(client("quota"))));
+    }
+    // No flag turns it off: it does what was promised to whoever asked.
+    workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
+    workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
+    let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
+    workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
+    workers.push(Box::new(rebalances));
+    workers.extend(controllers::fleet(registry, clock));
+    workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));
+    workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock), &recorder)));
+    let events = client("events");
+    let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
+    sinks.extend(further);
+    workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
+    // `policy` brings whole placements to bindings, and `own-fields` what Karmada's detector leaves
+    // out.
+    let is_left_to_policy = |name: &str| name == "own-fields" && controllers.run("policy");
+    workers.retain(|work| controllers.run(work.name()) && !is_left_to_policy(work.name()));
+    workers
+}

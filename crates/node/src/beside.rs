@@ -1,0 +1,169 @@
+//! What a server that is attached to a Karmada does differently (`attach`): which kinds it serves,
+//! which workers run and when, and what it cannot be combined with.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio::task::JoinHandle;
+
+use super::UsageError;
+use super::config::{AttachArgs, ControllersArgs, ServeArgs};
+use super::kubeconfig::KubeconfigArgs;
+use ballast_api as api;
+use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
+use ballast_attach::{Access, Attached, HOMED, HomeEvents, Place, Progress, Reach};
+use ballast_engine::karmada::Profile;
+use ballast_k8s::Status;
+use ballast_registry::{Asked, Counsel, Registry};
+use ballast_resource::{Kinds, Resource, ResourceKind};
+use ballast_server::{Check, Counts};
+use ballast_store as store;
+use ballast_watch::{Cache, Writer};
+use ballast_worker::events::Sink;
+
+/// The background loops that do not run beside a Karmada: its own controllers do what they do, and
+/// its webhooks hold the quotas.
+pub const NOT_BESIDE: [&str; 9] = [
+    "application-failover",
+    "cluster-finalizer",
+    "cluster-taints",
+    "failover",
+    "graceful-eviction",
+    "own-fields",
+    "policy",
+    "quota",
+    "rebalancer",
+];
+
+/// The only loops of a server that writes nothing at home.
+const ONLY_READING: [&str; 2] = ["census", "events"];
+
+/// Whose API server this one is attached to, and what it may do there.
+pub struct Beside {
+    pub place: Place,
+    pub access: Access,
+    pub reach: Reach,
+}
+
+impl Beside {
+    /// The one that the flags name.
+    pub async fn named(args: &ServeArgs) -> anyhow::Result<Option<Beside>> {
+        let Some(file) = &args.attach.attach else { return Ok(None) };
+        let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
+        let connected = named.connect().await?;
+        let place = Place { client: connected.client, url: connected.url };
+        Ok(Some(Beside { place, access: Access::ReadWrite, reach: Reach::default() }))
+    }
+
+    /// Refuses what does not go together.
+    pub fn check(&self, args: &ServeArgs) -> Result<(), UsageError> {
+        if store::is_server(&args.database_url) {
+            let what = "--attach: each server keeps a mirror of its own, so use a database of its own: `memory:` or \
+                        `sqlite://PATH`";
+            return Err(UsageError(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Leaves out the loops that do not run. An error where one of them was asked for by name.
+    pub fn settle(access: Access, controllers: &mut ControllersArgs) -> Result<(), UsageError> {
+        controllers.leave(&NOT_BESIDE, "--attach")?;
+        if access == Access::ReadOnly {
+            controllers.keep_only(&ONLY_READING)?;
+        }
+        Ok(())
+    }
+
+    /// The mirror, which begins at once, and its task.
+    pub fn begin(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> Mirroring {
+        let Beside { place, access, reach } = self;
+        tracing::info!(home = place.url, ?access, "attached");
+        let attached = Arc::new(Attached::new(place, access, reach, kinds, cache.clone(), writer.clone()));
+        let task = tokio::spawn(Arc::clone(&attached).follow());
+        Mirroring { progress: attached.progress(), attached, access, task }
+    }
+}
+
+/// A mirror that runs.
+pub struct Mirroring {
+    pub attached: Arc<Attached>,
+    pub access: Access,
+    pub progress: Progress,
+    pub task: JoinHandle<()>,
+}
+
+impl Mirroring {
+    /// Where events go that are for the home.
+    pub fn events(&self, args: &AttachArgs) -> Option<Arc<dyn Sink>> {
+        let is_wanted = args.attach_events && self.access == Access::ReadWrite;
+        is_wanted.then(|| Arc::new(HomeEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
+    }
+}
+
+/// Makes the registry that of an attached server: what is kept at home is written there. One that
+/// only reads refuses rebalances, because nobody would carry them out.
+pub fn over(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
+    let registry = registry.with_home(attached);
+    if access == Access::ReadWrite {
+        return registry;
+    }
+    let moved: Arc<dyn Counsel> = Arc::new(NoMoves);
+    [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
+        .into_iter()
+        .fold(registry, |registry, kind| registry.with_counsel(kind, Arc::clone(&moved)))
+}
+
+/// A dry run moves nothing.
+struct NoMoves;
+
+#[async_trait]
+impl Counsel for NoMoves {
+    async fn hear(
+        &self,
+        asked: &Asked<'_>,
+        _: &mut Map<String, Value>,
+        _: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        if asked.dry_run() {
+            return Ok(());
+        }
+        let why = "this server only reads what is kept elsewhere, so it carries out no rebalance: `ballast serve \
+                   --attach` does";
+        Err(Status::forbidden(asked.row.resource, asked.name, why))
+    }
+}
+
+/// The kinds of an attached server: those whose home is elsewhere, and Ballast's own. What else
+/// belongs to Karmada's groups is not served, because it is not known here.
+pub fn kinds(kinds: &Kinds) -> Kinds {
+    let is_served = |row: &&Arc<ResourceKind>| {
+        let is_karmadas = row.group.ends_with("karmada.io") && row.group != "task.karmada.io";
+        !is_karmadas || HOMED.contains(&row.resource)
+    };
+    Kinds::new(kinds.rows().iter().filter(is_served).map(|row| (**row).clone()).collect())
+}
+
+/// All kinds of a server with these flags.
+pub fn all_kinds(args: &ServeArgs) -> Kinds {
+    if args.host.is_given() { api::kinds() } else { api::standalone_kinds() }
+}
+
+/// The profile of an attached server. Karmada's webhooks hold the quotas. And a binding that no
+/// policy manages any more is to stay as it is: Karmada's detector takes the labels away when a
+/// policy is deleted, and leaves its placement.
+pub fn profile(profile: Profile) -> Profile {
+    Profile { federated_quotas: false, unmanaged: false, ..profile }
+}
+
+/// Not ready before everything was listed once: what is read until then may be missing.
+pub fn check(progress: Progress) -> Check {
+    Check::new("home", Counts::Ready, move || {
+        if progress.is_in_step() {
+            return Ok(());
+        }
+        let missing: Vec<&str> = progress.missing().into_iter().map(|kind| kind.as_str()).collect();
+        let why = progress.fault().map(|fault| format!("; {fault}")).unwrap_or_default();
+        Err(format!("not listed yet: {}{why}", missing.join(", ")))
+    })
+}

@@ -1,0 +1,303 @@
+//! The configuration of `serve`, with every default. A flag wins over the environment, and the
+//! environment over the default. Nothing else reads the environment. A flag that other extension
+//! API servers have too has the same name here.
+
+mod attach;
+mod audit;
+mod database;
+mod controllers;
+mod failover;
+mod feature_gates;
+pub mod file;
+mod history;
+mod identity;
+mod members;
+mod replicas;
+mod tracing;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::{Serialize, Serializer};
+
+use super::UsageError;
+use super::beside::Beside;
+use ballast_attach::Access;
+use ballast_base::telemetry;
+use ballast_engine::karmada::Profile;
+use ballast_k8s::duration;
+use ballast_store as store;
+
+pub use self::tracing::TracingArgs;
+pub use attach::AttachArgs;
+pub use audit::AuditArgs;
+pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
+pub use database::DatabaseArgs;
+pub use failover::FailoverArgs;
+pub use feature_gates::FeatureGatesArgs;
+pub use history::HistoryArgs;
+pub use identity::{HostArgs, IdentityArgs};
+pub use members::MembersArgs;
+pub use replicas::ReplicaArgs;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServeArgs {
+    /// Address to listen on
+    #[arg(long, env = "BALLAST_BIND_ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
+
+    /// Port to serve HTTPS on; 0 picks a free one, which the ready line names
+    #[arg(long, env = "BALLAST_SECURE_PORT", default_value_t = 7443, allow_negative_numbers = true)]
+    pub secure_port: u16,
+
+    /// Where objects are stored: `sqlite://PATH`, `postgres://USER@HOST/DATABASE`, or `memory:` to
+    /// lose them when the process ends
+    #[arg(long, env = "BALLAST_DATABASE_URL", default_value = "sqlite://ballast.db")]
+    #[serde(serialize_with = "without_password")]
+    pub database_url: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub history: HistoryArgs,
+
+    /// Folder of the development CA, serving and admin certificates, created at the first start
+    #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
+    pub cert_dir: PathBuf,
+
+    /// Serving certificate (PEM, leaf first) to use instead of the development one
+    #[arg(long, env = "BALLAST_TLS_CERT_FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// Key of --tls-cert-file (PEM)
+    #[arg(long, env = "BALLAST_TLS_PRIVATE_KEY_FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub replicas: ReplicaArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub identity: IdentityArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub host: HostArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub attach: AttachArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub members: MembersArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub audit: AuditArgs,
+
+    /// Origins whose pages may read answers, as regular expressions from `^` or `//` to `$` or `:`.
+    /// Default: none
+    #[arg(long, env = "BALLAST_CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
+    pub cors_allowed_origins: Vec<String>,
+
+    /// Most read requests at the same time; more are answered with 429. Watches do not count
+    #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_requests_inflight: u32,
+
+    /// Most write requests at the same time; more are answered with 429
+    #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_mutating_requests_inflight: u32,
+
+    /// How long requests are still served after SIGTERM while `/readyz` fails, so that load
+    /// balancers notice
+    #[arg(long, env = "BALLAST_SHUTDOWN_DELAY_DURATION", default_value = "0s")]
+    pub shutdown_delay_duration: GoDuration,
+
+    /// `default`: a Fresh pass ignores the present placement. `karmada`: decides as Karmada's
+    /// scheduler does
+    #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
+    pub scheduling_profile: SchedulingProfile,
+
+    /// How long the request of a RescheduleTask marks bindings, at most 50s. What is left is marked
+    /// after the answer, which says so
+    #[arg(long, env = "BALLAST_RESCHEDULE_TASK_MARKING_DURATION", default_value = "30s")]
+    pub reschedule_task_marking_duration: GoDuration,
+
+    /// Name of this scheduler. Bindings that name another one are left alone
+    #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
+    pub scheduler_name: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub gates: FeatureGatesArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub controllers: ControllersArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub failover: FailoverArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tracing: TracingArgs,
+
+    /// Format of the log lines on standard error
+    #[arg(long, env = "BALLAST_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// How much is logged: 0 is little, 2 adds passes and requests, 6 adds the libraries
+    #[arg(short = 'v', long = "v", env = "BALLAST_V", default_value_t = 0, allow_negative_numbers = true)]
+    #[serde(rename = "v")]
+    pub verbosity: u8,
+
+    /// Flags from a file, in the form that --print-config prints. The command line and the
+    /// environment win over it
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+
+    /// Print the configuration that results from flags, environment and defaults, and exit
+    #[arg(long)]
+    #[serde(skip)]
+    pub print_config: bool,
+}
+
+fn without_password<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&store::shown(url))
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingProfile {
+    #[default]
+    Default,
+    Karmada,
+}
+
+impl SchedulingProfile {
+    /// The profile with its own defaults.
+    pub fn rules(self) -> Profile {
+        match self {
+            SchedulingProfile::Default => Profile::ours(),
+            SchedulingProfile::Karmada => Profile::karmada(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+impl From<LogFormat> for telemetry::LogFormat {
+    fn from(format: LogFormat) -> telemetry::LogFormat {
+        match format {
+            LogFormat::Text => telemetry::LogFormat::Text,
+            LogFormat::Json => telemetry::LogFormat::Json,
+        }
+    }
+}
+
+/// A duration as Go and Kubernetes write it: `10s`, `1m30s`, `500ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoDuration(pub Duration);
+
+impl GoDuration {
+    /// About the most that Go's `time.Duration` holds. Adding it to the present time does not
+    /// overflow.
+    const MAX: Duration = Duration::from_secs(290 * 365 * 24 * 60 * 60);
+}
+
+impl FromStr for GoDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GoDuration, String> {
+        let read = duration::parse(text).filter(|it| !text.is_empty() && *it <= GoDuration::MAX).map(GoDuration);
+        read.ok_or_else(|| "write a duration as 10s, 1m30s or 500ms, not negative, at most 290 years".to_owned())
+    }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs_f64())
+    }
+}
+
+impl Serialize for GoDuration {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl ServeArgs {
+    /// It leaves ten seconds of a request's minute (LI1) for the last transaction and the answer.
+    const MARKING_MAX: Duration = Duration::from_secs(50);
+
+    pub fn listen_address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind_address, self.secure_port)
+    }
+
+    /// The configuration with what flags say about each other written out. An error where they
+    /// contradict each other.
+    pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
+        if self.attach.attach.is_some() {
+            Beside::settle(Access::ReadWrite, &mut self.controllers)?;
+        }
+        self.controllers.settle(&mut self.failover)?;
+        self.gates.settle(self.scheduling_profile);
+        let marking = self.reschedule_task_marking_duration;
+        if marking.0 > ServeArgs::MARKING_MAX {
+            let max = GoDuration(ServeArgs::MARKING_MAX);
+            return Err(UsageError(format!("--reschedule-task-marking-duration {marking}: give at most {max}")));
+        }
+        Ok(self)
+    }
+}
+
+impl Default for ServeArgs {
+    /// The configuration of `ballast serve` without flags in an empty environment.
+    fn default() -> ServeArgs {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            args: ServeArgs,
+        }
+        <Only as clap::Parser>::parse_from(["ballast"]).args
+    }
+}
+
+/// Parses a share, from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a number from 0 to 1, such as 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let args = ServeArgs::default();
+        assert_eq!(args.listen_address().to_string(), "127.0.0.1:7443");
+        assert_eq!(
+            (args.database_url.as_str(), args.scheduling_profile),
+            ("sqlite://ballast.db", SchedulingProfile::Default)
+        );
+    }
+}

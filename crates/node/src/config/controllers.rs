@@ -1,0 +1,302 @@
+//! Which background loops run: `--controllers` in kube-controller-manager's manner, and
+//! `--beneath-karmada`, which leaves to Karmada's controllers what they do (BK3).
+//!
+//! Three older switches (`FailoverArgs`) turn off a part of a loop, and keep working. Flags that
+//! contradict each other are an error, because nobody can tell which of them was meant.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::FailoverArgs;
+use crate::UsageError;
+use ballast_rebalance::nearest::with_nearest;
+
+/// The names of all background loops.
+pub const CONTROLLERS: [&str; 19] = [
+    "application-failover",
+    "census",
+    "cluster-finalizer",
+    "cluster-taints",
+    "events",
+    "failover",
+    "fleet-scheduler",
+    "graceful-eviction",
+    "member-cluster",
+    "own-fields",
+    "placement",
+    "policy",
+    "quota",
+    "rebalance",
+    "rebalance-schedule",
+    "rebalancer",
+    "rollout",
+    "scheduler",
+    "ttl",
+];
+
+/// What Karmada's own controllers do.
+const KARMADAS: [&str; 6] =
+    ["application-failover", "cluster-finalizer", "cluster-taints", "failover", "graceful-eviction", "policy"];
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ControllersArgs {
+    /// Background loops to run: `*` is all of them, NAME is one, -NAME takes one out. They are
+    /// application-failover, census, cluster-finalizer, cluster-taints, events, failover,
+    /// fleet-scheduler, graceful-eviction, member-cluster, own-fields, placement, policy, quota,
+    /// rebalance, rebalance-schedule, rebalancer, rollout, scheduler and ttl
+    #[arg(
+        long,
+        env = "BALLAST_CONTROLLERS",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    pub controllers: Vec<Item>,
+
+    /// Leave to Karmada's own controllers what they do: application-failover, cluster-finalizer,
+    /// cluster-taints, failover, graceful-eviction and policy do not run
+    #[arg(
+        long,
+        env = "BALLAST_BENEATH_KARMADA",
+        default_value_t = false,
+        num_args = 0..=1,
+        default_missing_value = "true",
+        require_equals = true,
+        action = clap::ArgAction::Set
+    )]
+    pub beneath_karmada: bool,
+}
+
+/// An entry of `--controllers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    All,
+    On(&'static str),
+    Off(&'static str),
+}
+
+impl FromStr for Item {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Item, String> {
+        if text == "*" {
+            return Ok(Item::All);
+        }
+        let (name, item): (&str, fn(&'static str) -> Item) = match text.strip_prefix('-') {
+            Some(name) => (name, Item::Off),
+            None => (text, Item::On),
+        };
+        let known = CONTROLLERS.into_iter().find(|known| *known == name);
+        known.map(item).ok_or_else(|| {
+            let what = format!("no background loop has the name {name:?}");
+            format!("{}; they are {}", with_nearest(what, name, CONTROLLERS.into_iter()), CONTROLLERS.join(", "))
+        })
+    }
+}
+
+impl Serialize for Item {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Item::All => serializer.serialize_str("*"),
+            Item::On(name) => serializer.serialize_str(name),
+            Item::Off(name) => serializer.collect_str(&format_args!("-{name}")),
+        }
+    }
+}
+
+/// The background loops that do not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Controllers {
+    off: BTreeSet<&'static str>,
+}
+
+impl Controllers {
+    pub fn run(&self, name: &str) -> bool {
+        !self.off.contains(name)
+    }
+
+    /// As `--controllers` would say it.
+    fn listed(&self) -> Vec<Item> {
+        [Item::All].into_iter().chain(self.off.iter().map(|name| Item::Off(name))).collect()
+    }
+}
+
+impl ControllersArgs {
+    /// What the flags amount to.
+    pub fn chosen(&self) -> Result<Controllers, UsageError> {
+        let named = |item: fn(&'static str) -> Item| move |name: &&'static str| self.controllers.contains(&item(name));
+        let (is_on, is_off) = (named(Item::On), named(Item::Off));
+        if let Some(name) = CONTROLLERS.iter().find(|name| is_on(name) && is_off(name)) {
+            return Err(UsageError(format!("--controllers names both {name} and -{name}: keep one of them")));
+        }
+        let all = self.controllers.contains(&Item::All);
+        if !all && !CONTROLLERS.iter().any(is_on) {
+            let what = "--controllers names nothing that is to run: write *,-NAME for all but NAME";
+            return Err(UsageError(what.to_owned()));
+        }
+        let left = |name: &&'static str| self.beneath_karmada && KARMADAS.contains(name);
+        if let Some(name) = CONTROLLERS.iter().find(|name| is_on(name) && left(name)) {
+            let what =
+                format!("--controllers names {name}, which --beneath-karmada leaves to Karmada: drop one of them");
+            return Err(UsageError(what));
+        }
+        let runs = |name: &&'static str| (all || is_on(name)) && !is_off(name) && !left(name);
+        Ok(Controllers { off: CONTROLLERS.into_iter().filter(|name| !runs(name)).collect() })
+    }
+
+    /// Takes these loops out, which do not run with `flag`. An error where one was asked for by its
+    /// name.
+    pub fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
+        if let Some(name) = names.iter().find(|name| self.controllers.contains(&Item::On(name))) {
+            let what = format!("--controllers names {name}, which does not run with {flag}: drop one of them");
+            return Err(UsageError(what));
+        }
+        let left = names.iter().map(|name| Item::Off(name)).filter(|item| !self.controllers.contains(item));
+        let left: Vec<Item> = left.collect();
+        self.controllers.extend(left);
+        Ok(())
+    }
+
+    /// Takes out every loop but these.
+    pub fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
+        let chosen = self.chosen()?;
+        let off = CONTROLLERS.into_iter().filter(|name| !names.contains(name) || !chosen.run(name));
+        self.controllers = [Item::All].into_iter().chain(off.map(Item::Off)).collect();
+        Ok(())
+    }
+
+    /// These flags and the older switches, written out. An error where they contradict each other.
+    pub(super) fn settle(&mut self, failover: &mut FailoverArgs) -> Result<(), UsageError> {
+        let chosen = self.chosen()?;
+        for (flag, name, switch) in [
+            ("--taint-unready-clusters", "cluster-taints", &mut failover.taint_unready_clusters),
+            ("--enable-no-execute-taint-eviction", "failover", &mut failover.enable_no_execute_taint_eviction),
+            ("--manage-cluster-finalizer", "cluster-finalizer", &mut failover.manage_cluster_finalizer),
+        ] {
+            let runs = chosen.run(name);
+            match *switch {
+                Some(true) if !runs => {
+                    let by = if self.beneath_karmada { "--beneath-karmada" } else { "--controllers" };
+                    let what = format!("{flag}=true needs {name}, which {by} leaves out: drop one of them");
+                    return Err(UsageError(what));
+                }
+                Some(false) if self.controllers.contains(&Item::On(name)) => {
+                    let what = format!("--controllers names {name}, and {flag}=false turns it off: drop one of them");
+                    return Err(UsageError(what));
+                }
+                Some(_) => {}
+                None => *switch = Some(runs),
+            }
+        }
+        self.controllers = chosen.listed();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ServeArgs;
+    use super::*;
+
+    fn args(words: &[&str]) -> Result<ServeArgs, String> {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            args: ServeArgs,
+        }
+        let parsed = <Only as clap::Parser>::try_parse_from([&["ballast"], words].concat());
+        parsed.map_err(|error| error.to_string())?.args.settled().map_err(|error| error.to_string())
+    }
+
+    /// The loops that do not run.
+    fn off(words: &[&str]) -> Vec<&'static str> {
+        args(words).unwrap().controllers.chosen().unwrap().off.into_iter().collect()
+    }
+
+    #[test]
+    fn bk3_a_star_is_all_a_name_is_one_and_a_dash_takes_one_out() {
+        assert_eq!(off(&[]), [""; 0]);
+        assert_eq!(off(&["--controllers", "*,-policy,-rebalancer"]), ["policy", "rebalancer"]);
+        assert_eq!(off(&["--controllers=-ttl,*"]), ["ttl"]);
+        let running = off(&["--controllers=scheduler,rebalancer"]);
+        assert_eq!(running.len(), CONTROLLERS.len() - 2);
+        assert!(!running.contains(&"scheduler"));
+    }
+
+    #[test]
+    fn bk3_beneath_karmada_its_controllers_do_what_is_theirs() {
+        let settled = args(&["--beneath-karmada"]).unwrap();
+        assert_eq!(settled.controllers.chosen().unwrap().off.into_iter().collect::<Vec<_>>(), KARMADAS);
+        let FailoverArgs { taint_unready_clusters, enable_no_execute_taint_eviction, manage_cluster_finalizer, .. } =
+            settled.failover;
+        let switches = [taint_unready_clusters, enable_no_execute_taint_eviction, manage_cluster_finalizer];
+        assert_eq!(switches, [Some(false); 3]);
+        let more = off(&["--beneath-karmada", "--controllers=*,-rebalancer", "--taint-unready-clusters=false"]);
+        assert_eq!(more.len(), KARMADAS.len() + 1);
+        assert_eq!(off(&["--beneath-karmada=false"]), [""; 0]);
+    }
+
+    #[test]
+    fn bk3_what_is_settled_says_the_same_when_it_is_settled_again() {
+        for words in [&["--beneath-karmada"][..], &["--controllers=scheduler"], &["--taint-unready-clusters=false"]] {
+            let once = args(words).unwrap();
+            let twice = once.clone().settled().unwrap();
+            assert_eq!(format!("{once:?}"), format!("{twice:?}"), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn bk3_an_older_switch_turns_off_its_part_and_the_loop_runs_on() {
+        let settled = args(&["--taint-unready-clusters=false"]).unwrap();
+        assert_eq!(settled.controllers.chosen().unwrap(), Controllers::default());
+        assert_eq!(settled.failover.options().unready, ballast_controllers::Unready::Ignored);
+    }
+
+    #[test]
+    fn bk3_contradictions_are_told() {
+        for (words, told) in [
+            (&["--controllers=*,policy,-policy"][..], "names both policy and -policy"),
+            (&["--controllers=-policy"], "write *,-NAME"),
+            (
+                &["--controllers=*,policy", "--beneath-karmada"],
+                "names policy, which --beneath-karmada leaves to Karmada",
+            ),
+            (
+                &["--taint-unready-clusters=true", "--beneath-karmada"],
+                "--taint-unready-clusters=true needs cluster-taints, which --beneath-karmada leaves out",
+            ),
+            (
+                &["--enable-no-execute-taint-eviction=true", "--controllers=*,-failover"],
+                "needs failover, which --controllers leaves out",
+            ),
+            (
+                &["--manage-cluster-finalizer=false", "--controllers=*,cluster-finalizer"],
+                "names cluster-finalizer, and --manage-cluster-finalizer=false turns it off",
+            ),
+            (&["--controllers=*,-polisy"], "the nearest known name is \"policy\""),
+            (&["--controllers=everything"], "they are application-failover, census"),
+        ] {
+            let error = args(words).unwrap_err();
+            assert!(error.contains(told), "{words:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn bk3_the_help_names_every_loop() {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            _args: ServeArgs,
+        }
+        let help = <Only as clap::CommandFactory>::command().render_long_help().to_string();
+        let words: BTreeSet<&str> = help.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+        for name in CONTROLLERS {
+            assert!(words.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! How a database server is used. SQLite needs none of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::GoDuration;
+use ballast_store::Settings;
+
+/// No PostgreSQL server has more.
+const CONNECTIONS_MAX: i64 = 262_143;
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DatabaseArgs {
+    /// File with the password of the PostgreSQL user (otherwise PGPASSFILE or the URL). It is read
+    /// for each new connection
+    #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
+    pub database_password_file: Option<PathBuf>,
+
+    /// Most connections that read from PostgreSQL; two more write and listen
+    #[arg(long, env = "BALLAST_DATABASE_MAX_CONNECTIONS", default_value_t = 8, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
+    pub database_max_connections: u32,
+
+    /// How long a read waits for a free connection to PostgreSQL
+    #[arg(long, env = "BALLAST_DATABASE_CONNECTION_WAIT", default_value = "5s", value_parser = wait)]
+    pub database_connection_wait: GoDuration,
+
+    /// How long PostgreSQL may take to answer a statement
+    #[arg(long, env = "BALLAST_DATABASE_TIMEOUT", default_value = "20s", value_parser = wait)]
+    pub database_timeout: GoDuration,
+}
+
+impl DatabaseArgs {
+    pub fn settings(&self) -> Settings {
+        Settings {
+            password_file: self.database_password_file.clone(),
+            connections_max: self.database_max_connections,
+            connection_wait_max: self.database_connection_wait.0,
+            answer_max: self.database_timeout.0,
+        }
+    }
+}
+
+/// Parses a wait that is neither too short for an answer nor without an end.
+fn wait(text: &str) -> Result<GoDuration, String> {
+    let wait: GoDuration = text.parse()?;
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
+    match allowed.contains(&wait.0) {
+        true => Ok(wait),
+        false => Err("give a duration from 100ms to 1h".to_owned()),
+    }
+}

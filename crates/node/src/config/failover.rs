@@ -1,0 +1,138 @@
+//! Flags about failing clusters, with the names of Karmada's controller manager.
+
+use clap::{ArgAction, Args, ValueEnum};
+use serde::Serialize;
+
+use super::{GoDuration, share};
+use ballast_api::karmada::policy::v1alpha1;
+use ballast_controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailoverArgs {
+    /// Taint clusters that are not ready; set to false if another controller does that [default:
+    /// whether cluster-taints runs]
+    #[arg(long, env = "BALLAST_TAINT_UNREADY_CLUSTERS")]
+    pub taint_unready_clusters: Option<bool>,
+
+    /// How long a cluster must be not ready before its workloads are evicted (a NoExecute taint)
+    #[arg(long, env = "BALLAST_FAILOVER_EVICTION_TIMEOUT", default_value = "5m")]
+    pub failover_eviction_timeout: GoDuration,
+
+    /// Evict bindings from clusters with NoExecute taints; set to false if another controller does
+    /// that [default: whether failover runs]
+    #[arg(long, env = "BALLAST_ENABLE_NO_EXECUTE_TAINT_EVICTION")]
+    pub enable_no_execute_taint_eviction: Option<bool>,
+
+    /// Allow ClusterTaintPolicies to set NoExecute taints, which evict workloads
+    #[arg(long, env = "BALLAST_ALLOW_NO_EXECUTE_TAINT_POLICY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    pub allow_no_execute_taint_policy: bool,
+
+    /// Keep a deleted Cluster until no binding is placed on it, by the finalizer
+    /// `karmada.io/cluster-controller`; false where Karmada's cluster controller does [default:
+    /// whether cluster-finalizer runs]
+    #[arg(long, env = "BALLAST_MANAGE_CLUSTER_FINALIZER")]
+    pub manage_cluster_finalizer: Option<bool>,
+
+    /// How workloads leave a tainted cluster if their binding does not say so
+    #[arg(long, env = "BALLAST_NO_EXECUTE_TAINT_EVICTION_PURGE_MODE", value_enum, default_value_t)]
+    pub no_execute_taint_eviction_purge_mode: PurgeMode,
+
+    /// Bindings to evict a second; 0 evicts none
+    #[arg(long, env = "BALLAST_RESOURCE_EVICTION_RATE", default_value_t = 0.5, allow_negative_numbers = true, value_parser = rate)]
+    pub resource_eviction_rate: f64,
+
+    /// Bindings to evict a second while too many clusters of a large fleet are not ready
+    #[arg(long, env = "BALLAST_SECONDARY_RESOURCE_EVICTION_RATE", default_value_t = 0.1, allow_negative_numbers = true, value_parser = rate)]
+    pub secondary_resource_eviction_rate: f64,
+
+    /// Share of clusters that are not ready, 0 to 1, above which evictions slow down or stop
+    #[arg(long, env = "BALLAST_UNHEALTHY_CLUSTER_THRESHOLD", default_value_t = 0.55, allow_negative_numbers = true, value_parser = share)]
+    pub unhealthy_cluster_threshold: f64,
+
+    /// A fleet with more clusters is large: evictions slow down there, and stop in a small one
+    #[arg(long, env = "BALLAST_LARGE_CLUSTER_NUM_THRESHOLD", default_value_t = 10, allow_negative_numbers = true, value_parser = clusters)]
+    pub large_cluster_num_threshold: usize,
+
+    /// How long an evicted workload may keep running on the old cluster while its replacement is
+    /// not healthy
+    #[arg(long, env = "BALLAST_GRACEFUL_EVICTION_TIMEOUT", default_value = "10m")]
+    pub graceful_eviction_timeout: GoDuration,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[value(rename_all = "PascalCase")]
+pub enum PurgeMode {
+    #[default]
+    Gracefully,
+    Directly,
+}
+
+impl FailoverArgs {
+    pub fn options(&self) -> FailoverOptions {
+        let FailoverArgs {
+            taint_unready_clusters,
+            failover_eviction_timeout,
+            enable_no_execute_taint_eviction,
+            allow_no_execute_taint_policy: _,
+            manage_cluster_finalizer,
+            no_execute_taint_eviction_purge_mode,
+            resource_eviction_rate,
+            secondary_resource_eviction_rate,
+            unhealthy_cluster_threshold,
+            large_cluster_num_threshold,
+            graceful_eviction_timeout,
+        } = self;
+        let unready = match taint_unready_clusters.unwrap_or(true) {
+            true => Unready::Tainted { evicted_after_seconds: seconds(*failover_eviction_timeout) },
+            false => Unready::Ignored,
+        };
+        let purge_mode = match no_execute_taint_eviction_purge_mode {
+            PurgeMode::Gracefully => v1alpha1::PurgeMode::Gracefully,
+            PurgeMode::Directly => v1alpha1::PurgeMode::Directly,
+        };
+        let rate = EvictionRate {
+            per_second: *resource_eviction_rate,
+            secondary_per_second: *secondary_resource_eviction_rate,
+            unhealthy_share: *unhealthy_cluster_threshold,
+            large_fleet: *large_cluster_num_threshold,
+        };
+        let taints = match enable_no_execute_taint_eviction.unwrap_or(true) {
+            true => TaintEviction::By { purge_mode, rate },
+            false => TaintEviction::Off,
+        };
+        let finalizer = match manage_cluster_finalizer.unwrap_or(true) {
+            true => Finalizer::Managed,
+            false => Finalizer::Foreign,
+        };
+        FailoverOptions { unready, taints, finalizer, grace_seconds: seconds(*graceful_eviction_timeout) }
+    }
+}
+
+/// The slowest rate above zero: one binding in eleven days.
+const RATE_MIN: f64 = 1e-6;
+
+/// Reads a number of evictions a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate == 0.0 || (*rate >= RATE_MIN && rate.is_finite()));
+    rate.ok_or_else(|| format!("give a number of bindings a second, such as 0.5: 0 for none, or at least {RATE_MIN}"))
+}
+
+fn clusters(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a number of clusters, 0 or more".to_owned())
+}
+
+fn seconds(duration: GoDuration) -> i64 {
+    i64::try_from(duration.0.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ServeArgs;
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_controllers() {
+        assert_eq!(ServeArgs::default().failover.options(), FailoverOptions::default());
+    }
+}

@@ -1,0 +1,72 @@
+//! How much of the past the log remembers.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::GoDuration;
+use ballast_watch::Limits;
+
+/// Less would end watches that pause for a moment.
+const HISTORY_MIN: Duration = Duration::from_secs(60);
+const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HistoryArgs {
+    /// How long the log remembers what objects were like: for `asOf`, for lists of old states, and
+    /// for watches that resume. It is shorter while there are more changes than
+    /// --history-max-changes keeps; ballast_store_history_seconds tells how long it is
+    #[arg(long, env = "BALLAST_HISTORY", default_value = "1h", value_parser = history)]
+    pub history: GoDuration,
+
+    /// Most changes that the log remembers, however young they are. Default: four for each object,
+    /// and at least 200000
+    #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
+    pub history_max_changes: Option<u32>,
+}
+
+impl HistoryArgs {
+    pub fn limits(&self) -> Limits {
+        let limits = Limits { log_age_max: self.history.0, ..Limits::default() };
+        match self.history_max_changes {
+            None => limits,
+            Some(most) => {
+                let log_rows_max = most as usize;
+                Limits { log_rows_max, log_rows_per_object: 0, ..limits }
+            }
+        }
+    }
+}
+
+fn history(text: &str) -> Result<GoDuration, String> {
+    let read = text.parse::<GoDuration>().ok().filter(|history| (HISTORY_MIN..=HISTORY_MAX).contains(&history.0));
+    read.ok_or_else(|| "give a duration from 1m to 8760h, such as 24h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_past_is_bounded_by_time_and_by_what_is_there_or_by_a_number() {
+        let given =
+            |history: &str, most| HistoryArgs { history: self::history(history).unwrap(), history_max_changes: most };
+        let by_load = given("24h", None).limits();
+        assert_eq!(by_load.log_age_max, Duration::from_secs(24 * 60 * 60));
+        assert_eq!((by_load.log_rows(1_000), by_load.log_rows(1_000_000)), (200_000, 4_000_000));
+        let by_number = given("90m", Some(5_000)).limits();
+        assert_eq!((by_number.log_rows(1_000), by_number.log_rows(1_000_000)), (5_000, 5_000));
+    }
+
+    #[test]
+    fn a_history_is_neither_a_moment_nor_forever() {
+        for good in ["1m", "24h", "8760h"] {
+            assert!(history(good).is_ok(), "{good}");
+        }
+        for bad in ["", "0s", "59s", "8761h", "-1h", "1d", "forever"] {
+            assert!(history(bad).is_err(), "{bad}");
+        }
+    }
+}

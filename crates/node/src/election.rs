@@ -1,0 +1,419 @@
+//! Elects who leads among the replicas that share a database. The database holds the lease, and
+//! its clock decides when the lease ends.
+//!
+//! With `--leader-elect` a Lease of the host cluster decides instead, and its number of transitions
+//! is the term. The database then knows who leads, and gives the lead to nobody by itself
+//! (`Store::lead_in`). All replicas must have the flag: one without it would take what it believes
+//! to be free. Even then two never both commit, because the term decides that.
+//!
+//! *Invariants:*
+//! - This process believes that it leads for at most what was left of the lease when it *sent* its
+//!   last renewal. The database counts from a later moment.
+//! - Belief decides when workers stop and where requests go, and nothing else. What keeps a
+//!   process that was paused from writing is the term, which the store checks in each commit.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use ballast_base::metrics;
+use ballast_base::telemetry;
+use ballast_host as host;
+use ballast_server::Lead;
+use ballast_store::{self as store, Candidate, Store, Term};
+use ballast_watch::Office;
+
+/// The leader renews its lease this many times before it would end.
+const RENEWALS: u32 = 4;
+/// The longest pause between two tries to take the lease. It bounds how long a lease that was given
+/// back stays free.
+const TRY_EVERY: Duration = Duration::from_millis(250);
+/// The pause after a try that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How long the commit that is under way may take when this process stops leading.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+/// How long giving the lease back may take. Others wait for its end otherwise.
+const RESIGN_MAX: Duration = Duration::from_millis(500);
+
+/// A change of the leadership.
+#[derive(Debug)]
+pub enum Turn {
+    /// This process leads from a view that has caught up, so its workers can start.
+    Leads(Term),
+    /// It does not lead any more: its workers must stop.
+    Lost,
+    /// It cannot go on.
+    Ended(anyhow::Error),
+}
+
+/// Elects this process or learns who else leads.
+pub struct Election {
+    store: Arc<dyn Store>,
+    candidate: Candidate,
+    lease: Duration,
+    office: Office,
+    lead: watch::Sender<Lead>,
+    /// The last leader that was logged.
+    known: Option<Term>,
+    /// The Lease of the host cluster, if that decides.
+    decides: Option<Box<host::Lease>>,
+    left: CancellationToken,
+}
+
+/// How the lead is asked for.
+#[derive(Clone, Copy)]
+enum Bid {
+    /// It is taken if it is free.
+    Free,
+    /// It is taken in a term that was given out elsewhere.
+    Given(Term),
+    /// Nothing is taken.
+    Nothing,
+}
+
+/// What is held while this process leads.
+struct Held {
+    term: Term,
+    until: Instant,
+}
+
+impl Election {
+    pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, office: Office) -> Election {
+        metrics::leader(false);
+        let lead = watch::Sender::new(Lead::Nobody);
+        let left = CancellationToken::new();
+        Election { store, candidate, lease, office, lead, known: None, decides: None, left }
+    }
+
+    /// Lets a Lease of the host cluster decide. Its times take the place of the lease's.
+    pub fn decided_by(self, lease: host::Lease) -> Election {
+        Election { lease: lease.duration(), decides: Some(Box::new(lease)), ..self }
+    }
+
+    pub fn lead(&self) -> watch::Receiver<Lead> {
+        self.lead.subscribe()
+    }
+
+    /// Ends when this process holds nothing any more and will not stand again.
+    pub fn left(&self) -> CancellationToken {
+        self.left.clone()
+    }
+
+    /// Stands in the election until `stop`, and gives the lease back then. From then on it only
+    /// learns who leads, for the requests that are still passed on, until it is aborted.
+    pub async fn run(mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) -> Infallible {
+        self.take_part(turns, stop).await;
+        self.left.cancel();
+        loop {
+            if let Ok(leader) = self.ask(Bid::Nothing).await
+                && !leader.is_held_by(&self.candidate)
+            {
+                self.learn_of(&leader);
+            }
+            tokio::time::sleep(TRY_EVERY).await;
+        }
+    }
+
+    async fn take_part(&mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) {
+        let mut decides = self.decides.take();
+        loop {
+            let standing = async {
+                match &mut decides {
+                    None => self.stand().await,
+                    Some(lease) => self.stand_for(lease).await,
+                }
+            };
+            let held = tokio::select! {
+                held = standing => held,
+                () = stop.cancelled() => {
+                    // It may have been taken in this moment.
+                    give_back(&mut decides).await;
+                    return;
+                }
+            };
+            let term = held.term;
+            let fault = self.serve(held, &mut decides, &turns, &stop).await;
+            self.lead.send_replace(Lead::Nobody);
+            metrics::leader(false);
+            // A commit that hangs is not waited for: the store refuses it once the term is over.
+            let left = tokio::time::timeout(LEAVE_MAX, self.office.leave()).await.unwrap_or(Ok(()));
+            // Also of a term that seems lost: with a new one nothing of it can arrive late.
+            self.resign(term).await;
+            give_back(&mut decides).await;
+            if stop.is_cancelled() {
+                return;
+            }
+            let turn = match (fault, left) {
+                (Some(fault), _) => Turn::Ended(fault),
+                (None, Err(closed)) => Turn::Ended(closed.into()),
+                (None, Ok(())) => Turn::Lost,
+            };
+            tracing::warn!(%term, "this replica does not lead any more");
+            let is_over = matches!(turn, Turn::Ended(_));
+            if turns.send(turn).await.is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// Waits until this process holds the lease.
+    async fn stand(&mut self) -> Held {
+        loop {
+            let sent = Instant::now();
+            let pause = match self.ask(Bid::Free).await {
+                Ok(leader) if leader.is_held_by(&self.candidate) => {
+                    self.learn(leader.term, None);
+                    return Held { term: leader.term, until: sent + leader.remaining };
+                }
+                Ok(leader) => {
+                    self.learn_of(&leader);
+                    leader.remaining.min(TRY_EVERY)
+                }
+                Err(error) => {
+                    tracing::debug!(error = telemetry::with_causes(&error), "failed to ask who leads");
+                    RETRY_PAUSE
+                }
+            };
+            tokio::time::sleep(pause.max(Duration::from_millis(1))).await;
+        }
+    }
+
+    /// Waits until this process holds the Lease of the host cluster, and leads in its term.
+    async fn stand_for(&mut self, lease: &mut host::Lease) -> Held {
+        loop {
+            match self.take_for(lease).await {
+                Ok(Some(held)) => return held,
+                Ok(None) => {}
+                Err(error) => tracing::debug!(error = telemetry::with_causes(&error), "failed to ask who leads"),
+            }
+            // Others hear soon who leads; the Lease is asked for in its own time.
+            let next = Instant::now() + lease.retry_period();
+            while Instant::now() < next {
+                tokio::time::sleep(TRY_EVERY.min(lease.retry_period())).await;
+                if let Ok(leader) = self.ask(Bid::Nothing).await {
+                    self.learn_of(&leader);
+                }
+            }
+        }
+    }
+
+    /// Tries once. Who cannot reach the database does not take the Lease either.
+    async fn take_for(&mut self, lease: &mut host::Lease) -> Result<Option<Held>, store::Error> {
+        let leader = self.ask(Bid::Nothing).await?;
+        self.learn_of(&leader);
+        if !lease.take_above(leader.term.0).await {
+            return Ok(None);
+        }
+        let term = Term(lease.term());
+        let leader = self.ask(Bid::Given(term)).await?;
+        match lease.held_until() {
+            Some(until) if leader.is_held_by(&self.candidate) && leader.term == term => {
+                self.learn(term, None);
+                Ok(Some(Held { term, until }))
+            }
+            // A later term was there meanwhile. The next try begins above it.
+            _ => Ok(None),
+        }
+    }
+
+    /// Leads until the lease or the office is lost, or until `stop`. An error ends the process.
+    async fn serve(
+        &mut self,
+        held: Held,
+        decides: &mut Option<Box<host::Lease>>,
+        turns: &mpsc::Sender<Turn>,
+        stop: &CancellationToken,
+    ) -> Option<anyhow::Error> {
+        let term = held.term;
+        let (store, candidate, lease) = (Arc::clone(&self.store), self.candidate.clone(), self.lease);
+        let (lead, until) = (self.lead.clone(), Mutex::new(held.until));
+        let renewed = |renewed| {
+            *until.lock().expect("no panic while it is held") = renewed;
+            // Only once the office is taken: `Here` means that writes are accepted.
+            lead.send_if_modified(|lead| match lead {
+                Lead::Here { until } => std::mem::replace(until, renewed) != renewed,
+                Lead::There { .. } | Lead::Nobody => false,
+            });
+        };
+        let renewing = async {
+            match decides {
+                None => keep(&*store, &candidate, lease, held, renewed).await,
+                Some(decides) => keep_for(decides, &*store, &candidate, held, renewed).await,
+            }
+        };
+        let mut renewing = std::pin::pin!(renewing);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            _ = &mut renewing => return None,
+            taken = self.office.take(term) => if let Err(closed) = taken { return Some(closed.into()) },
+        }
+        let until = *until.lock().expect("no panic while it is held");
+        self.lead.send_replace(Lead::Here { until });
+        metrics::leader(true);
+        tracing::info!(%term, name = candidate.name, "this replica leads: its workers start");
+        let told = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            // Whoever has to hear it may be busy.
+            () = &mut renewing => return None,
+            told = turns.send(Turn::Leads(term)) => told,
+        };
+        if told.is_err() {
+            return None;
+        }
+        let is_deposed = tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            () = &mut renewing => false,
+            lost = self.office.lost() => match lost {
+                Ok(()) => true,
+                Err(closed) => return Some(closed.into()),
+            },
+        };
+        match is_deposed {
+            true => self.written_beside(term).await,
+            false => None,
+        }
+    }
+
+    /// The log has changes that this process did not write. That is a fault if its term goes on.
+    async fn written_beside(&self, term: Term) -> Option<anyhow::Error> {
+        let leader = self.ask(Bid::Nothing).await.ok()?;
+        let is_ours = leader.is_held_by(&self.candidate) && leader.term == term;
+        is_ours
+            .then(|| anyhow::anyhow!("another process has written to the log within the term {} of this one", term.0))
+    }
+
+    async fn ask(&self, bid: Bid) -> Result<store::Leadership, store::Error> {
+        ask(&*self.store, &self.candidate, self.lease, bid).await
+    }
+
+    /// Notes what the database says of another leader.
+    fn learn_of(&mut self, leader: &store::Leadership) {
+        let is_there = !leader.holder.is_empty() && !leader.remaining.is_zero();
+        self.learn(leader.term, Some(&*leader.address).filter(|_| is_there));
+    }
+
+    /// Notes the address of another replica that leads, if there is one. A new leader is logged.
+    fn learn(&mut self, term: Term, address: Option<&str>) {
+        metrics::leader_term(term.0);
+        let lead = match address {
+            None => Lead::Nobody,
+            Some(address) => Lead::There { address: address.to_owned() },
+        };
+        if self.known.replace(term) != Some(term)
+            && let Some(address) = address
+        {
+            tracing::info!(%term, address, "another replica leads");
+        }
+        self.lead.send_if_modified(|known| std::mem::replace(known, lead.clone()) != lead);
+    }
+
+    async fn resign(&self, term: Term) {
+        match tokio::time::timeout(RESIGN_MAX, self.store.resign(term)).await {
+            Ok(Ok(())) => tracing::info!(%term, "this term is over"),
+            Ok(Err(_)) | Err(_) => tracing::warn!(%term, "the lease could not be given back; others wait for its end"),
+        }
+    }
+}
+
+/// Renews the lease until it is lost.
+async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: Held, renewed: impl Fn(Instant)) {
+    let Held { term, mut until } = held;
+    loop {
+        let renew = async {
+            tokio::time::sleep(lease / RENEWALS).await;
+            loop {
+                let sent = Instant::now();
+                match ask(store, candidate, lease, Bid::Free).await {
+                    Ok(leader) => return (sent, leader),
+                    Err(error) => {
+                        tracing::warn!(error = telemetry::with_causes(&error), "failed to renew the lease");
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            // First: after a pause of the process the lease is over, whatever an answer says.
+            () = tokio::time::sleep_until(until) => return,
+            (sent, leader) = renew => {
+                if !leader.is_held_by(candidate) || leader.term != term {
+                    return;
+                }
+                until = sent + leader.remaining;
+                renewed(until);
+            }
+        }
+    }
+}
+
+/// Renews the Lease of the host cluster until it is lost. The database is told that the lead goes
+/// on, so that followers know where it is; where that fails, commits say so.
+async fn keep_for(
+    lease: &mut host::Lease,
+    store: &dyn Store,
+    candidate: &Candidate,
+    held: Held,
+    renewed: impl Fn(Instant),
+) {
+    let Held { term, mut until } = held;
+    loop {
+        let pause = lease.retry_period();
+        let renew = async {
+            tokio::time::sleep(pause).await;
+            let told = ask(store, candidate, lease.duration(), Bid::Given(term));
+            // The Lease does not wait for the database.
+            let told = tokio::time::timeout(pause, told).await;
+            let is_deposed = matches!(&told, Ok(Ok(leader)) if leader.term != term);
+            if is_deposed || !lease.renew().await || lease.term() != term.0 {
+                return None;
+            }
+            lease.held_until()
+        };
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(until) => return,
+            still = renew => match still {
+                Some(still) => {
+                    until = still;
+                    renewed(until);
+                }
+                None => return,
+            },
+        }
+    }
+}
+
+/// Lets another replica have the Lease at once. Nothing is done where none is held.
+async fn give_back(decides: &mut Option<Box<host::Lease>>) {
+    if let Some(lease) = decides {
+        lease.release().await;
+        lease.forget();
+    }
+}
+
+/// Takes or renews the lease, or learns who has it. An answer that comes too late is none.
+async fn ask(
+    store: &dyn Store,
+    candidate: &Candidate,
+    lease: Duration,
+    bid: Bid,
+) -> Result<store::Leadership, store::Error> {
+    let asked = async {
+        match bid {
+            Bid::Free => store.lead(candidate, lease).await,
+            Bid::Given(term) => store.lead_in(candidate, term, lease).await,
+            Bid::Nothing => store.lead_in(candidate, Term::default(), lease).await,
+        }
+    };
+    tokio::time::timeout(lease, asked).await.unwrap_or_else(|late| {
+        Err(store::Error::Unavailable { action: "failed to ask who leads", source: Arc::new(late) })
+    })
+}

@@ -1,0 +1,232 @@
+//! Composes authentication and authorization from the flags.
+//!
+//! A standalone server accepts its development CA and a token file, and decides by a policy file.
+//! Behind a host cluster it accepts the users of that cluster and lets the cluster decide. The
+//! development CA is then not accepted.
+
+mod expiry;
+mod sources;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+
+use self::sources::{Followed, Sources};
+use super::config::{HostArgs, ServeArgs};
+use super::{UsageError, certs};
+use ballast_auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
+use ballast_base::clock::Clock;
+use ballast_host::{AuthenticationConfig, Host, HostEvents, Lease, Namespaces, Place, Reviews, Terms, Webhooks};
+use ballast_registry::Gate;
+use ballast_server::{Check, Counts, Tls};
+use ballast_worker::events::Sink;
+
+pub struct Identity {
+    pub tls: Tls,
+    pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<Authorizer>,
+    /// The development certificates, if they are in use.
+    pub development: Option<certs::Files>,
+    /// The host cluster, if the flags name one.
+    pub host: Option<Host>,
+    pub background: JoinSet<()>,
+    /// Readiness checks. Behind a host cluster, its CAs and its webhook configurations must have
+    /// been read.
+    pub checks: Vec<Check>,
+}
+
+impl HostArgs {
+    /// Whether the flags name a host cluster for any purpose.
+    pub fn is_given(&self) -> bool {
+        self.place().is_some() || self.authentication_kubeconfig.is_some() || self.authorization_kubeconfig.is_some()
+    }
+
+    fn place(&self) -> Option<Place> {
+        match (&self.kubeconfig, self.in_cluster) {
+            (Some(path), _) => Some(Place::Kubeconfig(path.clone())),
+            (None, true) => Some(Place::InCluster),
+            (None, false) => None,
+        }
+    }
+}
+
+impl Identity {
+    pub async fn assemble(args: &ServeArgs, clock: &Arc<dyn Clock>) -> anyhow::Result<Identity> {
+        let Hosts { main, authentication, authorization } = Hosts::connect(&args.host).await?;
+        let mut background = JoinSet::new();
+        let mut config_map = None;
+        if let Some(host) = authentication.as_ref().filter(|_| !args.host.authentication_skip_lookup) {
+            let config = authentication_config(&args.host, host).await?;
+            config_map = Some(config.data());
+            background.spawn(config.follow());
+        }
+        let is_alone = !args.host.is_given();
+        let (certificate, key, development) = match (&args.tls_cert_file, &args.tls_private_key_file) {
+            (Some(certificate), Some(key)) if !is_alone => (certificate.clone(), key.clone(), None),
+            (certificate, key) => {
+                let files = certs::ensure_for(&args.cert_dir, args.bind_address, clock.now())?;
+                let certificate = certificate.as_ref().unwrap_or(&files.server_cert).clone();
+                (certificate, key.as_ref().unwrap_or(&files.server_key).clone(), Some(files))
+            }
+        };
+        let development_ca = development.as_ref().filter(|_| is_alone).map(|files| files.ca_cert.clone());
+        let is_config_read = config_map.clone().map(|data| {
+            let why = "the host cluster has not said whom it lets in";
+            check("authentication-config", move || !data.borrow().is_empty(), why)
+        });
+        let sources = Sources { certificate, key, development_ca, args: args.identity.clone(), config_map };
+        let material = sources.read()?;
+        let trust = material.trust()?;
+        let tls = material.tls(&trust)?;
+        let authenticator = Arc::new(authenticator(args, trust, authentication, clock));
+        let authorizer = Arc::new(authorizer(args, material.policy()?, authorization));
+        let followed =
+            Followed { tls: tls.clone(), authenticator: authenticator.clone(), authorizer: authorizer.clone() };
+        background.spawn(sources.follow(material, followed, Arc::clone(clock)));
+        let checks = is_config_read.into_iter().collect();
+        Ok(Identity { tls, authenticator, authorizer, development, host: main, background, checks })
+    }
+
+    /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
+    pub fn gate(&mut self, args: &HostArgs) -> Option<Arc<dyn Gate>> {
+        let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
+        let namespaces = Namespaces::new(host);
+        self.background.spawn(namespaces.clone().follow());
+        let calls = args.admission_webhooks;
+        let webhooks = Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle, calls);
+        let webhooks = Arc::new(match args.admission_webhooks_for_workers {
+            true => webhooks,
+            false => webhooks.for_clients_only(),
+        });
+        if calls {
+            self.background.spawn(Arc::clone(&webhooks).follow());
+            let known = Arc::clone(&webhooks);
+            self.checks.push(check(
+                "admission-webhooks",
+                move || known.is_ready(),
+                "the webhook configurations were not read yet",
+            ));
+        }
+        Some(webhooks)
+    }
+
+    /// Where events go besides the store.
+    pub fn events(&self, args: &HostArgs) -> Option<Arc<dyn Sink>> {
+        let host = self.host.as_ref().filter(|_| args.host_events)?;
+        Some(Arc::new(HostEvents::new(host.clone())))
+    }
+
+    /// The lease that decides which replica works, with `--leader-elect`.
+    pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<Lease>> {
+        if !args.leader_elect {
+            return Ok(None);
+        }
+        let Some(host) = &self.host else {
+            return Err(UsageError("--leader-elect needs --kubeconfig or --in-cluster".to_owned()).into());
+        };
+        let (duration, deadline) = (args.leader_elect_lease_duration.0, args.leader_elect_renew_deadline.0);
+        let retry = args.leader_elect_retry_period.0;
+        if duration.subsec_nanos() != 0 {
+            // A Lease holds whole seconds. Rounded down, it would end before its holder gives up.
+            let given = args.leader_elect_lease_duration;
+            return Err(
+                UsageError(format!("--leader-elect-lease-duration {given}: give whole seconds, such as 15s")).into()
+            );
+        }
+        if duration <= deadline || deadline <= retry || retry.is_zero() {
+            let order =
+                "--leader-elect-lease-duration > --leader-elect-renew-deadline > --leader-elect-retry-period > 0";
+            return Err(UsageError(format!("the three durations must keep this order: {order}")).into());
+        }
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let terms = Terms {
+            namespace: args.leader_elect_resource_namespace.clone(),
+            name: args.leader_elect_resource_name.clone(),
+            identity: format!("{}_{}", machine.trim(), clock.uuid()),
+            duration,
+            renew_deadline: deadline,
+            retry_period: retry,
+        };
+        Ok(Some(Lease::new(host, terms)))
+    }
+}
+
+fn check(name: &'static str, is_so: impl Fn() -> bool + Send + Sync + 'static, otherwise: &'static str) -> Check {
+    Check::new(name, Counts::Ready, move || if is_so() { Ok(()) } else { Err(otherwise.to_owned()) })
+}
+
+/// The clusters for each purpose.
+struct Hosts {
+    main: Option<Host>,
+    authentication: Option<Host>,
+    authorization: Option<Host>,
+}
+
+impl Hosts {
+    async fn connect(args: &HostArgs) -> anyhow::Result<Hosts> {
+        if args.is_given() {
+            // kube needs a default provider for the process. It may be installed already.
+            let _already_there = rustls::crypto::ring::default_provider().install_default();
+        }
+        let main = match args.place() {
+            Some(place) => Some(connect(&place).await?),
+            None => None,
+        };
+        let mut own = [&args.authentication_kubeconfig, &args.authorization_kubeconfig].map(|_| main.clone());
+        for (host, path) in own.iter_mut().zip([&args.authentication_kubeconfig, &args.authorization_kubeconfig]) {
+            if let Some(path) = path {
+                *host = Some(connect(&Place::Kubeconfig(path.clone())).await?);
+            }
+        }
+        let [authentication, authorization] = own;
+        Ok(Hosts { main, authentication, authorization })
+    }
+}
+
+async fn connect(place: &Place) -> Result<Host, UsageError> {
+    Host::connect(place).await.map_err(UsageError::because)
+}
+
+async fn authentication_config(args: &HostArgs, host: &Host) -> anyhow::Result<AuthenticationConfig> {
+    match AuthenticationConfig::load(host).await {
+        Ok(config) => Ok(config),
+        Err(error) if args.authentication_tolerate_lookup_failure => {
+            tracing::warn!(%error, "failed to read whom the host cluster lets in; trying on");
+            Ok(AuthenticationConfig::unread(host))
+        }
+        Err(error) => Err(error).context(
+            "failed to read kube-system/extension-apiserver-authentication of the host cluster (is the role \
+             extension-apiserver-authentication-reader bound? --authentication-skip-lookup does without)",
+        ),
+    }
+}
+
+fn authenticator(
+    args: &ServeArgs,
+    trust: ballast_auth::Trust,
+    host: Option<Host>,
+    clock: &Arc<dyn Clock>,
+) -> Authenticator {
+    let is_anonymous_let_in = args.identity.anonymous_auth.unwrap_or(host.is_some());
+    let mut authenticator = Authenticator::new(trust, Arc::clone(clock));
+    if let Some(host) = host {
+        let keep = args.host.authentication_token_webhook_cache_ttl.0;
+        authenticator = authenticator.with_reviews(TokenReviews::new(Arc::new(Reviews::new(host)), keep));
+    }
+    if is_anonymous_let_in { authenticator.with_anonymous() } else { authenticator }
+}
+
+/// A policy file is an explicit wish, so it decides even if there is a host cluster.
+fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
+    let mode = match (policy, host) {
+        (Some(policy), _) => policy.into(),
+        (None, None) => Policy::default().into(),
+        (None, Some(host)) => {
+            let yes = args.host.authorization_webhook_cache_authorized_ttl.0;
+            let no = args.host.authorization_webhook_cache_unauthorized_ttl.0;
+            Mode::Reviews(AccessReviews::new(Arc::new(Reviews::new(host)), yes, no))
+        }
+    };
+    Authorizer::new(mode, args.identity.authorization_always_allow_paths.clone())
+}

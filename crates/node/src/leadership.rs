@@ -1,0 +1,123 @@
+//! Decides when the workers of this process run: at once where nobody else has the log, while it
+//! holds the lease of the host cluster, or while it leads the replicas of a shared log. Where the
+//! log is shared, the lease of the host cluster decides within the election.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::assembly::{self, WorkerOptions};
+use super::election::{Election, Turn};
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_host::Lease;
+use ballast_registry::Registry;
+use ballast_store::Term;
+use ballast_watch::Cache;
+use ballast_worker::Workers;
+
+/// The workers, ready to start.
+pub struct Crew {
+    pub registry: Arc<Registry>,
+    pub cache: Cache,
+    pub clock: Arc<dyn Clock>,
+    pub options: WorkerOptions,
+}
+
+impl Crew {
+    pub fn start(&self, workers: &mut Workers) {
+        for work in assembly::workers(&self.registry, &self.clock, self.options.clone()) {
+            workers.spawn(work, &self.cache, &self.clock);
+        }
+    }
+}
+
+/// Whether this process leads.
+pub enum Leadership {
+    /// There is no lease, and no other replica.
+    Alone,
+    /// The lease of the host cluster, and whether it is held.
+    Leased(Box<Lease>, bool),
+    Elected(Elected),
+    /// It has been handed over. The election goes on to learn who leads.
+    Left(JoinHandle<Infallible>),
+}
+
+/// A running election.
+pub struct Elected {
+    turns: mpsc::Receiver<Turn>,
+    stop: CancellationToken,
+    left: CancellationToken,
+    task: JoinHandle<Infallible>,
+}
+
+impl Elected {
+    pub fn begin(election: Election) -> Elected {
+        let (tells, turns) = mpsc::channel(1);
+        let (stop, left) = (CancellationToken::new(), election.left());
+        Elected { turns, stop: stop.clone(), left, task: tokio::spawn(election.run(tells, stop)) }
+    }
+}
+
+impl Leadership {
+    /// Waits for the next change. This future may be dropped while it waits.
+    pub async fn next(&mut self) -> Turn {
+        match self {
+            Leadership::Alone | Leadership::Left(_) => pending().await,
+            Leadership::Leased(lease, is_held @ false) => {
+                lease.acquire().await;
+                *is_held = true;
+                // The log has no terms where this process has it to itself.
+                Turn::Leads(Term::default())
+            }
+            Leadership::Leased(lease, true) => {
+                lease.keep().await;
+                Turn::Ended(anyhow::anyhow!("the lease was lost; another replica may be working"))
+            }
+            Leadership::Elected(elected) => match elected.turns.recv().await {
+                Some(turn) => turn,
+                None => Turn::Ended(anyhow::anyhow!("the election ended by itself")),
+            },
+        }
+    }
+
+    /// Whether there may be another replica that can lead.
+    pub fn can_hand_over(&self) -> bool {
+        matches!(self, Leadership::Elected(_))
+    }
+
+    /// Lets another replica lead at once. What waits to be written is refused.
+    pub async fn hand_over(&mut self) {
+        let elected = match std::mem::replace(self, Leadership::Alone) {
+            Leadership::Elected(elected) => elected,
+            other => {
+                *self = other;
+                return;
+            }
+        };
+        let Elected { mut turns, stop, left, mut task } = elected;
+        stop.cancel();
+        // A turn that nobody takes any more must not hold the election up.
+        turns.close();
+        tokio::select! {
+            () = left.cancelled() => *self = Leadership::Left(task),
+            // It has panicked.
+            _ = &mut task => {}
+        }
+        metrics::leader(false);
+    }
+
+    /// Gives back what is held. Call it when the workers have ended.
+    pub async fn end(mut self) {
+        self.hand_over().await;
+        match self {
+            Leadership::Leased(mut lease, true) => lease.release().await,
+            Leadership::Left(learning) => learning.abort(),
+            Leadership::Leased(_, false) | Leadership::Alone | Leadership::Elected(_) => {}
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The certificates by which the replicas of a deployment know each other.
+//!
+//! The leader makes a CA at the first start and keeps it in the database, so that only who can
+//! read the database is a replica. It makes a new one in good time before the old one ends. Each
+//! replica trusts all that are there, signs a certificate of its own with one of them, and keeps
+//! that in memory.
+//!
+//! *Invariant:* nobody shows a certificate of a CA that another replica may not trust yet. A new CA
+//! signs only when it has been there for longer than a replica may be behind (`ADOPTED_AFTER`).
+//!
+//! The object has a key of no kind that is served, so no request reaches it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rcgen::{ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use super::certs::{self, Validity};
+use ballast_auth::ClientCa;
+use ballast_base::clock::Clock;
+use ballast_k8s::{Document, GroupResource, Key, Object, Time};
+use ballast_server::{self as server, Lead, PEER_NAME, Replicas, Tls};
+use ballast_watch::{Atomicity, Cache, Draft, Expect, Interest, Write, WriteError, Writer};
+
+const KIND: GroupResource = GroupResource::new("replicacertificates.internal.ballast.dev");
+const NAME: &str = "deployment";
+const CA_DAYS: u16 = 365;
+/// A new CA is made this long before the newest one ends.
+const CA_RENEWED_BEFORE_SECONDS: i64 = 90 * DAY_SECONDS;
+const LEAF_DAYS: u16 = 30;
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+/// A new CA signs after this time, if another one lasts as long. A replica that cannot
+/// reach the database serves nobody after a minute, so none is behind by as much.
+const ADOPTED_AFTER_SECONDS: i64 = DAY_SECONDS;
+/// CAs that are kept: the newest, and the one before, whose certificates are still in use.
+const CAS_MAX: usize = 2;
+/// Each replica renews its own certificate this often, and whenever there is a new CA.
+const RENEWED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The pause before the state is looked at again, after it moved on too quickly.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the database keeps.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Deployment {
+    /// The newest first.
+    authorities: Vec<Authority>,
+}
+
+/// A CA with its key (PEM).
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Authority {
+    certificate: String,
+    key: String,
+    /// In seconds since 1970.
+    not_after: i64,
+}
+
+impl Deployment {
+    /// What takes its place when there is no CA, or none that lasts. `None` while there is one.
+    fn renewed(mut self, now: Time) -> anyhow::Result<Option<Deployment>> {
+        let lasts_until = self.authorities.first().map_or(0, |newest| newest.not_after);
+        if lasts_until > now.seconds() + CA_RENEWED_BEFORE_SECONDS {
+            return Ok(None);
+        }
+        self.authorities.insert(0, Authority::new(now)?);
+        self.authorities.truncate(CAS_MAX);
+        Ok(Some(self))
+    }
+
+    /// The CA that signs now: the newest that everybody trusts, or the newest of all where the
+    /// others end before what they would sign.
+    fn signer(&self, now: Time) -> Option<&Authority> {
+        let is_adopted = |it: &&Authority| {
+            it.made() + ADOPTED_AFTER_SECONDS <= now.seconds()
+                && it.not_after > now.seconds() + i64::from(LEAF_DAYS) * DAY_SECONDS
+        };
+        self.authorities.iter().find(is_adopted).or(self.authorities.first())
+    }
+
+    /// What a replica trusts and shows from now on.
+    fn credentials(&self, now: Time) -> anyhow::Result<Credentials> {
+        let signer = self.signer(now).context("there is no CA")?;
+        let trusted = self.authorities.iter().map(|authority| authority.certificate.as_str()).collect();
+        let (certificate, key) = leaf(signer, now)?;
+        Ok(Credentials { trusted, certificate, key })
+    }
+}
+
+/// What a replica shows to the others, and what it trusts (PEM).
+struct Credentials {
+    trusted: String,
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new(now: Time) -> anyhow::Result<Authority> {
+        let key = KeyPair::generate()?;
+        let certificate = certs::ca_params(now, Validity::Days(CA_DAYS))?.self_signed(&key)?;
+        let not_after = now.seconds() + i64::from(CA_DAYS) * DAY_SECONDS;
+        Ok(Authority { certificate: certificate.pem(), key: key.serialize_pem(), not_after })
+    }
+
+    /// When it was made, in seconds since 1970.
+    fn made(&self) -> i64 {
+        self.not_after - i64::from(CA_DAYS) * DAY_SECONDS
+    }
+}
+
+/// Makes a CA if there is none, or none that lasts. Only the leader can.
+async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Result<()> {
+    let key = Key::cluster(KIND, NAME);
+    let there = cache.view().get(&key).cloned();
+    let deployment = there.as_deref().map(read).transpose()?.unwrap_or_default();
+    let Some(renewed) = deployment.renewed(clock.now())? else { return Ok(()) };
+    let Value::Object(mut tree) = serde_json::to_value(&renewed)? else {
+        anyhow::bail!("the certificates are no object");
+    };
+    tree.insert("metadata".to_owned(), Value::Object(Map::from_iter([("name".to_owned(), Value::from(NAME))])));
+    let expect = there.map_or(Expect::Absent, |there| Expect::At(there.revision));
+    let write = Write { key, expect, draft: Draft::Put(Document::new(tree)) };
+    match writer.commit(vec![write], Atomicity::All).await {
+        Ok(_) => tracing::info!("made a CA by which the replicas know each other"),
+        // Another replica leads by now, and sees to it.
+        Err(WriteError::Following | WriteError::Deposed) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// What `follow` needs.
+pub struct Upkeep {
+    pub cache: Cache,
+    pub writer: Writer,
+    pub lead: watch::Receiver<Lead>,
+    pub replicas: Arc<Replicas>,
+    pub tls: Tls,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Keeps what this replica shows to the others, and what it trusts, up to date.
+pub async fn follow(upkeep: Upkeep) {
+    let Upkeep { cache, writer, mut lead, replicas, tls, clock } = upkeep;
+    loop {
+        let leads = matches!(*lead.borrow_and_update(), Lead::Here { .. });
+        if leads && let Err(error) = ensure(&cache, &writer, &*clock).await {
+            tracing::error!(error = format!("{error:#}"), "failed to make a CA for the replicas");
+        }
+        let view = cache.view();
+        if let Some(object) = view.get(&Key::cluster(KIND, NAME))
+            && let Err(error) = install(object, &replicas, &tls, clock.now())
+        {
+            tracing::error!(error = format!("{error:#}"), "the certificates of the replicas cannot be used");
+        }
+        let Ok(mut news) = cache.subscribe(Interest::Kinds(vec![KIND]), view.revision) else {
+            tokio::time::sleep(RETRY_PAUSE).await;
+            continue;
+        };
+        let comes_to_lead = lead.wait_for(|lead| matches!(lead, Lead::Here { .. }));
+        // Whatever ends the wait, the newest state is what counts.
+        tokio::select! {
+            _ = news.next() => {}
+            Ok(_) = comes_to_lead, if !leads => {}
+            () = tokio::time::sleep(RENEWED_EVERY) => {}
+        }
+    }
+}
+
+fn read(object: &Object) -> anyhow::Result<Deployment> {
+    Ok(serde_json::from_value(Value::Object(object.value()?))?)
+}
+
+fn install(object: &Object, replicas: &Replicas, tls: &Tls, now: Time) -> anyhow::Result<()> {
+    let Credentials { trusted, certificate, key } = read(object)?.credentials(now)?;
+    let ca = ClientCa::from_pem(trusted.as_bytes(), server::signature_algorithms())?;
+    let roots = roots(&trusted)?;
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes())?];
+    let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?;
+    tls.show_to_peers(certificate.as_bytes(), key.as_bytes())?;
+    replicas.trust(ca, client);
+    Ok(())
+}
+
+fn roots(trusted: &str) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
+        roots.add(root?)?;
+    }
+    Ok(roots)
+}
+
+/// The certificate of this replica and its key (PEM).
+fn leaf(authority: &Authority, now: Time) -> anyhow::Result<(String, String)> {
+    let (ca_key, key) = (KeyPair::from_pem(&authority.key)?, KeyPair::generate()?);
+    let mut params = certs::server_params(&[PEER_NAME.to_owned()])?;
+    params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+    certs::set_validity(&mut params, now, Validity::Days(LEAF_DAYS))?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, ca_key)?;
+    Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls_pki_types::{ServerName, UnixTime};
+
+    use super::*;
+    use ballast_auth::Untrusted;
+
+    const HOUR_SECONDS: i64 = 60 * 60;
+    /// How much later than the leader each replica hears of a new CA.
+    const BEHIND_HOURS: [i64; 3] = [0, 1, 20];
+
+    /// Whether a replica that trusts `ours` accepts `theirs`, as a server and as a client.
+    fn accepts(ours: &Credentials, theirs: &Credentials, now: Time) -> bool {
+        let shown = CertificateDer::from_pem_slice(theirs.certificate.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = Arc::new(roots(&ours.trusted).unwrap());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build().unwrap();
+        let name = ServerName::try_from(PEER_NAME).unwrap();
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(now.seconds().unsigned_abs()));
+        let ca = ClientCa::from_pem(ours.trusted.as_bytes(), server::signature_algorithms()).unwrap();
+        verifier.verify_server_cert(&shown, &[], &name, &[], time).is_ok()
+            && matches!(ca.identify(&[shown], now), Ok(_) | Err(Untrusted::Nameless))
+    }
+
+    /// Twenty months pass. Each replica looks once a day, at an hour of its own, and whenever it
+    /// hears of a new CA, which is later for some.
+    #[test]
+    fn re7_while_the_ca_is_rotated_every_replica_accepts_every_other() {
+        let begin = Time::from_seconds(1_800_000_000);
+        let mut states = vec![(0, Deployment::default().renewed(begin).unwrap().unwrap())];
+        let mut replicas: Vec<(usize, Credentials)> =
+            BEHIND_HOURS.iter().map(|_| (0, states[0].1.credentials(begin).unwrap())).collect();
+        for hour in 0..600 * 24 {
+            let now = begin.plus_seconds(hour * HOUR_SECONDS);
+            // The leader looks once a day.
+            if hour % 24 == 0
+                && let Some(renewed) = copy(&states.last().unwrap().1).renewed(now).unwrap()
+            {
+                states.push((hour, renewed));
+            }
+            let mut has_changed = false;
+            for (number, behind) in BEHIND_HOURS.into_iter().enumerate() {
+                let heard = states.iter().rposition(|(told, _)| told + behind <= hour).unwrap_or(0);
+                if heard != replicas[number].0 || hour % 24 == 7 * number as i64 {
+                    replicas[number] = (heard, states[heard].1.credentials(now).unwrap());
+                    has_changed = true;
+                }
+            }
+            if has_changed {
+                for (one, other) in [(0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2)] {
+                    assert!(accepts(&replicas[one].1, &replicas[other].1, now), "{one} refuses {other} in hour {hour}");
+                }
+            }
+        }
+        assert!(states.len() > 2, "the CA was rotated {} times", states.len() - 1);
+        let stranger = Deployment::default().renewed(begin).unwrap().unwrap().credentials(begin).unwrap();
+        assert!(!accepts(&stranger, &replicas[0].1, begin), "and nobody else");
+    }
+
+    fn copy(deployment: &Deployment) -> Deployment {
+        serde_json::from_value(serde_json::to_value(deployment).unwrap()).unwrap()
+    }
+}

@@ -1,0 +1,68 @@
+//! Tells the other replicas that this one is there, and keeps for `/metrics` what they tell.
+//!
+//! It is for people who look. No write waits for it, and nothing is decided by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballast_base::metrics;
+use ballast_base::telemetry;
+use ballast_store::{Announcement, Candidate, Sighting, Store};
+use ballast_watch::{Cache, Lag};
+
+/// How often a replica says that it is there.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long the database may take to hear it. What is late is said again.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How long the database may take to hear that this replica ends. Otherwise the others forget it
+/// in time.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+/// This process among the replicas of a shared log.
+#[derive(Clone)]
+pub struct Presence {
+    pub store: Arc<dyn Store>,
+    pub cache: Cache,
+    pub replica: Candidate,
+}
+
+impl Presence {
+    /// Says every two seconds that this replica is there, for as long as it is polled.
+    pub async fn tell(self) {
+        loop {
+            match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
+                Ok(Ok(sightings)) => {
+                    let shown = sightings.into_iter().map(|it| shown(it, &self.replica));
+                    metrics::replicas(shown.collect());
+                }
+                // Readiness and the election say aloud that the database is away.
+                Ok(Err(error)) => {
+                    tracing::debug!(error = telemetry::with_causes(&error), "failed to tell the other replicas");
+                }
+                Err(_) => tracing::debug!("the database was too slow to tell the other replicas"),
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    /// Says that this replica ends, so that nobody looks for it.
+    pub async fn leave(self) {
+        let left = tokio::time::timeout(LEAVE_MAX, self.store.depart(&self.replica.name)).await;
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::debug!("the other replicas were not told that this one ends");
+        }
+    }
+
+    fn announcement(&self) -> Announcement {
+        let Lag { revisions, time } = self.cache.lag();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Announcement { replica: self.replica.clone(), version, missing: revisions, lag: time }
+    }
+}
+
+fn shown(sighting: Sighting, here: &Candidate) -> metrics::Replica {
+    let Sighting { announcement, leads, silent } = sighting;
+    let Announcement { replica: Candidate { name, address }, version, missing, lag } = announcement;
+    let is_here = name == here.name;
+    metrics::Replica { name, address, version, is_here, leads, missing, lag, silent }
+}

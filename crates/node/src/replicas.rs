@@ -1,0 +1,81 @@
+//! How this process has its log: to itself, or shared with other replicas, of which one leads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::ServeArgs;
+use super::election::Election;
+use super::presence::Presence;
+use super::{UsageError, certs, tables};
+use ballast_base::clock::Clock;
+use ballast_resource::Kinds;
+use ballast_server::{Check, Counts};
+use ballast_store::{self as store, Candidate, Error, Store};
+use ballast_watch::{self as watch, Cache, Limits, Task, Writer};
+
+/// The open log.
+pub struct Log {
+    pub cache: Cache,
+    pub writer: Writer,
+    pub writing: Task,
+    /// `None` where no other process can write.
+    pub election: Option<Election>,
+    /// `None` where there are no other processes to be told.
+    pub presence: Option<Presence>,
+}
+
+/// Opens the store that the flags name, with a view for each of the kinds.
+pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
+    let database = store::shown(&args.database_url);
+    match store::open_with(&args.database_url, &tables::tables(kinds), &args.database.settings()).await {
+        Ok(store) => Ok(store),
+        Err(error @ store::Error::Misplaced { .. }) => {
+            Err(UsageError(format!("--database-url {database}: {error}")).into())
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
+    }
+}
+
+impl Log {
+    pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>, limits: Limits) -> Result<Log, Error> {
+        let (cache, writer, writing) = watch::open(store, Arc::clone(clock), limits).await?;
+        Ok(Log { cache, writer, writing, election: None, presence: None })
+    }
+
+    pub async fn join(
+        store: Arc<dyn Store>,
+        clock: &Arc<dyn Clock>,
+        candidate: Candidate,
+        lease: Duration,
+        limits: Limits,
+    ) -> Result<Log, Error> {
+        let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
+        let watch::Joined { cache, writer, office, task } = joined;
+        let presence = Presence { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
+        let election = Election::new(store, candidate, lease, office);
+        Ok(Log { cache, writer, writing: task, election: Some(election), presence: Some(presence) })
+    }
+
+    /// The readiness of a replica: it has heard from the database.
+    pub fn check(&self) -> Option<Check> {
+        let cache = self.cache.clone();
+        self.election.as_ref().map(|_| {
+            Check::new("replica", Counts::Ready, move || match cache.is_cut_off() {
+                true => Err(format!("nothing was heard from the database for {:?}", cache.lag().time)),
+                false => Ok(()),
+            })
+        })
+    }
+}
+
+/// This process as one that may lead. No other has its name, also not the next in the same pod.
+pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Candidate {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (advertised, own) = (args.replicas.advertised(address.port()), certs::reachable(address).to_string());
+    if advertised.is_none() && address.ip().is_unspecified() {
+        let advice = "--advertise-address says where replicas on other machines reach this one";
+        tracing::warn!(address = own, advice, "only replicas on this machine reach this one");
+    }
+    Candidate { name: format!("{}_{}", machine.trim(), clock.uuid()), address: advertised.unwrap_or(own) }
+}

@@ -1,0 +1,533 @@
+//! `ballast serve`: starts the parts of a server, and stops them in order.
+//!
+//! They start in this order: certificates, store, cache and writer, registry, workers, HTTPS
+//! server. They stop in this order: the HTTPS server (no new requests, watches end, requests
+//! finish), the workers, the writer. So nothing is acknowledged that is not stored.
+//!
+//! If a background task ends by itself, the process ends. A server that does half of its work is
+//! worse than one that is restarted.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::assembly::{self, WorkerOptions};
+use super::beside::{self, Beside, Mirroring};
+use super::config::{AuditArgs, HostArgs, ServeArgs};
+use super::election::{Election, Turn};
+use super::endings::{ended, ended_alone, in_step};
+use super::identity::Identity;
+use super::leadership::{Crew, Elected, Leadership};
+use super::peers::{self, Upkeep};
+use super::presence::Presence;
+use super::replicas::{self, Log};
+use super::storage::StorageProbe;
+use super::{UsageError, certs, memory};
+use ballast_actions::Marking;
+use ballast_attach::{self as attach, Progress};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_base::metrics;
+use ballast_base::telemetry;
+use ballast_engine::karmada::Profile;
+use ballast_host::Lease;
+use ballast_members::Members;
+use ballast_registry::Registry;
+use ballast_resource::{Kinds, Lifetime};
+use ballast_server::audit::{self, Audit};
+use ballast_server::{
+    self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, Shutdown, Terms,
+};
+use ballast_store as store;
+use ballast_store::{Store, Term};
+use ballast_watch::{Task, View};
+use ballast_worker::Workers;
+use ballast_worker::events::Recorder;
+
+/// How long a replica that ends still answers the others, with the news that it does not lead any
+/// more. They look for the leader several times in this time. Without it a write could meet a
+/// connection that is being closed, and nobody could say whether it was done.
+const HAND_OVER: Duration = Duration::from_secs(1);
+
+/// A server that runs in this process.
+pub struct Running {
+    pub address: SocketAddr,
+    /// The development certificates, if they are in use.
+    pub certificates: Option<certs::Files>,
+    shutdown: Shutdown,
+    ended: JoinHandle<anyhow::Result<()>>,
+    mirrored: Option<Progress>,
+}
+
+impl Running {
+    /// Where a client on this machine reaches the server.
+    pub fn url(&self) -> String {
+        format!("https://{}", certs::reachable(self.address))
+    }
+
+    /// How far the mirror is, if the server is attached to another one.
+    pub fn mirrored(&self) -> Option<&Progress> {
+        self.mirrored.as_ref()
+    }
+
+    /// Waits until the server ends by itself, and returns why.
+    pub async fn ended(self) -> anyhow::Result<()> {
+        self.ended.await.context("the server panicked")?
+    }
+
+    /// Drains and stops the server. Returns when everything is stored and every task has ended.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.shutdown.begin();
+        self.ended.await.context("the server panicked")?
+    }
+}
+
+/// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
+/// stored.
+pub fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let args = args.settled()?;
+    if args.print_config {
+        let text = serde_saphyr::to_string(&args)?;
+        return Ok(write!(std::io::stdout(), "{text}")?);
+    }
+    memory::keep_free_pages_longer();
+    memory::without_huge_pages();
+    // It has a thread for each processor. With two more, a create costs 5 per cent more. Workers
+    // take short turns, so requests need no threads of their own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
+    let exporter = match args.tracing.export() {
+        None => {
+            telemetry::start(format, detail);
+            None
+        }
+        Some(export) => {
+            let started = runtime.block_on(async { telemetry::start_exporting(format, detail, &export) });
+            Some(started.map_err(UsageError::because)?)
+        }
+    };
+    let served = runtime.block_on(serve(args));
+    if let Some(exporter) = exporter {
+        exporter.stop();
+    }
+    served
+}
+
+async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut running = start(args).await?;
+    let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
+    let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
+    if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url()) {
+        tracing::warn!(%error, url = running.url(), "ready, but the line that says so could not be written");
+    }
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("asked to end"),
+        done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
+        ended = &mut running.ended => return ended.context("the server panicked")?,
+    }
+    // A second signal ends the process at once.
+    tokio::select! {
+        stopped = running.stop() => stopped,
+        _ = terminate.recv() => Err(anyhow::anyhow!("asked to end twice; requests were cut off")),
+    }
+}
+
+/// Starts a server. Returns when it accepts requests.
+pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
+    store::check_url(&args.database_url).map_err(|error| UsageError(format!("--database-url: {error}")))?;
+    launch(args, None, None).await
+}
+
+/// Starts a server that is attached to this API server, whatever `args` says about that.
+pub async fn beside(mut args: ServeArgs, place: attach::Place, access: attach::Access) -> anyhow::Result<Running> {
+    Beside::settle(access, &mut args.controllers)?;
+    launch(args, None, Some(Beside { place, access, reach: attach::Reach::default() })).await
+}
+
+/// Starts one of several servers over a store that they share.
+pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Running> {
+    launch(args, Some(store), None).await
+}
+
+async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<Beside>) -> anyhow::Result<Running> {
+    let args = args.settled()?;
+    let beside = match beside {
+        None => Beside::named(&args).await?,
+        given => given,
+    };
+    if let Some(beside) = &beside {
+        beside.check(&args)?;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut identity = Identity::assemble(&args, &clock).await?;
+    let audit = audit(&args.audit)?.map(Arc::new);
+    let cors = Cors::new(&args.cors_allowed_origins).map_err(UsageError::because)?;
+    let listener = TcpListener::bind(args.listen_address())
+        .await
+        .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
+    let address = listener.local_addr()?;
+
+    let kinds = beside::all_kinds(&args);
+    let kinds = Arc::new(if beside.is_some() { beside::kinds(&kinds) } else { kinds });
+    let profile = profile(&args, beside.is_some());
+    let is_shared = shared.is_some() || store::is_server(&args.database_url);
+    let store = match shared {
+        Some(store) => store,
+        None => replicas::open(&args, &kinds).await?,
+    };
+    let own_store = Arc::clone(&store);
+    let storage = StorageProbe::default();
+    let probing = storage.clone().run(Arc::clone(&store));
+    let log = match is_shared {
+        true => {
+            let candidate = replicas::candidate(&args, address, &*clock);
+            Log::join(store, &clock, candidate, args.replicas.lease(), args.history.limits()).await?
+        }
+        false => Log::alone(store, &clock, args.history.limits()).await?,
+    };
+    let follows = log.check();
+    let Log { cache, writer, writing, election, presence } = log;
+    let documents = Documents::of(&kinds);
+    metrics::store_back_end(store::back_end(&args.database_url));
+    log_start(&args, address, &kinds, &cache.view());
+    let recorder = Recorder::new(Arc::clone(&clock));
+    let own_writer = writer.clone();
+    let mirroring = beside.map(|beside| beside.begin(&kinds, &cache, &own_writer));
+    let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
+    let home_events = mirroring.as_ref().and_then(|mirroring| mirroring.events(&args.attach));
+    let (registry, mirrored, mirror) = match mirroring {
+        None => (registry, None, None),
+        Some(Mirroring { attached, access, progress, task }) => {
+            (beside::over(registry, attached, access), Some(progress), Some(task))
+        }
+    };
+    let registry = match args.failover.allow_no_execute_taint_policy {
+        true => registry,
+        false => assembly::without_no_execute_taints(registry),
+    };
+    let in_request_max = args.reschedule_task_marking_duration.0;
+    let marking = Marking { in_request_max, ..Marking::default() };
+    let lease = identity.lease(&args.host, clock.as_ref())?;
+    // Of a shared log there is one opinion: then the lease decides in the election, by its term.
+    let (election, lease) = match (election, lease) {
+        (Some(election), Some(lease)) => (Some(election.decided_by(lease)), None),
+        one => one,
+    };
+    let marks = assembly::marks(&registry);
+    let registry = guarded(registry, &mut identity, &args.host, lease.as_ref());
+    let registry = Arc::new(assembly::with_marking(registry, marks, &clock, &recorder, marking));
+    if election.is_none() {
+        fill_defaults(&registry, &*own_store, Term::default()).await;
+    }
+
+    let stop_workers = CancellationToken::new();
+    let mut workers = Workers::new(stop_workers.clone());
+    let options = WorkerOptions {
+        recorder,
+        profile,
+        failover: args.failover.options(),
+        controllers: args.controllers.chosen()?,
+        marking,
+        sinks: identity.events(&args.host).into_iter().chain(home_events).collect(),
+    };
+    let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
+    let lead = election.as_ref().map(Election::lead);
+    let leadership = match (election, lease) {
+        (Some(election), _) => Leadership::Elected(Elected::begin(election)),
+        (None, Some(lease)) => Leadership::Leased(Box::new(lease), false),
+        (None, None) => {
+            if mirrored.is_none() {
+                crew.start(&mut workers);
+            }
+            metrics::leader(true);
+            Leadership::Alone
+        }
+    };
+
+    let is_alone = matches!(leadership, Leadership::Alone);
+
+    let shutdown = Shutdown::default();
+    let writer_lives = writing.abort_handle();
+    let mut checks = std::mem::take(&mut identity.checks);
+    checks.extend(follows);
+    checks.push(Check::new("writer", Counts::Alive, move || {
+        if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
+    }));
+    checks.push(storage.check());
+    checks.extend(mirrored.clone().map(beside::check));
+    let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
+    background.spawn(probing);
+    if let Some(presence) = presence.clone() {
+        background.spawn(presence.tell());
+    }
+    let replicas = lead.map(|lead| {
+        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone()));
+        let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
+        let upkeep = Upkeep { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
+        background.spawn(peers::follow(upkeep));
+        replicas
+    });
+    background.spawn(memory::give_back());
+    let app = App {
+        documents,
+        registry,
+        authenticator,
+        authorizer,
+        audit: audit.clone(),
+        clock: Arc::clone(&clock),
+        in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
+        replicas,
+        proxy: Some(Proxy::new(Arc::new(Members::new(args.members.secrets(host))))),
+        checks,
+        shutdown: shutdown.clone(),
+        // Behind a host cluster nobody reaches this server but through its kube-apiserver.
+        has_page: !args.host.is_given(),
+        cors,
+    };
+    // Behind a host cluster the development CA is not accepted, so its kubeconfig would not work.
+    let certificates = development.filter(|_| !args.host.is_given());
+    if let Some(files) = &certificates {
+        certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address)))?;
+    }
+    let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
+    let delay = args.shutdown_delay_duration.0.max(at_least);
+    let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
+    let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
+    let tasks = Tasks {
+        serving,
+        store: own_store,
+        crew,
+        workers,
+        stop_workers,
+        writing,
+        leadership,
+        background,
+        presence,
+        mirror,
+        due: mirrored.clone().filter(|_| is_alone),
+        mirrored: mirrored.clone(),
+        audit,
+        shutdown: shutdown.clone(),
+    };
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), mirrored })
+}
+
+/// The one line that says what was started, for whoever reads the log later.
+fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
+    let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        database = store::shown(&args.database_url),
+        objects = stored.map(|row| view.count(row.resource, None)).sum::<usize>(),
+        revision = view.revision.0,
+        %address,
+        mode = if args.host.is_given() { "aggregated" } else { "standalone" },
+        "ballast starts"
+    );
+}
+
+/// Lets the host cluster's admission and the lease refuse writes.
+fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&Lease>) -> Registry {
+    if let Some(gate) = identity.gate(host) {
+        registry = registry.with_gate(gate);
+    }
+    if let Some(lease) = lease {
+        let fence = lease.fence();
+        registry = registry.with_fence(Arc::new(move || fence.is_held()));
+    }
+    registry
+}
+
+/// Gives objects that an older Ballast stored the defaults that were added since. A database that
+/// bears the mark of these defaults has been through it.
+async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
+    let mark = registry.defaults_mark();
+    let there = store.mark().await;
+    if there.as_ref().is_ok_and(|there| *there == Some(mark)) {
+        return;
+    }
+    // What is written from now on has other defaults than whoever left another mark knows.
+    if !matches!(there, Ok(Some(0) | None))
+        && let Err(error) = store.set_mark(term, 0).await
+    {
+        let error = telemetry::with_causes(&error);
+        tracing::warn!(error, "objects of an older Ballast may lack defaults of this one");
+        return;
+    }
+    match registry.fill_defaults().await {
+        Ok(objects) => {
+            if objects > 0 {
+                tracing::info!(objects, "gave objects of an older Ballast the defaults of this one");
+            }
+            if let Err(error) = store.set_mark(term, mark).await {
+                let error = telemetry::with_causes(&error);
+                tracing::warn!(error, "the next start looks for missing defaults again");
+            }
+        }
+        // A store that accepts no writes can still be read.
+        Err(status) => {
+            tracing::warn!(why = status.message, "objects of an older Ballast may lack defaults of this one")
+        }
+    }
+}
+
+fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
+    const MEGABYTE: u64 = 1024 * 1024;
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let Some(path) = &args.audit_log_path else { return Ok(None) };
+    let policy = match &args.audit_policy_file {
+        None => audit::Policy::metadata(),
+        Some(path) => fs::read_to_string(path)
+            .map_err(anyhow::Error::new)
+            .and_then(|text| Ok(audit::Policy::parse(&text)?))
+            .with_context(|| format!("failed to use {} as audit policy", path.display()))
+            .map_err(UsageError::because)?,
+    };
+    let rotation = audit::Rotation {
+        bytes_max: u64::from(args.audit_log_maxsize) * MEGABYTE,
+        backups_max: args.audit_log_maxbackup as usize,
+        age_max: DAY * args.audit_log_maxage,
+    };
+    Ok(Some(Audit::new(policy, audit::Log::open(path, rotation)?)))
+}
+
+/// The tasks of a running server.
+struct Tasks {
+    serving: JoinHandle<()>,
+    store: Arc<dyn Store>,
+    crew: Crew,
+    workers: Workers,
+    stop_workers: CancellationToken,
+    writing: Task,
+    leadership: Leadership,
+    /// Tasks that keep caches of files and of the host cluster up to date.
+    background: JoinSet<()>,
+    /// What the other replicas are told of this one.
+    presence: Option<Presence>,
+    /// The task of the mirror, if there is one.
+    mirror: Option<JoinHandle<()>>,
+    mirrored: Option<Progress>,
+    /// The workers start when this mirror is in step: they must not decide from a part of it.
+    due: Option<Progress>,
+    audit: Option<Arc<Audit>>,
+    shutdown: Shutdown,
+}
+
+impl Tasks {
+    async fn start_workers(&mut self, term: Term) {
+        if matches!(self.leadership, Leadership::Elected(_)) {
+            // Only who leads may write. Where nobody else has the log, it was done at the start.
+            fill_defaults(&self.crew.registry, &*self.store, term).await;
+        }
+        self.due = self.mirrored.clone();
+        if self.due.is_none() {
+            self.crew.start(&mut self.workers);
+        }
+    }
+
+    /// Stops the workers of a term that is over. Another term has workers of its own.
+    async fn stop_workers(&mut self) {
+        self.due = None;
+        self.stop_workers.cancel();
+        self.stop_workers = CancellationToken::new();
+        std::mem::replace(&mut self.workers, Workers::new(self.stop_workers.clone())).drain().await;
+        // Whoever leads now tells them.
+        metrics::forget_workers();
+    }
+
+    /// Waits for the end of the server, whether asked for or not, and stops everything in order.
+    async fn supervise(mut self) -> anyhow::Result<()> {
+        let mut written = None;
+        let fault = loop {
+            break tokio::select! {
+            served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
+            died = self.workers.died() => Some(died.into()),
+            ended = ended(&mut self.mirror) => Some(ended),
+            Some(ended) = self.background.join_next() => Some(ended_alone("background task", ended)),
+            () = in_step(&self.due) => {
+                self.due = None;
+                self.crew.start(&mut self.workers);
+                continue;
+            }
+            turn = self.leadership.next() => match turn {
+                Turn::Leads(term) => {
+                    let shutdown = self.shutdown.clone();
+                    tokio::select! {
+                        biased;
+                        () = self.start_workers(term) => {}
+                        // Others need not wait for a look at all objects.
+                        () = shutdown.begun() => {}
+                    }
+                    continue;
+                }
+                Turn::Lost => {
+                    self.stop_workers().await;
+                    continue;
+                }
+                Turn::Ended(fault) => Some(fault),
+            },
+            () = self.shutdown.begun(), if self.leadership.can_hand_over() => {
+                // Others need not wait until the last request here has ended.
+                self.stop_workers.cancel();
+                self.leadership.hand_over().await;
+                continue;
+            }
+            ended = &mut self.writing => {
+                let fault = match &ended {
+                    Ok(Ok(())) => anyhow::anyhow!("the writer ended by itself"),
+                    Ok(Err(error)) => anyhow::anyhow!("the writer gave up: {error}"),
+                    Err(error) => anyhow::anyhow!("the writer panicked: {error}"),
+                };
+                written = Some(ended);
+                Some(fault)
+            }
+            };
+        };
+        if fault.is_some() {
+            // Requests in progress will probably fail, but clients should get an answer.
+            self.shutdown.begin();
+            if self.leadership.can_hand_over() {
+                self.stop_workers.cancel();
+                self.leadership.hand_over().await;
+            }
+            if !self.serving.is_finished() {
+                let _already_reported = self.serving.await;
+            }
+        }
+        self.background.shutdown().await;
+        if let Some(presence) = self.presence.take() {
+            presence.leave().await;
+        }
+        if let Some(mirror) = self.mirror.take() {
+            mirror.abort();
+            let _cut_off = mirror.await;
+        }
+        self.stop_workers.cancel();
+        self.workers.drain().await;
+        self.leadership.end().await;
+        drop(self.crew);
+        if written.is_none() {
+            // The server and the workers were the last users of the queue. It empties, and the
+            // loop ends.
+            self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
+        }
+        if let Some(audit) = self.audit {
+            let flushed = tokio::task::spawn_blocking(move || audit.flush());
+            flushed.await.context("the audit log panicked")?;
+        }
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
+    let profile = args.gates.over(args.scheduling_profile.rules());
+    let profile = Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile };
+    if is_attached { beside::profile(profile) } else { profile }
+}

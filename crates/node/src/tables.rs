@@ -1,0 +1,83 @@
+//! The SQL view of each kind: `select name, triggered_at, clusters from resource_bindings`.
+//!
+//! Every kind has a table that is named after it. The kind's row says which of its fields are
+//! columns beside those that all tables have.
+
+use ballast_resource::{Kinds, Lifetime, ResourceKind};
+use ballast_store::Table;
+
+/// The suffix of the API groups of the Fleet family.
+const FLEET: &str = ".kubernetes-fleet.io";
+
+/// One table for each stored kind. If both families have a kind of the same name, the name of
+/// Fleet's table begins with `fleet_`.
+pub fn tables(kinds: &Kinds) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for row in kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version()) {
+        let is_fleet = row.group.ends_with(FLEET);
+        let name = table_name(row);
+        let is_shared = kinds.rows().iter().any(|other| other.kind == row.kind && other.group != row.group);
+        let name = if is_fleet && is_shared { format!("fleet_{name}") } else { name };
+        let columns = row.sql_columns.iter().map(|column| (column.name, column.value)).collect();
+        tables.push(Table { name, resource: row.resource, columns });
+    }
+    tables
+}
+
+/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind tells
+/// where the words begin, the plural how the last one ends.
+fn table_name(row: &ResourceKind) -> String {
+    let shared = row.kind.bytes().zip(row.plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+    let mut name = String::with_capacity(row.plural.len() + 4);
+    for (at, letter) in row.kind[..shared].char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name + &row.plural[shared..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_k8s::Extract;
+
+    #[test]
+    fn tables_are_named_after_their_kinds() {
+        let names: Vec<String> = tables(&ballast_api::kinds()).into_iter().map(|table| table.name).collect();
+        for expected in ["resource_bindings", "cluster_propagation_policies", "clusters", "workload_rebalancers"] {
+            assert!(names.iter().any(|name| name == expected), "{expected} is not among {names:?}");
+        }
+        assert!(!names.iter().any(|name| name.contains("task")), "an action has no table");
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert!(names.iter().any(|name| name == "fleet_cluster_resource_bindings"), "{names:?}");
+    }
+
+    /// A column with a misspelled path would be empty for ever.
+    #[test]
+    fn columns_are_fields_that_the_kind_has() {
+        let kinds = ballast_api::kinds();
+        let mut columns = 0;
+        for row in kinds.rows() {
+            for column in row.sql_columns {
+                columns += 1;
+                let paths: Vec<Vec<&str>> = match column.value {
+                    // Labels are not in the schema one by one.
+                    Extract::Field(["metadata", "labels", _]) => Vec::new(),
+                    Extract::Field(path) => vec![path.to_vec()],
+                    Extract::OfFirst { list, member } => vec![[list, &[member]].concat()],
+                    Extract::Named { list, name, count } => vec![[list, &[name]].concat(), [list, &[count]].concat()],
+                    Extract::Condition(_) => vec![vec!["status", "conditions", "status"]],
+                };
+                for path in paths {
+                    assert!(row.schema.node(&path).is_some(), "{} {}: no field {path:?}", row.kind, column.name);
+                }
+                let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+                assert!(column.name.bytes().all(is_plain), "{}", column.name);
+            }
+        }
+        assert!(columns > 10, "{columns}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Moves that somebody has deleted: the rebalance goes on without them, and counts them.
+
+use super::{Step, Told};
+use ballast_api::ballast::v1alpha1::MovePhase;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_k8s::Edit;
+use ballast_scheduler::underway::{MOVE, UnderWay};
+
+impl Step<'_> {
+    /// Compares the summary with the Moves that are there, once for each time that they are read.
+    /// What had not begun never will, and counts as unchanged. What was under way is let go, and
+    /// counts as superseded: the usual pass decides.
+    pub fn account(&mut self) {
+        if self.run.is_complete {
+            return;
+        }
+        let (pending, moving) = (self.run.pending.len() as i64, self.run.moving.len() as i64);
+        let summary = *self.summary();
+        let lost = (summary.pending - pending, summary.moving - moving);
+        if lost.1 > 0 && !self.let_go() {
+            self.has_more = true;
+            return;
+        }
+        self.run.is_complete = true;
+        if lost == (0, 0) {
+            return;
+        }
+        let (never, begun) = (lost.0.max(0), lost.1.max(0));
+        let summary = self.summary();
+        (summary.pending, summary.moving) = (pending, moving);
+        summary.unchanged += never;
+        summary.superseded += begun;
+        let ends = [(never, MovePhase::Unchanged), (begun, MovePhase::Superseded)];
+        self.ended.extend(ends.into_iter().flat_map(|(count, phase)| (0..count).map(move |_| phase)));
+        let message = format!("Moves were deleted: {never} that never begin, and {begun} that were under way");
+        let about = vec![self.scene.owner.reference()];
+        self.told.push(Told { about, is_warning: true, reason: "MovesDeleted", message });
+    }
+
+    /// Takes the marks off the bindings whose Moves are gone. Returns whether all are off.
+    fn let_go(&mut self) -> bool {
+        let scope = self.scene.owner.scope();
+        let kinds = if scope.is_some() { &BINDINGS[..1] } else { &BINDINGS[..] };
+        let by = self.scene.owner.by();
+        for object in kinds.iter().flat_map(|kind| self.scene.view.list(*kind, scope)) {
+            let is_ours = UnderWay::on(object).is_some_and(|mark| mark.by == by);
+            if !is_ours || self.run.moving.contains_key(&object.key) {
+                continue;
+            }
+            if self.is_full() {
+                return false;
+            }
+            self.looked_at += 1;
+            self.change(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);
+        }
+        true
+    }
+}

@@ -1,0 +1,229 @@
+//! Moves of bindings that are kept elsewhere, where a step is no transaction. What one transaction
+//! promises is said again by the order of the writes (BD13):
+//!
+//! - A move begins and ends with an intent. The Move is written here first, and counts as under
+//!   way. Then the binding is written at its home: targets and mark in one write. What became of it
+//!   is written here last.
+//! - The next targets of a surge are written at home first, with the mark that names them, and then
+//!   here. If the second write is lost, the next look finds the binding ahead of its Move, and
+//!   writes what is missing.
+//!
+//! So whatever is under way at home counts here, and a bound holds for every state at home. And
+//! wherever the program stops, the binding says by its mark what was written, and the Move says
+//! what it was for: what was ours is never taken for somebody else's.
+
+use std::sync::Arc;
+
+use super::seen::{depth, pairs, reports, shares_at};
+use super::{Found, Step, begin, now, placed};
+use crate::intent::{End, Fate, INTENT, Intent, Seen};
+use crate::record;
+use crate::run::{Moving, Waiting};
+use crate::settle::{self, Sight};
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus};
+use ballast_engine::karmada::Target;
+use ballast_k8s::{Edit, Key, Object};
+use ballast_registry::Change;
+use ballast_scheduler::planning;
+use ballast_scheduler::underway::{Disturbance, MOVE, UnderWay};
+
+impl Step<'_> {
+    /// Sends these edits home once the step is written.
+    pub(super) fn send(&mut self, object: &Arc<Object>, edits: Vec<Edit>) {
+        self.sends.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
+    }
+
+    /// The move as the binding's home has it. `None`: there is nothing to look at now.
+    pub(super) fn caught_up(
+        &mut self,
+        key: &Key,
+        moving: Moving,
+        found: Found<'_>,
+        mark: Option<&UnderWay>,
+    ) -> Option<Moving> {
+        if !self.scene.is_away {
+            return Some(moving);
+        }
+        let ours = mark.filter(|mark| mark.by == moving.mark.by && mark.name == moving.mark.name);
+        if let Some(intent) = &moving.intent {
+            let Found { object, request, .. } = found;
+            let seen = Seen { revision: object.revision, is_marked: ours.is_some(), targets: &request.targets };
+            let fate = intent.fate(&moving.from, seen);
+            let goes_on = match &intent.ends {
+                Some(end) => self.has_resumed(key, &moving, found, fate, (intent, end)),
+                None => self.has_begun(key, &moving, found, fate, (intent, ours.is_some())),
+            };
+            if !goes_on {
+                return None;
+            }
+        }
+        if let Some(ours) = ours.filter(|ours| **ours != moving.mark) {
+            self.follow(key, &moving, ours, found);
+        }
+        self.run.moving.get(key).cloned()
+    }
+
+    /// Whether a move that was to begin is under way, or was.
+    fn has_begun(
+        &mut self,
+        key: &Key,
+        moving: &Moving,
+        found: Found<'_>,
+        fate: Fate,
+        (intent, is_marked): (&Intent, bool),
+    ) -> bool {
+        let Found { object, binding, request } = found;
+        match (fate, intent.settles) {
+            (Fate::Open, settles) => {
+                let mark = (settles.is_none(), &moving.mark);
+                let (targets, term) = (intent.targets(), intent.term.as_deref());
+                self.send(object, begin::begun(object, binding, &targets, term, mark, self.scene.now));
+                false
+            }
+            (Fate::Overtaken, _) => {
+                self.withdraw(key);
+                false
+            }
+            (Fate::Written, Some(observed)) => {
+                self.end(key, Some((found, Vec::new())), &request.targets, End::settled(observed));
+                false
+            }
+            (Fate::Written, None) => {
+                // Where the mark has gone again, its time has begun before that.
+                self.run.arrived(key, if is_marked { self.deadline() } else { moving.deadline });
+                true
+            }
+            (Fate::Lost, _) => true,
+        }
+    }
+
+    /// A step whose second write was lost: what it wrote at home is written here.
+    fn follow(&mut self, key: &Key, moving: &Moving, mark: &UnderWay, found: Found<'_>) {
+        self.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
+        let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
+        let status = MoveStatus {
+            phase: Some(MovePhase::Moving),
+            started_at: Some(moving.started),
+            now: now(&targets, &reports(&found.binding.status.aggregated_status)),
+            ..MoveStatus::default()
+        };
+        self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        if let Some(mut known) = self.run.remove(key) {
+            known.mark.clone_from(mark);
+            self.run.insert(key.clone(), known);
+        }
+    }
+
+    /// Whether a move that was to end goes on: its end is not written, and is decided again.
+    fn has_resumed(
+        &mut self,
+        key: &Key,
+        moving: &Moving,
+        found: Found<'_>,
+        fate: Fate,
+        (intent, end): (&Intent, &End),
+    ) -> bool {
+        let Found { object, binding, request } = found;
+        match fate {
+            Fate::Open => {
+                let targets = intent.targets();
+                let mut edits = match planning::shares(&targets) == planning::shares(&request.targets) {
+                    true => Vec::new(),
+                    false => placed(object, binding, &targets, None, self.scene.now),
+                };
+                edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+                self.send(object, edits);
+                false
+            }
+            Fate::Written => {
+                self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
+                self.end(key, Some((found, Vec::new())), &request.targets, end.clone());
+                false
+            }
+            Fate::Overtaken | Fate::Lost => {
+                self.run.resume(key);
+                // What is decided now may be nothing to write.
+                self.drop_intent(&moving.key);
+                true
+            }
+        }
+    }
+
+    /// Says first that the move is to end in this way, and then takes the mark away at home.
+    pub(super) fn end_at_home(
+        &mut self,
+        key: &Key,
+        object: &Arc<Object>,
+        edits: Vec<Edit>,
+        targets: &[Target],
+        end: End,
+    ) {
+        let Some(mut moving) = self.run.remove(key) else { return };
+        let intent = Intent::to_end(object.revision, moving.mark.replicas, targets, end);
+        self.change_move(&moving.key, vec![Edit::set(&["metadata", "annotations", INTENT], intent.text())]);
+        self.send(object, edits);
+        moving.intent = Some(intent);
+        self.run.insert(key.clone(), moving);
+    }
+
+    /// Whether the mark went away without an intent, and the move is at its end all the same: the
+    /// targets are what was wanted, and all of it has arrived or the move's time is over. A version
+    /// that knew no intents of ends leaves a binding so when it stops, and so does a pass that came
+    /// to the same targets.
+    pub(super) fn is_let_go(&self, moving: &Moving, found: Found<'_>, disturbance: Option<&Disturbance>) -> bool {
+        let Found { binding, request, .. } = found;
+        let is_triggered = request.triggered_at >= Some(moving.started);
+        let is_disturbed = !matches!(disturbance, None | Some(Disturbance::TargetsChanged));
+        if !self.scene.is_away || is_disturbed || is_triggered {
+            return false;
+        }
+        let targets = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
+        let sight = settle::look(depth(self.settle()), targets, &reports(&binding.status.aggregated_status));
+        let is_at_end = UnderWay::listed(&request.targets) == pairs(&moving.to);
+        is_at_end && (matches!(sight, Sight::Settled { observed: true }) || moving.deadline <= self.scene.now)
+    }
+
+    /// Puts a move back among those that wait, because somebody else wrote the binding first. It is
+    /// decided again when its turn comes.
+    fn withdraw(&mut self, key: &Key) {
+        let Some(moving) = self.run.remove(key) else { return };
+        self.recount_unwritten(&moving);
+        let status = MoveStatus { phase: Some(MovePhase::Pending), ..MoveStatus::default() };
+        self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.drop_intent(&moving.key);
+        let summary = self.summary();
+        summary.moving -= 1;
+        summary.pending += 1;
+        self.withdrawn.insert(key.clone());
+        let waiting = Waiting { key: moving.key, replicas: moving.replicas };
+        self.run.wait(self.scene.view, self.scene.rebalance.spec.rollout.order, key, waiting);
+        self.has_more = true;
+    }
+
+    /// Counts the replicas of a move that was never written where they are.
+    pub(super) fn recount_unwritten(&mut self, moving: &Moving) {
+        if moving.intent.as_ref().is_some_and(|intent| intent.ends.is_none()) {
+            self.recount(&shares_at(&moving.mark.at), &moving.from);
+        }
+    }
+
+    /// Adds to what is changed of a Move: it has no intent any more.
+    pub(super) fn drop_intent(&mut self, key: &Key) {
+        if !self.scene.is_away {
+            return;
+        }
+        let read = self.scene.view.get(key).and_then(|object| record::AnyMove::read(object));
+        let annotations = read.map(|read| read.metadata.annotations).unwrap_or_default();
+        if annotations.contains_key(INTENT) {
+            // No empty map stays behind, as after an update of the whole object.
+            let is_last = annotations.len() == 1;
+            let member: &'static [&'static str] =
+                if is_last { &["metadata", "annotations"] } else { &["metadata", "annotations", INTENT] };
+            self.change_move(key, vec![Edit::remove(member)]);
+        }
+    }
+}
+
+fn target(name: &str, replicas: i64) -> Target {
+    Target { name: name.into(), replicas: i32::try_from(replicas).unwrap_or(i32::MAX), components: Vec::new() }
+}

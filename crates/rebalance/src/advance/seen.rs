@@ -1,0 +1,86 @@
+//! What is seen of a binding: what its clusters report, and why it was superseded. Pure.
+
+use crate::run::Moving;
+use crate::settle::{Depth, Report};
+use ballast_api::ballast::v1alpha1::{MoveReason, SettleWhen, Share, ShareNow};
+use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, ResourceHealth};
+use ballast_engine::karmada::{Request, Target};
+use ballast_scheduler::underway::Disturbance;
+
+pub(super) fn depth(when: SettleWhen) -> Depth {
+    match when {
+        SettleWhen::Scheduled => Depth::Scheduled,
+        SettleWhen::Applied => Depth::Applied,
+        SettleWhen::Healthy => Depth::Healthy,
+    }
+}
+
+/// What the clusters report of a binding.
+pub fn reports(items: &[AggregatedStatusItem]) -> Vec<Report<'_>> {
+    items.iter().map(report_of).collect()
+}
+
+fn report_of(item: &AggregatedStatusItem) -> Report<'_> {
+    let healthy = match item.health {
+        Some(ResourceHealth::Healthy) => Some(true),
+        Some(ResourceHealth::Unhealthy) => Some(false),
+        Some(ResourceHealth::Unknown) | None => None,
+    };
+    Report { cluster: &item.cluster_name, applied: item.applied == Some(true), healthy, ready: ready_number(item) }
+}
+
+/// The ready replicas that a cluster reports. A workload of which none is ready leaves the number
+/// out, and has others.
+fn ready_number(item: &AggregatedStatusItem) -> Option<i64> {
+    let status = item.status.as_ref()?.value();
+    let number = |field: &str| status.get(field).and_then(serde_json::Value::as_i64);
+    let is_counted =
+        || ["replicas", "updatedReplicas", "unavailableReplicas"].into_iter().any(|field| number(field).is_some());
+    number("readyReplicas").or_else(|| number("numberReady")).or_else(|| is_counted().then_some(0))
+}
+
+pub(super) fn now(targets: &[Target], reports: &[Report<'_>]) -> Vec<ShareNow> {
+    let ready = |name: &str| reports.iter().find(|report| report.cluster == name).and_then(|report| report.ready);
+    let each = targets.iter().map(|target| ShareNow {
+        name: target.name.to_string(),
+        replicas: target.replicas,
+        ready: ready(&target.name).map(|ready| i32::try_from(ready).unwrap_or(i32::MAX)),
+    });
+    let mut now: Vec<ShareNow> = each.collect();
+    now.sort();
+    now
+}
+
+pub(super) fn pairs(shares: &[Share]) -> Vec<(String, i64)> {
+    shares.iter().map(|share| (share.name.clone(), i64::from(share.replicas))).collect()
+}
+
+pub(super) fn shares_at(at: &[(String, i64)]) -> Vec<Share> {
+    let share = |(name, replicas): &(String, i64)| Share {
+        name: name.clone(),
+        replicas: i32::try_from(*replicas).unwrap_or(i32::MAX),
+    };
+    at.iter().map(share).collect()
+}
+
+pub(super) fn why_superseded(
+    disturbance: Option<Disturbance>,
+    request: &Request,
+    moving: &Moving,
+) -> (MoveReason, String) {
+    let disturbance = match disturbance {
+        None | Some(Disturbance::TargetsChanged) if request.triggered_at >= Some(moving.started) => {
+            Disturbance::Triggered
+        }
+        None => return (MoveReason::TriggeredMeanwhile, "another pass decided meanwhile".to_owned()),
+        Some(disturbance) => disturbance,
+    };
+    let reason = match disturbance {
+        Disturbance::ReplicasChanged { .. } => MoveReason::ReplicasChanged,
+        Disturbance::ClusterLost(_) | Disturbance::Evicted(_) => MoveReason::ClusterLost,
+        Disturbance::Triggered | Disturbance::PlacementChanged | Disturbance::TargetsChanged => {
+            MoveReason::TriggeredMeanwhile
+        }
+    };
+    (reason, disturbance.to_string())
+}

@@ -1,0 +1,78 @@
+//! Decisions at a move's turn, over the view of that moment (BD2).
+//!
+//! The room of what other moves have under way, and of what nobody reports, is taken already. What
+//! the step has written so far counts against the quotas.
+
+use super::advance::Scene;
+use super::record::{self, AnyMove, Owner};
+use super::run::Ledger;
+use super::surge::{self, QuotaLeft};
+use ballast_api::ballast::v1alpha1::Share;
+use ballast_engine::karmada::{Request, Target};
+use ballast_k8s::{Key, Object};
+use ballast_scheduler::planning::{Case, Draft, How, Present, Proposal};
+
+pub struct Table {
+    draft: Draft,
+}
+
+impl Table {
+    /// `ledgers` are those of all rebalances that are being carried out.
+    pub fn new<'a>(present: &Present, ledgers: impl IntoIterator<Item = &'a Ledger>) -> Table {
+        let mut draft = Draft::new(present);
+        for ledger in ledgers {
+            ledger.apply(&mut draft);
+        }
+        Table { draft }
+    }
+
+    pub fn propose(&mut self, scene: &Scene<'_>, move_key: &Key, case: &Case) -> Proposal {
+        let spec = &scene.rebalance.spec;
+        match &spec.undo {
+            None => self.draft.propose(case, &How { mode: spec.mode, limits: spec.limits }),
+            Some(undo) => {
+                let back = went_from(scene, &undo.name, case).or_else(|| planned(scene, move_key));
+                self.draft.propose_return(case, &back.unwrap_or_default())
+            }
+        }
+    }
+
+    /// The binding goes to these targets, as far as the room of those that follow is concerned.
+    pub fn accept(&mut self, case: &Case, to: &[Target]) {
+        self.draft.shift(case, &case.request.targets, to);
+    }
+
+    /// This step writes these targets, which is what quotas count.
+    pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
+        self.draft.charge(binding, from, to);
+    }
+
+    /// What the quotas leave to a surge of the binding.
+    pub fn left_by_quotas(&mut self, binding: &Object, request: &Request) -> QuotaLeft {
+        self.draft.left_by_quotas(binding, &[surge::counted_as_one(request)])
+    }
+
+    /// How many more replicas of the workload fit on a cluster, besides `own` that are taken there
+    /// for this very move.
+    pub fn room_beside(&mut self, request: &Request, cluster: &str, own: i64) -> i64 {
+        let own =
+            [Target { name: cluster.into(), replicas: i32::try_from(own).unwrap_or(i32::MAX), components: Vec::new() }];
+        self.draft.move_room(request, &own, &[]);
+        let room = self.draft.room(request, cluster);
+        self.draft.move_room(request, &[], &own);
+        room
+    }
+}
+
+/// Where the rebalance that is undone found the binding.
+fn went_from(scene: &Scene<'_>, name: &str, case: &Case) -> Option<Vec<Share>> {
+    let key = Key { name: name.into(), ..scene.owner.key.clone() };
+    let other = Owner::of(scene.view.get(&key)?);
+    let read = AnyMove::read(scene.view.get(&record::move_key(&other, &case.object, scene.view))?)?;
+    Some(read.spec.from)
+}
+
+/// Where the plan of this rebalance said that it goes.
+fn planned(scene: &Scene<'_>, key: &Key) -> Option<Vec<Share>> {
+    Some(AnyMove::read(scene.view.get(key)?)?.spec.to)
+}

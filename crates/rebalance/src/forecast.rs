@@ -1,0 +1,308 @@
+//! Says what a write would do before it is done (BD9): the planned status of a rebalance on its dry
+//! run, and warnings about the two kinds of triggers.
+//!
+//! Nothing is written. A forecast is made on a thread beside those that serve, and a bounded number
+//! at once. The triggers decide each binding by itself, so their forecast has no ledger.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::nearest::with_nearest;
+use super::plans;
+use super::record::{AnyRebalance, Owner, listed};
+use super::review::suppose::nearest_workload;
+use ballast_api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
+use ballast_api::fleet::placement::v1beta1::trigger;
+use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
+use ballast_api::karmada::policy::v1alpha1::POLICIES;
+use ballast_api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
+use ballast_api::karmada::work::v1alpha2::{BindingSketch, key_of_workload};
+use ballast_api::tree;
+use ballast_base::clock::Clock;
+use ballast_engine::karmada::Profile;
+use ballast_k8s::{GroupResource, Key, Status};
+use ballast_registry::{Asked, Client, Counsel};
+use ballast_resource::Resource;
+use ballast_scheduler::cause::counted;
+use ballast_scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
+use ballast_watch::View;
+
+/// Warnings of one kind that are given one by one. The rest is a number.
+const LINES_MAX: usize = 10;
+/// Entries of a RescheduleTask that are looked at for what they match. Each is a walk.
+const ENTRIES_CHECKED_MAX: usize = 20;
+/// Forecasts that are made at once.
+const AT_ONCE_MAX: usize = 2;
+/// When to come again, in seconds, where more are asked for.
+const RETRY_SECONDS: u32 = 1;
+
+/// The bindings that a RescheduleTask selects.
+pub type SelectedBy = fn(RescheduleTaskSpec, &View) -> Vec<Key>;
+
+/// What forecasts are made from.
+pub struct Forecast {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    planner: Planner,
+    turns: Arc<Semaphore>,
+    selected_by: SelectedBy,
+}
+
+/// The counsels that forecast, by kind. The profile has to be that of the scheduler.
+pub fn forecasts(
+    client: Client,
+    clock: Arc<dyn Clock>,
+    profile: Profile,
+    selected_by: SelectedBy,
+) -> [(GroupResource, Arc<dyn Counsel>); 4] {
+    let (planner, turns) = (Planner::new(profile), Arc::new(Semaphore::new(AT_ONCE_MAX)));
+    let forecast = Arc::new(Forecast { client, clock, planner, turns, selected_by });
+    let plans: Arc<dyn Counsel> = Arc::new(Plans(Arc::clone(&forecast)));
+    [
+        (Rebalance::resource(), Arc::clone(&plans)),
+        (ClusterRebalance::resource(), plans),
+        (WorkloadRebalancer::resource(), Arc::new(Rebalancers(Arc::clone(&forecast)))),
+        (RescheduleTask::resource(), Arc::new(Tasks(forecast))),
+    ]
+}
+
+impl Forecast {
+    fn present(&self) -> Present {
+        self.planner.present(self.client.view(), self.clock.now())
+    }
+
+    fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.turns).try_acquire_owned().map_err(|_| Status::too_many_requests(RETRY_SECONDS))
+    }
+}
+
+/// A panic is for this request alone, and not passed on.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Status::internal("failed to make a forecast"))
+}
+
+/// Fills in the status of a rebalance's dry run.
+struct Plans(Arc<Forecast>);
+
+#[async_trait]
+impl Counsel for Plans {
+    async fn hear(
+        &self,
+        asked: &Asked<'_>,
+        object: &mut Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        if !asked.dry_run() || old.is_some() {
+            return Ok(());
+        }
+        let rebalance = AnyRebalance::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
+        let name = rebalance.metadata.name.clone().unwrap_or_default();
+        let key = Key::namespaced(asked.row.resource, asked.namespace, name);
+        let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
+        let turn = self.0.turn()?;
+        let present = self.0.present();
+        let status = beside(move || {
+            let made = plans::make(&present, &owner, &rebalance);
+            drop(turn);
+            let generation = rebalance.metadata.generation.unwrap_or_default();
+            plans::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
+        });
+        let status = serde_json::to_value(status.await?).map_err(Status::internal)?;
+        object.insert("status".to_owned(), status);
+        Ok(())
+    }
+}
+
+/// Warns of what a WorkloadRebalancer would move, and of entries that match nothing.
+struct Rebalancers(Arc<Forecast>);
+
+#[async_trait]
+impl Counsel for Rebalancers {
+    async fn hear(
+        &self,
+        asked: &Asked<'_>,
+        object: &mut Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        if old.is_some() {
+            return Ok(());
+        }
+        let workloads: Vec<ObjectReference> = tree::decoded(object.get("spec").map(|spec| &spec["workloads"]))?;
+        let warn = |lines: Vec<String>| lines.iter().for_each(|line| asked.caller.remarks.warn(line));
+        if !asked.dry_run() {
+            // This is short work: a long list is admitted beside the threads that serve already.
+            warn(match_each(&self.0.client.view(), &workloads).1);
+            return Ok(());
+        }
+        let turn = self.0.turn()?;
+        let present = self.0.present();
+        let lines = beside(move || {
+            let (keys, mut lines) = match_each(&present.view, &workloads);
+            lines.extend(would_move(&present, keys, turn));
+            lines
+        });
+        warn(lines.await?);
+        Ok(())
+    }
+}
+
+/// The bindings of the workloads, and a warning for each workload that has none.
+fn match_each(view: &View, workloads: &[ObjectReference]) -> (Vec<Key>, Vec<String>) {
+    let (mut keys, mut lines) = (Vec::new(), Lines::default());
+    for (index, workload) in workloads.iter().enumerate() {
+        match find(view, workload) {
+            Some(key) => keys.push(key),
+            None => lines.add(|| unmatched(view, index, workload)),
+        }
+    }
+    (keys, lines.finish())
+}
+
+/// The binding of a workload, or the placement of the Fleet family that is named.
+fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
+    let ObjectReference { api_version, kind, name, namespace } = workload;
+    let namespace = namespace.as_deref().unwrap_or_default();
+    if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
+        return view.get(&key).map(|_| key);
+    }
+    let key = key_of_workload(kind, namespace, name);
+    let content = view.get(&key)?.text.content();
+    // One that cannot be read is counted as failed, and is no mistake in the list.
+    let binds =
+        |sketch: BindingSketch<'_>| sketch.spec.resource().is_none_or(|it| it.is_named(api_version, kind, name));
+    BindingSketch::of(&content).map_or(true, binds).then_some(key)
+}
+
+fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
+    let ObjectReference { api_version, kind, name, namespace } = workload;
+    let namespace = namespace.as_deref().unwrap_or_default();
+    let what = format!("spec.workloads[{index}]: no binding of {}", named(kind, namespace, name));
+    let other = view.get(&key_of_workload(kind, namespace, name)).map(|object| object.text.content());
+    let other = other.as_deref().and_then(|content| BindingSketch::of(content).ok()?.spec.resource());
+    if let Some(other) = other {
+        let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
+        return format!("{what} of {api_version}; the binding of that name is for {other}");
+    }
+    nearest_workload(what, view, namespace, kind, name)
+}
+
+/// Warns of what a RescheduleTask would move, and of entries that match nothing.
+struct Tasks(Arc<Forecast>);
+
+#[async_trait]
+impl Counsel for Tasks {
+    async fn hear(
+        &self,
+        asked: &Asked<'_>,
+        object: &mut Map<String, Value>,
+        _old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
+        let turn = if asked.dry_run() { Some(self.0.turn()?) } else { None };
+        let (present, selected_by) = (self.0.present(), self.0.selected_by);
+        let lines = beside(move || {
+            let mut lines = without_match(&present.view, &spec, selected_by);
+            if let Some(turn) = turn {
+                let keys = selected_by(spec, &present.view);
+                lines.extend(would_move(&present, keys, turn));
+            }
+            lines
+        });
+        lines.await?.iter().for_each(|line| asked.caller.remarks.warn(line));
+        Ok(())
+    }
+}
+
+/// The entries that match no binding, each with the nearest known name.
+fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy) -> Vec<String> {
+    let mut lines = Lines::default();
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let matches = |spec: RescheduleTaskSpec| !selected_by(spec, view).is_empty();
+    for (index, entry) in spec.target_ref_policy.iter().enumerate().take(ENTRIES_CHECKED_MAX) {
+        let only = RescheduleTaskSpec { target_ref_policy: vec![entry.clone()], ..RescheduleTaskSpec::default() };
+        let name = text(&entry.name);
+        if !name.is_empty() && !matches(only) {
+            lines.add(|| {
+                let what = format!("spec.targetRefPolicy[{index}]: no binding is managed by a policy {name:?}");
+                let policies = POLICIES.into_iter().flat_map(|kind| view.list(kind, None));
+                with_nearest(what, &name, policies.map(|policy| &*policy.key.name))
+            });
+        }
+    }
+    for (index, entry) in spec.target_ref_resource.iter().enumerate().take(ENTRIES_CHECKED_MAX) {
+        let only = RescheduleTaskSpec { target_ref_resource: vec![entry.clone()], ..RescheduleTaskSpec::default() };
+        let (namespace, name) = (text(&entry.namespace), text(&entry.name));
+        let is_usual = !name.is_empty() && view.get(&key_of_workload(&entry.kind, &namespace, &name)).is_some();
+        if !is_usual && !matches(only) {
+            lines.add(|| {
+                let what = format!(
+                    "spec.targetRefResource[{index}]: no binding of {}",
+                    named(&entry.kind, &namespace, if name.is_empty() { "*" } else { &name })
+                );
+                nearest_workload(what, view, &namespace, &entry.kind, &name)
+            });
+        }
+    }
+    lines.finish()
+}
+
+/// What Fresh decisions about these bindings would move, each decided by itself.
+fn would_move(present: &Present, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> Vec<String> {
+    let how = How { mode: Mode::Fresh, limits: Limits::default() };
+    let mut draft = Draft::new(present);
+    let mut lines = Lines::default();
+    for case in keys.iter().filter_map(|key| present.case(key)) {
+        let workload = &case.workload;
+        let namespace = workload.namespace.as_deref().unwrap_or_default();
+        let subject = || named(&workload.kind, namespace, &workload.name);
+        match draft.propose(&case, &how) {
+            Proposal::Move { .. } if case.is_placement() => {
+                lines.add(|| format!("{}: its clusters would be chosen afresh", subject()));
+            }
+            Proposal::Move { to, arrivals, .. } => lines.add(|| {
+                let (from, to) = (listed(&case.from()), listed(&shares(&to)));
+                format!("{}: {} would move, {from} -> {to}", subject(), counted(arrivals, "replica"))
+            }),
+            Proposal::Unplaceable { message, .. } => {
+                lines.add(|| format!("{}: fits nowhere and would stay: {message}", subject()));
+            }
+            Proposal::Stay { .. } => {}
+        }
+    }
+    drop(turn);
+    lines.finish()
+}
+
+fn named(kind: &str, namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// A bounded number of lines.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    more: usize,
+}
+
+impl Lines {
+    fn add(&mut self, line: impl FnOnce() -> String) {
+        match self.lines.len() < LINES_MAX {
+            true => self.lines.push(line()),
+            false => self.more += 1,
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.lines.push(format!("and {} more", self.more));
+        }
+        self.lines
+    }
+}

@@ -1,0 +1,210 @@
+//! What a move that begins or ends is about to write of a binding whose home is elsewhere. Pure.
+//!
+//! Such a write is in no transaction with the Move. So the Move says first what is about to be
+//! written, and counts as under way from the first such word until the last one is written. Then
+//! the binding is written at home, by a write that names the version it was decided on. Whatever
+//! happens in between, the binding tells later what became of it (`Intent::fate`): a write that
+//! names a version is made on this version or never.
+
+use serde::{Deserialize, Serialize};
+
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, Share};
+use ballast_api::karmada::work::v1alpha2::{TargetCluster, TargetComponent};
+use ballast_engine::karmada::{self as engine, Target};
+use ballast_k8s::Revision;
+use ballast_scheduler::planning::shares;
+use ballast_scheduler::target_cluster;
+
+/// The annotation of a Move that says it.
+pub const INTENT: &str = "ballast.dev/intent";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The revision here of the binding that was decided on.
+    pub revision: i64,
+    /// The replicas of the workload, as its mark counts them.
+    pub replicas: i64,
+    /// The targets that are to be written.
+    pub targets: Vec<TargetCluster>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<String>,
+    /// The move has settled as soon as it is written, so that the binding gets no mark. Whether
+    /// somebody reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settles: Option<bool>,
+    /// The move ends with this write, which takes the mark off the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<End>,
+}
+
+/// How a move ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub phase: MovePhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<bool>,
+}
+
+impl End {
+    pub fn settled(observed: bool) -> End {
+        End { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
+    }
+
+    pub fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> End {
+        End { phase, reason: Some(reason), message: message.into(), observed: None }
+    }
+}
+
+/// What became of an intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is not written, or that is not known here yet. The same write may be sent again.
+    Open,
+    /// It is written.
+    Written,
+    /// Others have changed the binding first, and neither its targets nor its mark. The same may be
+    /// decided again.
+    Overtaken,
+    /// Others have decided on its targets.
+    Lost,
+}
+
+/// What is seen of a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub revision: Revision,
+    /// Whether it bears the mark of the move.
+    pub is_marked: bool,
+    pub targets: &'a [Target],
+}
+
+impl Intent {
+    pub fn new(
+        revision: Revision,
+        replicas: i64,
+        targets: &[Target],
+        term: Option<&str>,
+        settles: Option<bool>,
+    ) -> Intent {
+        let targets = targets.iter().map(target_cluster).collect();
+        Intent { revision: revision.0, replicas, targets, term: term.map(str::to_owned), settles, ends: None }
+    }
+
+    /// The intent to end a move in this way. The targets become these.
+    pub fn to_end(revision: Revision, replicas: i64, targets: &[Target], end: End) -> Intent {
+        Intent { ends: Some(end), ..Intent::new(revision, replicas, targets, None, None) }
+    }
+
+    /// Whether the binding bears the mark once it is written.
+    pub fn keeps_mark(&self) -> bool {
+        self.settles.is_none() && self.ends.is_none()
+    }
+
+    /// The intent that a Move bears. One that cannot be read is none: then the Move is under way
+    /// without a mark, and ends as superseded.
+    pub fn of(annotations: &Pairs<String>) -> Option<Intent> {
+        serde_json::from_str(annotations.get(INTENT)?).ok()
+    }
+
+    /// The value of the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers can be written")
+    }
+
+    pub fn targets(&self) -> Vec<Target> {
+        self.targets.iter().map(read).collect()
+    }
+
+    /// What became of it. `from`: the targets of the binding that was decided on.
+    pub fn fate(&self, from: &[Share], seen: Seen<'_>) -> Fate {
+        if self.ends.is_some() {
+            // Only this write takes the mark away, or a pass of the scheduler that came first. The
+            // move is over in both cases, and ends as it was to end: its targets may be others by
+            // now.
+            return match (seen.is_marked, seen.revision.0 == self.revision) {
+                (false, _) => Fate::Written,
+                (true, true) => Fate::Open,
+                (true, false) => Fate::Overtaken,
+            };
+        }
+        let now = shares(seen.targets);
+        match seen.is_marked {
+            true => Fate::Written,
+            false if seen.revision.0 == self.revision => Fate::Open,
+            false if now == from => Fate::Overtaken,
+            // It had no mark, or has lost it since.
+            false if now == shares(&self.targets()) => Fate::Written,
+            false => Fate::Lost,
+        }
+    }
+}
+
+fn read(target: &TargetCluster) -> Target {
+    let component =
+        |part: &TargetComponent| engine::TargetComponent { name: part.name.as_str().into(), replicas: part.replicas };
+    Target {
+        name: target.name.as_str().into(),
+        replicas: target.replicas.unwrap_or_default(),
+        components: target.components.iter().map(component).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str, replicas: i32) -> Target {
+        let components = vec![engine::TargetComponent { name: "part".into(), replicas }];
+        Target { name: name.into(), replicas, components }
+    }
+
+    #[test]
+    fn an_intent_is_read_as_it_was_written() {
+        let intent = Intent::new(Revision(7), 4, &[target("m1", 4), target("m2", 0)], Some("near"), None);
+        let annotations: Pairs<String> = [(INTENT.to_owned(), intent.text())].into_iter().collect();
+        let read = Intent::of(&annotations).expect("it was just written");
+        assert_eq!((read.targets(), &read), (vec![target("m1", 4), target("m2", 0)], &intent));
+        let odd: Pairs<String> = [(INTENT.to_owned(), "soon".to_owned())].into_iter().collect();
+        assert_eq!(Intent::of(&odd), None);
+    }
+
+    #[test]
+    fn the_binding_tells_what_became_of_it() {
+        let (from, to, other) = ([target("m1", 4)], [target("m2", 4)], [target("m3", 4)]);
+        let fate = |settles, revision, is_marked, targets| {
+            let intent = Intent::new(Revision(7), 4, &to, None, settles);
+            intent.fate(&shares(&from), Seen { revision: Revision(revision), is_marked, targets })
+        };
+        assert_eq!(fate(None, 7, false, &from), Fate::Open);
+        assert_eq!(fate(None, 8, true, &to), Fate::Written);
+        assert_eq!(fate(None, 9, true, &other), Fate::Written, "who bears the mark is looked at as ever");
+        assert_eq!(fate(None, 8, false, &from), Fate::Overtaken, "a write on revision 7 comes too late");
+        assert_eq!(fate(None, 8, false, &other), Fate::Lost);
+        assert_eq!(fate(None, 9, false, &to), Fate::Written, "the move has ended, and its Move not");
+        // The binding gets no mark where there is nothing to wait for.
+        assert_eq!(fate(Some(true), 8, false, &to), Fate::Written);
+        assert_eq!(fate(Some(true), 8, false, &from), Fate::Overtaken);
+        assert_eq!(fate(Some(true), 7, false, &from), Fate::Open);
+    }
+
+    #[test]
+    fn the_mark_tells_what_became_of_an_end() {
+        let (to, other) = ([target("m2", 4)], [target("m3", 4)]);
+        let end = End::of(MovePhase::Failed, MoveReason::SettleTimeout, "too late");
+        let intent = Intent::to_end(Revision(7), 4, &to, end);
+        let fate = |revision, is_marked, targets| {
+            intent.fate(&shares(&to), Seen { revision: Revision(revision), is_marked, targets })
+        };
+        assert_eq!(fate(7, true, &to), Fate::Open);
+        assert_eq!(fate(8, true, &to), Fate::Overtaken, "somebody reported meanwhile");
+        assert_eq!(fate(8, false, &to), Fate::Written);
+        assert_eq!(fate(9, false, &other), Fate::Written, "the scheduler has decided since");
+        let annotations: Pairs<String> = [(INTENT.to_owned(), intent.text())].into_iter().collect();
+        assert_eq!(Intent::of(&annotations), Some(intent));
+    }
+}

@@ -1,0 +1,211 @@
+//! The plan of a rebalance, as the Moves and the status that are written of it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::record::{self, AnyMove, AnyRebalance, Owner};
+use super::status;
+use ballast_api::ballast::v1alpha1::{
+    ClusterCount, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
+};
+use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
+use ballast_registry::Change;
+use ballast_scheduler::planning::{self, Case, How, Plan, Present, Selection, TooMany};
+use ballast_watch::View;
+
+/// Everything that a plan writes, except the status of the rebalance.
+#[derive(Default)]
+pub struct Made {
+    pub moves: Vec<(Key, MoveSpec, MoveStatus)>,
+    pub summary: Summary,
+    pub clusters: Vec<ClusterCount>,
+}
+
+/// Why there is no plan: a reason in one word, and a sentence.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotMade {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// A binding that an undo cannot bring back, because it is gone.
+struct Gone {
+    key: Key,
+    spec: MoveSpec,
+}
+
+/// Plans over a view. Nothing is written.
+pub fn make(present: &Present, owner: &Owner, rebalance: &AnyRebalance) -> Result<Made, NotMade> {
+    let spec = &rebalance.spec;
+    let order = spec.rollout.order;
+    let (plan, gone) = match &spec.undo {
+        None => {
+            let selection = Selection::new(&spec.select, &spec.exclude, owner.scope(), &present.view)
+                .map_err(|errors| NotMade { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
+            let cases = selection.find(present).map_err(|TooMany(count)| NotMade {
+                reason: "TooMany",
+                message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
+            })?;
+            let how = How { mode: spec.mode, limits: spec.limits };
+            (planning::plan(present, cases, &how, order), Vec::new())
+        }
+        Some(undo) => {
+            let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
+            let (cases, gone) = to_undo(&present.view, owner, &key)?;
+            (planning::plan_return(present, cases, order), gone)
+        }
+    };
+    Ok(written(present, owner, plan, gone))
+}
+
+/// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
+type Undone = (Vec<(Case, Vec<Share>)>, Vec<Gone>);
+
+/// What the rebalance of this key has moved.
+fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
+    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| NotMade {
+        reason: "NotFound",
+        message: format!("there is no {} {:?} to undo", owner.kind(), &*key.name),
+    })?;
+    let (mut cases, mut gone) = (Vec::new(), Vec::new());
+    let begun = record::moves_of(view, key)
+        .filter(|(_, read)| read.owner().as_ref() == Some(&other) && read.status.started_at.is_some());
+    for (at, read) in begun {
+        let binding = record::binding_key(&read.spec.binding);
+        match Case::find(view, &binding).filter(|case| *case.object.uid == *read.spec.binding.uid) {
+            Some(case) => cases.push((case, read.spec.from)),
+            None => {
+                let MoveSpec { binding, workload, from, to, .. } = read.spec;
+                let rebalance = owner.key.name.to_string();
+                let spec = MoveSpec { rebalance, binding, workload, from: to, to: from, replicas: 0 };
+                let name = move_name(&owner.key.name, &spec.binding.name);
+                gone.push(Gone { key: Key { name: name.into(), ..at }, spec });
+            }
+        }
+    }
+    Ok((cases, gone))
+}
+
+/// What the status of a rebalance says once it is planned, and before any move begins.
+pub fn status(
+    rebalance: &AnyRebalance,
+    generation: i64,
+    made: Result<&Made, &NotMade>,
+    (revision, now): (Revision, Time),
+) -> RebalanceStatus {
+    let mut status = RebalanceStatus {
+        planned_at: Some(now),
+        planned_revision: Some(revision.to_string()),
+        conditions: rebalance.status.conditions.clone(),
+        ..RebalanceStatus::default()
+    };
+    match made {
+        Ok(made) => {
+            (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
+            status::set_planned(&mut status, generation, now, None);
+            status::conclude(&rebalance.spec, &mut status, generation, 0, now);
+            if status.phase == Some(Phase::Running) {
+                // The next step begins the first moves.
+                status.phase = Some(Phase::Planned);
+            }
+        }
+        Err(NotMade { reason, message }) => {
+            status.summary = Some(Summary::default());
+            status::set_planned(&mut status, generation, now, Some((reason, message)));
+            (status.phase, status.finish_time) = (Some(Phase::Aborted), Some(now));
+            status.observed_generation = Some(generation);
+        }
+    }
+    status
+}
+
+fn written(present: &Present, owner: &Owner, plan: Plan, gone: Vec<Gone>) -> Made {
+    let Plan { moves, unplaceable, mut summary, clusters, .. } = plan;
+    let spec = |case: &Case, to: Vec<Share>, replicas: i64| MoveSpec {
+        rebalance: owner.key.name.to_string(),
+        binding: case.binding.clone(),
+        workload: case.workload.clone(),
+        from: case.from(),
+        to,
+        replicas,
+    };
+    // A binding and a Fleet placement may have one name.
+    let mut taken = HashSet::new();
+    let mut key = |case: &Case| {
+        let key = record::move_key(owner, &case.object, &present.view);
+        if taken.insert(key.clone()) { key } else { record::other_move_key(owner, &case.object) }
+    };
+    let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
+    for planned in &moves {
+        let status = MoveStatus { phase: Some(MovePhase::Pending), ..MoveStatus::default() };
+        let spec = spec(&planned.case, planning::shares(&planned.to), planned.arrivals);
+        made.push((key(&planned.case), spec, status));
+    }
+    for refused in &unplaceable {
+        let status = failed(refused.reason, refused.message.clone(), present.now);
+        made.push((key(&refused.case), spec(&refused.case, Vec::new(), 0), status));
+    }
+    summary.selected += gone.len() as i64;
+    summary.failed += gone.len() as i64;
+    for Gone { key, spec } in gone {
+        let status = failed(MoveReason::BindingGone, "the binding is gone".to_owned(), present.now);
+        made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
+    }
+    Made { moves: made, summary, clusters }
+}
+
+fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
+    let (phase, reason, finished_at) = (Some(MovePhase::Failed), Some(reason), Some(now));
+    MoveStatus { phase, reason, message, finished_at, ..MoveStatus::default() }
+}
+
+/// The writes that make the stored Moves those of the plan. After a crash in the middle of such
+/// writes some are there already, and some may belong to a plan that is out of date.
+///
+/// They are made when they are asked for: as a document a Move takes ten times the room that it has
+/// in a plan.
+pub struct Writes {
+    view: Arc<View>,
+    owner: Owner,
+    made: Arc<Made>,
+    /// How many Moves of the plan had their turn.
+    through: usize,
+    /// What is stored, and had no turn yet.
+    known: HashMap<Key, AnyMove>,
+}
+
+impl Writes {
+    pub fn new(view: Arc<View>, owner: Owner, made: Arc<Made>) -> Writes {
+        let mut known: HashMap<Key, AnyMove> = record::moves_of(&view, &owner.key).collect();
+        known.retain(|_, read| read.owner().as_ref() == Some(&owner));
+        Writes { view, owner, made, through: 0, known }
+    }
+
+    /// Up to `limit` writes that were not returned yet. Empty: there are no more.
+    pub fn next(&mut self, limit: usize) -> Vec<(GroupResource, Change)> {
+        let mut changes = Vec::new();
+        let made = Arc::clone(&self.made);
+        for (key, spec, status) in &made.moves[self.through..] {
+            if changes.len() == limit {
+                return changes;
+            }
+            self.through += 1;
+            let change = match self.known.remove(key).and_then(|read| Some((read, self.view.get(key)?))) {
+                None => Change::Create(record::new_move(&self.owner, key, spec, status)),
+                Some((read, _)) if read.spec == *spec && read.status == *status => continue,
+                Some((_, object)) => {
+                    let [spec, status] = [record::written(spec), record::written(status)];
+                    let edits = vec![Edit::set(&["spec"], spec), Edit::set(&["status"], status)];
+                    Change::Edit { base: object.clone(), edits }
+                }
+            };
+            changes.push((key.resource, change));
+        }
+        let left_over: Vec<Key> = self.known.keys().take(limit - changes.len()).cloned().collect();
+        for key in left_over {
+            self.known.remove(&key);
+            changes.push((key.resource, Change::Delete { key, revision: None }));
+        }
+        changes
+    }
+}

@@ -1,0 +1,255 @@
+//! Answers one review: what would happen, to whom, and why. Pure: it waits for nothing, and what it
+//! changes is its own copy of the present.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use super::help::help;
+use super::suppose;
+use crate::record::listed;
+use ballast_api::FreeForm;
+use ballast_api::ballast::v1alpha1::{
+    ClusterCount, Explain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share,
+    Summary, Unplaceable,
+};
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_engine::karmada::Trace;
+use ballast_k8s::{FieldErrors, FieldPath, read_json};
+use ballast_scheduler::planning::{self, Case, Draft, How, Present, Proposal, Selection, shares};
+
+/// Bytes of traces in one answer. Entries beyond it are counted and not listed.
+const TRACES_BYTES_MAX: usize = 16 << 20;
+/// Workloads that fit nowhere for which it is tried what would help.
+const HELPED_MAX: usize = 20;
+
+/// The answer. `scope` is the namespace of a review that is about one namespace. Once `gone` is
+/// true nobody waits for the answer, and what is left of the work is cut short.
+pub fn answer(
+    spec: &ReviewSpec,
+    scope: Option<&str>,
+    present: &Present,
+    gone: &AtomicBool,
+) -> Result<ReviewStatus, FieldErrors> {
+    let mut errors = FieldErrors::default();
+    let none = Default::default();
+    let suppose = spec.suppose.as_ref().unwrap_or(&none);
+    // What is selected is looked at as it is, not as supposed.
+    let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
+    suppose::check_places(&spec.select, &present.view, &mut errors);
+    let mut supposed = present.clone();
+    suppose::clusters(&mut supposed, &suppose.clusters, &mut errors);
+    let mut cases = Vec::new();
+    match selection.find(present) {
+        Ok(found) => cases = found,
+        Err(too_many) => errors.invalid(&FieldPath::new("spec.select"), &spec.select, too_many),
+    }
+    suppose::workloads(&mut cases, &present.view, scope, &suppose.workloads, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let listing = Listing::new(spec, &supposed);
+    let status = match spec.mode {
+        ReviewMode::Fresh => listing.planned(cases, Mode::Fresh, gone),
+        ReviewMode::Steady => listing.planned(cases, Mode::Steady, gone),
+        ReviewMode::AsIs => listing.present_places(cases, gone),
+    };
+    Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
+}
+
+/// The entries of an answer, within its bounds.
+struct Listing<'a> {
+    present: &'a Present,
+    limits: Limits,
+    explain: Explain,
+    limit: usize,
+    bytes_left: usize,
+    helps_left: usize,
+    moves: Vec<ReviewedMove>,
+    /// Who stays, listed after those that move where reasons are asked for.
+    stays: Vec<ReviewedMove>,
+    unplaceable: Vec<Unplaceable>,
+    /// Entries that could be listed.
+    listable: usize,
+}
+
+impl<'a> Listing<'a> {
+    fn new(spec: &ReviewSpec, present: &'a Present) -> Listing<'a> {
+        Listing {
+            present,
+            limits: spec.limits,
+            explain: spec.explain,
+            limit: usize::try_from(spec.limit).unwrap_or_default(),
+            bytes_left: TRACES_BYTES_MAX,
+            helps_left: HELPED_MAX,
+            moves: Vec::new(),
+            stays: Vec::new(),
+            unplaceable: Vec::new(),
+            listable: 0,
+        }
+    }
+
+    /// Decides all bindings as a plan does.
+    fn planned(mut self, cases: Vec<Case>, mode: Mode, gone: &AtomicBool) -> ReviewStatus {
+        let (how, present) = (How { mode, limits: self.limits }, self.present);
+        let propose = |draft: &mut Draft, case: &Case| match gone.load(Ordering::Relaxed) {
+            true => Proposal::Stay { reason: None, message: String::new() },
+            false => draft.propose(case, &how),
+        };
+        let tell = |draft: &mut Draft, case: &Case, proposal: &Proposal| self.list(draft, case, &how, proposal);
+        let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
+        self.status(plan.summary, plan.clusters)
+    }
+
+    fn list(&mut self, draft: &mut Draft, case: &Case, how: &How, proposal: &Proposal) {
+        match proposal {
+            Proposal::Move { to, arrivals, limited, .. } => {
+                self.listable += 1;
+                if self.is_full(self.moves.len()) {
+                    return;
+                }
+                let (reason, message) = match (limited, case.is_placement()) {
+                    (true, _) => (Some(MoveReason::LimitReached), "the limits leave a part of the decision undone"),
+                    (_, true) => (None, "it is triggered, and its own strategy decides where it goes"),
+                    _ => (None, ""),
+                };
+                let entry = ReviewedMove { to: shares(to), replicas: *arrivals, ..entry(case, reason, message) };
+                let trace = self.trace(draft, case, how);
+                self.moves.push(ReviewedMove { trace, ..entry });
+            }
+            Proposal::Stay { reason, message } if self.explain != Explain::None => {
+                self.listable += 1;
+                if !self.is_full(self.moves.len() + self.stays.len()) {
+                    let trace = self.trace(draft, case, how);
+                    self.stays.push(ReviewedMove { trace, to: case.from(), ..entry(case, *reason, message) });
+                }
+            }
+            Proposal::Stay { .. } => {}
+            Proposal::Unplaceable { reason, message } => self.refuse(draft, case, how, *reason, message),
+        }
+    }
+
+    fn refuse(&mut self, draft: &mut Draft, case: &Case, how: &How, reason: MoveReason, message: &str) {
+        self.listable += 1;
+        if self.is_full(self.unplaceable.len()) {
+            return;
+        }
+        let mut message = message.to_owned();
+        if self.helps_left > 0 && !case.is_placement() {
+            self.helps_left -= 1;
+            let (_, trace) = draft.explain(case, how);
+            for sentence in help(self.present, draft, case, how, &trace) {
+                message = format!("{message}; {sentence}");
+            }
+        }
+        let trace = self.trace(draft, case, how);
+        let Case { binding, workload, .. } = case;
+        let (binding, workload) = (binding.clone(), workload.clone());
+        self.unplaceable.push(Unplaceable { binding, workload, reason: Some(reason), message, trace });
+    }
+
+    /// Explains where the bindings are, and decides nothing.
+    fn present_places(mut self, mut cases: Vec<Case>, gone: &AtomicBool) -> ReviewStatus {
+        let how = |mode| How { mode, limits: Limits::default() };
+        planning::in_order(&mut cases, Order::Priority);
+        let mut draft = Draft::new(self.present);
+        let mut summary = Summary { selected: cases.len() as i64, ..Summary::default() };
+        let mut clusters: BTreeMap<String, i64> = BTreeMap::new();
+        for case in &cases {
+            for Share { name, replicas } in case.from() {
+                *clusters.entry(name).or_default() += i64::from(replicas);
+            }
+            if gone.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Some((reason, message)) = unscheduled(case) {
+                summary.failed += 1;
+                self.refuse(&mut draft, case, &how(Mode::Steady), reason, &message);
+                continue;
+            }
+            summary.unchanged += 1;
+            self.listable += 1;
+            if !self.is_full(self.moves.len()) {
+                let message = standing(&mut draft, case);
+                let trace = self.trace(&mut draft, case, &how(Mode::Steady));
+                self.moves.push(ReviewedMove { trace, to: case.from(), ..entry(case, None, &message) });
+            }
+        }
+        let count = |(name, now)| ClusterCount { name, before: now, planned: now, now };
+        self.status(summary, clusters.into_iter().map(count).collect())
+    }
+
+    fn is_full(&self, listed: usize) -> bool {
+        listed >= self.limit || self.bytes_left == 0
+    }
+
+    fn trace(&mut self, draft: &mut Draft, case: &Case, how: &How) -> Option<FreeForm> {
+        if self.explain == Explain::None || case.is_placement() {
+            return None;
+        }
+        let (_, trace) = draft.explain(case, how);
+        let told = match self.explain {
+            Explain::Full => json!(trace),
+            _ => losers(&trace),
+        };
+        let told = FreeForm::from(&told);
+        self.bytes_left = self.bytes_left.saturating_sub(told.text().len());
+        Some(told)
+    }
+
+    fn status(self, summary: Summary, clusters: Vec<ClusterCount>) -> ReviewStatus {
+        let Listing { mut moves, stays, unplaceable, listable, limit, .. } = self;
+        let room = limit.saturating_sub(moves.len());
+        moves.extend(stays.into_iter().take(room));
+        let remaining = (listable - moves.len() - unplaceable.len()) as i64;
+        ReviewStatus { revision: String::new(), summary, clusters, moves, unplaceable, remaining }
+    }
+}
+
+fn entry(case: &Case, reason: Option<MoveReason>, message: &str) -> ReviewedMove {
+    ReviewedMove {
+        binding: case.binding.clone(),
+        workload: case.workload.clone(),
+        from: case.from(),
+        reason,
+        message: message.to_owned(),
+        ..ReviewedMove::default()
+    }
+}
+
+/// One reason for each cluster that did not get the workload, from the last attempt.
+fn losers(trace: &Trace) -> Value {
+    let clusters = trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
+    let lost = clusters.iter().filter_map(|cluster| {
+        let reason = cluster.out.as_ref()?;
+        Some(json!({"cluster": cluster.name, "reason": reason}))
+    });
+    json!({"losers": lost.collect::<Vec<Value>>()})
+}
+
+/// Why the last pass placed the binding nowhere, if it did.
+fn unscheduled(case: &Case) -> Option<(MoveReason, String)> {
+    if case.is_placement() {
+        return None;
+    }
+    let binding: AnyBinding = read_json(&case.object.text.content()).ok()?;
+    let scheduled = binding.status.conditions.into_iter().find(|condition| condition.type_ == "Scheduled")?;
+    let reason = match &*scheduled.reason {
+        "Unschedulable" => MoveReason::NoRoom,
+        _ => MoveReason::NoClusterFits,
+    };
+    (scheduled.status == "False").then_some((reason, scheduled.message))
+}
+
+/// Whether the binding is where a Fresh decision would place it, in words.
+fn standing(draft: &mut Draft, case: &Case) -> String {
+    if case.is_placement() {
+        return String::new();
+    }
+    match draft.propose(case, &How { mode: Mode::Fresh, limits: Limits::default() }) {
+        Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", listed(&shares(&to))),
+        Proposal::Stay { message, .. } => message,
+        Proposal::Unplaceable { message, .. } => format!("a Fresh decision would place it nowhere: {message}"),
+    }
+}

@@ -1,0 +1,189 @@
+//! PlacementReview and LocalPlacementReview: answers what would happen, and why (BD1).
+//!
+//! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is
+//! answered on a thread beside those that serve, and a bounded number at once: more are asked to
+//! come again. Whether the caller still waits is looked at between two decisions.
+
+mod answer;
+mod help;
+pub mod suppose;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, TryAcquireError};
+
+use self::answer::answer;
+use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
+use ballast_api::fleet::placement::v1beta1::any::SCOPES;
+use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_api::tree;
+use ballast_base::clock::Clock;
+use ballast_engine::karmada::Profile;
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
+use ballast_registry::{Action, Client};
+use ballast_scheduler::planning::{Planner, Present};
+use ballast_watch::{Expired, NoPast, View};
+
+/// Reviews over fleets of more bindings than this are large.
+const LARGE_BINDINGS: usize = 10_000;
+/// Reviews that are answered at once.
+const AT_ONCE_MAX: usize = 8;
+/// Large ones, and those about the past, that are answered at once.
+const LARGE_AT_ONCE_MAX: usize = 1;
+/// When to come again, in seconds, where more are asked.
+const RETRY_SECONDS: u32 = 1;
+
+pub struct PlacementReviews {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    planner: Planner,
+    profile: Profile,
+    small: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+impl PlacementReviews {
+    /// The profile has to be that of the scheduler.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> PlacementReviews {
+        PlacementReviews {
+            client,
+            clock,
+            planner: Planner::new(profile.clone()),
+            profile,
+            small: Arc::new(Semaphore::new(AT_ONCE_MAX)),
+            large: Arc::new(Semaphore::new(LARGE_AT_ONCE_MAX)),
+        }
+    }
+
+    /// What the review is about, and the past state where it asks for one.
+    async fn present(&self, spec: &ReviewSpec) -> Result<Result<Present, FieldErrors>, Status> {
+        let Some(as_of) = &spec.as_of else {
+            return Ok(Ok(self.planner.present(self.client.view(), self.clock.now())));
+        };
+        let (revision, now) = match self.moment(as_of).await? {
+            Ok(moment) => moment,
+            Err(errors) => return Ok(Err(errors)),
+        };
+        let view = match self.client.cache().past(&kinds(), revision).await {
+            Ok(view) => view,
+            Err(NoPast::Expired(expired)) => return Err(self.forgotten(as_of, expired).await),
+            Err(why) => return Err(no_past(why)),
+        };
+        // A planner of its own: that of the present would have to go back and forth.
+        Ok(Ok(Planner::new(self.profile.clone()).present(view, now)))
+    }
+
+    /// Says how far back history goes.
+    async fn forgotten(&self, as_of: &AsOf, Expired { asked, oldest }: Expired) -> Status {
+        let asked = as_of.time.map_or_else(|| format!("revision {asked}"), |time| format!("the state at {time}"));
+        // What was the state then may have been written long before, so the next change tells more.
+        let since = self.client.cache().time_of(oldest.next()).await.ok().flatten();
+        let since = since.map(|since| format!(", just before {since}")).unwrap_or_default();
+        Status::expired(format!(
+            "{asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
+             (--history says how long the log remembers)"
+        ))
+    }
+
+    async fn moment(&self, as_of: &AsOf) -> Result<Result<(Revision, Time), FieldErrors>, Status> {
+        let (newest, now) = (self.client.view().revision, self.clock.now());
+        let cache = self.client.cache();
+        let mut errors = FieldErrors::default();
+        if let Some(text) = &as_of.revision {
+            let path = FieldPath::new("spec.asOf.revision");
+            match text.parse::<i64>().map(Revision) {
+                Ok(revision) if revision <= newest => {
+                    let written = cache.time_of(revision).await.map_err(no_past)?;
+                    return Ok(Ok((revision, written.unwrap_or(now))));
+                }
+                Ok(_) => errors.invalid(&path, text, format!("the newest revision is {newest}")),
+                Err(_) => errors.invalid(&path, text, "is no revision"),
+            }
+        } else if let Some(time) = as_of.time {
+            if time <= now {
+                return Ok(Ok((cache.revision_at(time).await.map_err(no_past)?, time)));
+            }
+            errors.invalid(&FieldPath::new("spec.asOf.time"), time, format!("must not be in the future: it is {now}"));
+        }
+        Ok(Err(errors))
+    }
+}
+
+#[async_trait]
+impl Action for PlacementReviews {
+    async fn create(
+        &self,
+        _caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
+        let spec: ReviewSpec = tree::decoded(object.get("spec"))?;
+        let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
+        let scope = Some(text(metadata, "namespace")).filter(|namespace| !namespace.is_empty());
+        let invalid = |errors: FieldErrors| Status::invalid(GROUP, kind, &text(metadata, "name"), &errors);
+
+        let newest = self.client.newest().await?;
+        let is_large = spec.as_of.is_some() || is_large(&newest, scope.as_deref());
+        let turns = if is_large { &self.large } else { &self.small };
+        let turn = Arc::clone(turns).try_acquire_owned().map_err(|error| match error {
+            TryAcquireError::NoPermits => Status::too_many_requests(RETRY_SECONDS),
+            TryAcquireError::Closed => Status::internal("reviews have ended"),
+        })?;
+        let present = self.present(&spec).await?.map_err(invalid)?;
+        let gone = Arc::new(AtomicBool::new(false));
+        let caller_leaves = WhenDropped(Arc::clone(&gone));
+        let answered = tokio::task::spawn_blocking(move || {
+            let answered = answer(&spec, scope.as_deref(), &present, &gone);
+            let answered = answered.map(serde_json::to_value);
+            // The turn is over when the work is, also if the caller has left before.
+            drop(turn);
+            answered
+        });
+        let answered = answered.await.map_err(|_| Status::internal("failed to answer the review"))?;
+        drop(caller_leaves);
+        let status = answered.map_err(invalid)?.map_err(Status::internal)?;
+        object.insert("status".to_owned(), status);
+        Ok(Vec::new())
+    }
+}
+
+struct WhenDropped(Arc<AtomicBool>);
+
+impl Drop for WhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn is_large(view: &View, scope: Option<&str>) -> bool {
+    // A namespace would have to be walked, so it is large where everything is small.
+    let all: usize = BINDINGS.into_iter().map(|kind| view.count(kind, None)).sum();
+    match scope {
+        _ if all <= LARGE_BINDINGS => false,
+        Some(namespace) => view.list(BINDINGS[0], Some(namespace)).nth(LARGE_BINDINGS).is_some(),
+        None => true,
+    }
+}
+
+/// Everything that a plan is made from.
+fn kinds() -> Vec<GroupResource> {
+    let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
+    BINDINGS.into_iter().chain(POLICIES).chain([suppose::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
+}
+
+fn no_past(why: NoPast) -> Status {
+    match why {
+        NoPast::Expired(_) | NoPast::TooMuch { .. } => {
+            Status::expired(format!("the past cannot be told: {why}; ask about a later revision"))
+        }
+        NoPast::Unreadable(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "a review cannot read the past");
+            Status::unavailable("the past cannot be read now").already_logged()
+        }
+    }
+}

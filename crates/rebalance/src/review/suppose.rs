@@ -1,0 +1,232 @@
+//! What a review supposes to be otherwise: clusters that are gone, changed or new, and workloads of
+//! other sizes. Pure: it changes a copy of the present that nobody else sees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::nearest::with_nearest;
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkload};
+use ballast_api::fleet::placement::v1beta1::any as fleet;
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, ResourceSummary, is_no_execute};
+use ballast_api::karmada::work::v1alpha2::{
+    BINDINGS, BindingSketch, CLUSTER_RESOURCE_BINDINGS, ObjectReference, RESOURCE_BINDINGS, key_of_workload,
+};
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Quantity};
+use ballast_scheduler::lower;
+use ballast_scheduler::planning::{Case, Present};
+use ballast_watch::View;
+
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+/// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
+/// entry supposes it.
+pub fn clusters(present: &mut Present, supposed: &[SupposedCluster], errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec.suppose.clusters");
+    let view = Arc::clone(&present.view);
+    let mut named = BTreeSet::new();
+    for (index, entry) in supposed.iter().enumerate() {
+        let path = path.index(index);
+        if !named.insert(&*entry.name) {
+            errors.duplicate(&path.child("name"), &entry.name);
+            continue;
+        }
+        let is_new = entry.like.is_some();
+        if is_new && view.get(&Key::cluster(CLUSTERS, &*entry.name)).is_some() {
+            errors.invalid(&path.child("name"), &entry.name, "a cluster of this name exists, so it cannot be new");
+            continue;
+        }
+        let (field, model) = match &entry.like {
+            Some(like) => ("like", like),
+            None => ("name", &entry.name),
+        };
+        let Some(cluster) = find(&view, model, &path.child(field), errors) else { continue };
+        if entry.absent == Some(true) {
+            remove(present, &entry.name);
+            continue;
+        }
+        let mut cluster = if is_new { like(&cluster, &entry.name) } else { Cluster::clone(&cluster) };
+        change(&mut cluster, entry, &path, errors);
+        put(present, &cluster);
+    }
+}
+
+fn find(view: &View, name: &str, path: &FieldPath, errors: &mut FieldErrors) -> Option<Arc<Cluster>> {
+    let cluster = view.get(&Key::cluster(CLUSTERS, name)).and_then(|object| object.typed::<Cluster>().ok());
+    if cluster.is_none() {
+        errors.invalid(path, name, no_cluster(view, name));
+    }
+    cluster
+}
+
+fn no_cluster(view: &View, name: &str) -> String {
+    let known = view.list(CLUSTERS, None).map(|object| &*object.key.name);
+    with_nearest("no cluster has this name".to_owned(), name, known)
+}
+
+/// A new cluster is like the other one, and empty.
+fn like(model: &Cluster, name: &str) -> Cluster {
+    let mut cluster = model.clone();
+    cluster.metadata.name = Some(name.to_owned());
+    cluster.metadata.deletion_timestamp = None;
+    if let Some(summary) = &mut cluster.status.resource_summary {
+        (summary.allocated, summary.allocating) = (Pairs::default(), Pairs::default());
+    }
+    cluster
+}
+
+fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(taints) = &entry.taints {
+        cluster.spec.taints = taints.clone();
+    }
+    for (key, value) in entry.labels.iter().flat_map(Pairs::iter) {
+        cluster.metadata.labels.insert(key.clone(), value.clone());
+    }
+    let Some(allocatable) = &entry.allocatable else { return };
+    // What is allocated stays, so the room changes by the difference. The grades describe the nodes
+    // of a cluster of another size, so the sums alone decide.
+    cluster.spec.resource_models.clear();
+    let summary = cluster.status.resource_summary.get_or_insert_with(ResourceSummary::default);
+    for (resource, amount) in allocatable.iter() {
+        let path = path.child("allocatable").key(resource);
+        match amount.text().parse::<Quantity>() {
+            Ok(quantity) if quantity.is_negative() => errors.invalid(&path, amount, "must not be negative"),
+            Ok(_) => drop(summary.allocatable.insert(resource.clone(), amount.clone())),
+            Err(malformed) => errors.invalid(&path, amount, malformed),
+        }
+    }
+}
+
+fn remove(present: &mut Present, name: &str) {
+    present.clusters.remove(name);
+    Arc::make_mut(&mut present.hostile).remove(name);
+    Arc::make_mut(&mut present.unready).remove(name);
+}
+
+fn put(present: &mut Present, cluster: &Cluster) {
+    let (lowered, _) = lower::karmada::cluster(cluster);
+    let name = Arc::clone(&lowered.name);
+    let hostile: Vec<_> = cluster.spec.taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
+    let all = Arc::make_mut(&mut present.hostile);
+    match hostile.is_empty() {
+        true => all.remove(&name),
+        false => all.insert(name, hostile),
+    };
+    present.clusters.upsert(lowered);
+}
+
+/// Gives the workloads their supposed sizes. Those that are not among `cases` are added.
+pub fn workloads(
+    cases: &mut Vec<Case>,
+    view: &View,
+    scope: Option<&str>,
+    supposed: &[SupposedWorkload],
+    errors: &mut FieldErrors,
+) {
+    let path = FieldPath::new("spec.suppose.workloads");
+    let mut place: BTreeMap<Key, usize> = BTreeMap::new();
+    if !supposed.is_empty() {
+        place = cases.iter().enumerate().map(|(index, case)| (case.object.key.clone(), index)).collect();
+    }
+    let mut named = BTreeSet::new();
+    for (index, entry) in supposed.iter().enumerate() {
+        let path = path.index(index);
+        let namespace = scope.or(entry.namespace.as_deref()).unwrap_or_default();
+        let Some(object) = find_binding(view, namespace, entry) else {
+            errors.invalid(&path.child("name"), &entry.name, no_workload(view, namespace, entry));
+            continue;
+        };
+        if !named.insert(object.key.clone()) {
+            errors.duplicate(&path, &entry.name);
+            continue;
+        }
+        let known = place.get(&object.key).copied();
+        match known.map(|known| &mut cases[known]) {
+            Some(case) => case.request.replicas = entry.replicas,
+            None => cases.extend(Case::of(object).map(|mut case| {
+                case.request.replicas = entry.replicas;
+                case
+            })),
+        }
+    }
+}
+
+fn find_binding<'v>(view: &'v View, namespace: &str, wanted: &SupposedWorkload) -> Option<&'v Arc<Object>> {
+    let is_it = |object: &Object| {
+        let resource = BindingSketch::of(&object.text.content()).ok().and_then(|sketch| sketch.spec.resource());
+        resource.is_some_and(|resource| {
+            let fits = |api_version: &String| *api_version == resource.api_version;
+            (&*resource.kind, &*resource.name) == (&*wanted.kind, &*wanted.name)
+                && wanted.api_version.as_ref().is_none_or(fits)
+        })
+    };
+    // Karmada names its bindings after their workloads.
+    let usual = view.get(&key_of_workload(&wanted.kind, namespace, &wanted.name));
+    usual.filter(|object| is_it(object)).or_else(|| bindings(view, namespace).find(|object| is_it(object)))
+}
+
+fn bindings<'v>(view: &'v View, namespace: &str) -> impl Iterator<Item = &'v Arc<Object>> {
+    match namespace {
+        "" => view.list(CLUSTER_RESOURCE_BINDINGS, None),
+        namespace => view.list(RESOURCE_BINDINGS, Some(namespace)),
+    }
+}
+
+fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> String {
+    let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace:?}") };
+    nearest_workload(
+        format!("no {} of this name has a binding{place}", wanted.kind),
+        view,
+        namespace,
+        &wanted.kind,
+        &wanted.name,
+    )
+}
+
+/// Bindings that are looked at for the nearest name. Each costs microseconds, and a caller waits.
+const NAMES_READ_MAX: usize = 1_000;
+
+/// `what`, with the nearest name of a bound workload of the kind in the namespace. A placement of
+/// the Fleet family is bound itself.
+pub fn nearest_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
+    if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {
+        let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
+        return with_nearest(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
+    }
+    let resource = |object: &Arc<Object>| BindingSketch::of(&object.text.content()).ok()?.spec.resource();
+    let of_kind = |resource: &ObjectReference| resource.kind == kind;
+    let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
+    let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
+    with_nearest(what, name, known.iter().map(String::as_str))
+}
+
+/// Refuses names of clusters in the selection that neither exist nor have any workload.
+pub fn check_places(select: &[SelectEntry], view: &View, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec.select");
+    let is_cluster = |name: &str| view.get(&Key::cluster(CLUSTERS, name)).is_some();
+    let mut left: Option<BTreeSet<String>> = None;
+    for (index, entry) in select.iter().enumerate() {
+        for (field, names) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
+            for (position, name) in names.iter().enumerate().filter(|(_, name)| !is_cluster(name)) {
+                // A cluster that is gone may still be where bindings say that they are.
+                if !left.get_or_insert_with(|| targets(view)).contains(name) {
+                    errors.invalid(&path.index(index).child(field).index(position), name, no_cluster(view, name));
+                }
+            }
+        }
+    }
+}
+
+/// The names of all clusters that bindings have targets on.
+fn targets(view: &View) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+        let content = object.text.content();
+        let Ok(sketch) = BindingSketch::of(&content) else { continue };
+        for target in sketch.spec.clusters().iter().filter(|target| !names.contains(&*target.name)).collect::<Vec<_>>()
+        {
+            names.insert(target.name.to_string());
+        }
+    }
+    names
+}

@@ -1,0 +1,290 @@
+//! What the worker remembers of a rebalance that is being carried out: which moves wait, in their
+//! order, which are under way, and what of their replicas the clusters do not know of yet.
+//!
+//! It is made from the stored objects (`Run::load`) at the start, and again whenever a write finds
+//! that it was out of date. It only saves the worker from reading all Moves for each step.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::intent::Intent;
+use super::record::{self, AnyMove, Owner};
+use super::waves::Arrivals;
+use ballast_api::ballast::v1alpha1::{MovePhase, Order, Share};
+use ballast_api::karmada::work::v1alpha2::BindingSketch;
+use ballast_engine::karmada::{Request, Requirements, Shared, Target};
+use ballast_k8s::{Key, Time};
+use ballast_scheduler::planning::{self, Case, Draft, Rank};
+use ballast_scheduler::underway::UnderWay;
+use ballast_watch::View;
+
+#[derive(Debug, Default)]
+pub struct Run {
+    /// The uid of the rebalance.
+    pub owner: String,
+    /// Whether the Moves are known to be as many as the summary says.
+    pub is_complete: bool,
+    /// The moves that wait, in their order. The rank of each names its binding.
+    pub pending: BTreeMap<Rank, Waiting>,
+    /// The moves under way, by binding.
+    pub moving: HashMap<Key, Moving>,
+    /// The bindings under way that are to be looked at.
+    pub dirty: BTreeSet<Key>,
+    /// When each move under way has failed, unless something is seen of it.
+    pub deadlines: BTreeSet<(Time, Key)>,
+    /// Moves that failed when or after their turn came.
+    pub failed: i64,
+    /// When the last move that began has ended.
+    pub wave_ended: Option<Time>,
+    pub ledger: Ledger,
+    /// Whether the wave that began last has more moves than one step could begin.
+    pub is_wave_open: bool,
+    /// Bindings that another rebalance moves.
+    pub held_up: BTreeSet<Key>,
+}
+
+/// A move that waits. There may be a hundred thousand.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub key: Key,
+    /// Replicas that move, as planned.
+    pub replicas: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Moving {
+    pub key: Key,
+    /// The uid of the binding.
+    pub uid: String,
+    /// What the binding's mark says.
+    pub mark: UnderWay,
+    /// What is about to be written at the binding's home. Until it is known what became of that,
+    /// the move has no deadline.
+    pub intent: Option<Intent>,
+    pub from: Vec<Share>,
+    pub to: Vec<Share>,
+    pub replicas: i64,
+    pub started: Time,
+    pub deadline: Time,
+    /// What has not been reported as ready.
+    pub arriving: Arrivals,
+    pub needs: Needs,
+}
+
+/// What a replica takes of a cluster's room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    requirements: Option<Shared<Requirements>>,
+    /// False for objects without pods.
+    is_workload: bool,
+}
+
+/// Replicas that the clusters do not report yet: more than none are on their way, fewer have left.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(HashMap<Needs, BTreeMap<Arc<str>, i64>>);
+
+impl Needs {
+    pub fn of(request: &Request) -> Needs {
+        // Sets of several pod templates are left out: their room is counted by the set.
+        let is_workload = request.is_workload() && request.components.is_empty();
+        Needs { requirements: request.requirements.clone().filter(|_| is_workload), is_workload }
+    }
+
+    fn request(&self) -> Request {
+        Request { replicas: 1, requirements: self.requirements.clone(), ..Request::default() }
+    }
+}
+
+impl Ledger {
+    pub fn add(&mut self, needs: &Needs, arrivals: &Arrivals) {
+        self.change(needs, arrivals, 1);
+    }
+
+    pub fn remove(&mut self, needs: &Needs, arrivals: &Arrivals) {
+        self.change(needs, arrivals, -1);
+    }
+
+    fn change(&mut self, needs: &Needs, arrivals: &Arrivals, sign: i64) {
+        if !needs.is_workload || arrivals.0.is_empty() {
+            return;
+        }
+        let known = self.0.entry(needs.clone()).or_default();
+        for (cluster, replicas) in &arrivals.0 {
+            let count = known.entry(Arc::clone(cluster)).or_default();
+            *count += sign * replicas;
+            if *count == 0 {
+                known.remove(cluster);
+            }
+        }
+        if known.is_empty() {
+            self.0.remove(needs);
+        }
+    }
+
+    /// Takes the room of what is on its way, so that decisions of this pass know of it.
+    pub fn apply(&self, draft: &mut Draft) {
+        for (needs, clusters) in &self.0 {
+            let request = needs.request();
+            let target = |(name, replicas): (&Arc<str>, i64)| Target {
+                name: Arc::clone(name),
+                replicas: i32::try_from(replicas).unwrap_or(i32::MAX),
+                components: Vec::new(),
+            };
+            let counted = |sign: i64| clusters.iter().map(move |(name, count)| (name, sign * count));
+            let arrived: Vec<Target> = counted(1).filter(|(_, count)| *count > 0).map(target).collect();
+            let left: Vec<Target> = counted(-1).filter(|(_, count)| *count > 0).map(target).collect();
+            draft.move_room(&request, &left, &arrived);
+        }
+    }
+}
+
+/// What `to` has more than `from`.
+pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
+    let to: Vec<(Arc<str>, i64)> =
+        to.iter().map(|share| (share.name.as_str().into(), i64::from(share.replicas))).collect();
+    let from = from.iter().map(|share| (share.name.as_str(), i64::from(share.replicas)));
+    Arrivals::between(from, to.iter().map(|(name, replicas)| (name, *replicas)))
+}
+
+impl Run {
+    /// What the stored objects say. `is_away`: the bindings are kept elsewhere, so a binding may be
+    /// ahead of its Move.
+    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64, is_away: bool) -> Run {
+        let mut run = Run { owner: owner.uid.clone(), ..Run::default() };
+        for (key, read) in record::moves_of(view, &owner.key).filter(|(_, read)| read.owner().as_ref() == Some(owner)) {
+            let binding = record::binding_key(&read.spec.binding);
+            match read.status.phase {
+                None | Some(MovePhase::Pending) => {
+                    run.wait(view, order, &binding, Waiting { key, replicas: read.spec.replicas });
+                }
+                Some(MovePhase::Moving) => {
+                    run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_away);
+                }
+                Some(phase) => {
+                    // A placement does not say where it is going.
+                    let had_its_turn = read.status.started_at.is_some() || !read.spec.to.is_empty();
+                    run.failed += i64::from(phase == MovePhase::Failed && had_its_turn);
+                    if read.status.started_at.is_some() {
+                        run.wave_ended = run.wave_ended.max(read.status.finished_at);
+                    }
+                    if phase == MovePhase::Settled && read.status.observed == Some(false) {
+                        run.note_unobserved(&needs_of(view, &binding), &read.spec.from, &read.spec.to);
+                    }
+                }
+            }
+        }
+        run
+    }
+
+    /// Adds the move of a binding that waits.
+    pub fn wait(&mut self, view: &View, order: Order, binding: &Key, waiting: Waiting) {
+        let object = view.get(binding);
+        let content = object.map(|object| object.text.content());
+        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
+        let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
+        let (priority, all) = sizes.unwrap_or_default();
+        // The names are those of the object, which has them in memory already.
+        let rank = planning::rank(order, priority, all, object.map_or(binding, |object| &object.key));
+        self.pending.insert(rank, waiting);
+    }
+
+    fn load_moving(
+        &mut self,
+        view: &View,
+        owner: &Owner,
+        (key, binding): (Key, Key),
+        read: &AnyMove,
+        timeout: i64,
+        is_away: bool,
+    ) {
+        let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
+        let object = view.get(&binding);
+        let content = object.map(|object| object.text.content());
+        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
+        let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
+        let known = object.and_then(|object| UnderWay::on(object));
+        let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
+        // A beginning that is known to be written is no intent any more.
+        let intent = Intent::of(&read.metadata.annotations);
+        let intent = intent.filter(|intent| known.is_none() || intent.ends.is_some());
+        let all = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
+        let replicas = intent.as_ref().map_or_else(all, |intent| intent.replicas);
+        let mark = match known {
+            // The next look finds what the binding is ahead by.
+            Some(known) if is_away => UnderWay { at, ..known },
+            Some(known) => known,
+            None => UnderWay { by: owner.by(), name: key.name.to_string(), replicas, at },
+        };
+        let started = read.status.started_at.unwrap_or_default();
+        let arriving = arrivals(&read.spec.from, &read.spec.to);
+        let moving = Moving {
+            key,
+            uid: read.spec.binding.uid.clone(),
+            mark,
+            intent,
+            from: read.spec.from.clone(),
+            to: read.spec.to.clone(),
+            replicas: read.spec.replicas,
+            started,
+            deadline: started.max(last_step.unwrap_or(started)).plus_seconds(timeout),
+            arriving,
+            needs: needs_of(view, &binding),
+        };
+        self.insert(binding.clone(), moving);
+        self.dirty.insert(binding);
+    }
+
+    /// Adds a move that has begun.
+    pub fn insert(&mut self, binding: Key, moving: Moving) {
+        self.ledger.add(&moving.needs, &moving.arriving);
+        if moving.intent.is_none() {
+            self.deadlines.insert((moving.deadline, binding.clone()));
+        }
+        self.moving.insert(binding, moving);
+    }
+
+    /// Notes that a binding is written as it was meant. Its time begins now.
+    pub fn arrived(&mut self, binding: &Key, deadline: Time) {
+        let Some(mut moving) = self.remove(binding) else { return };
+        (moving.intent, moving.deadline) = (None, deadline);
+        self.insert(binding.clone(), moving);
+    }
+
+    /// Notes that the end of a move was not written, and is to be decided again.
+    pub fn resume(&mut self, binding: &Key) {
+        let Some(mut moving) = self.remove(binding) else { return };
+        moving.intent = None;
+        self.insert(binding.clone(), moving);
+    }
+
+    /// Where the clock was set back, moves do not get more time than from now on.
+    pub fn bound_deadlines(&mut self, latest: Time) {
+        while let Some((deadline, binding)) = self.deadlines.last().cloned().filter(|(deadline, _)| *deadline > latest)
+        {
+            self.deadlines.remove(&(deadline, binding.clone()));
+            self.deadlines.insert((latest, binding.clone()));
+            if let Some(moving) = self.moving.get_mut(&binding) {
+                moving.deadline = latest;
+            }
+        }
+    }
+
+    /// Takes a move out that has ended.
+    pub fn remove(&mut self, binding: &Key) -> Option<Moving> {
+        let moving = self.moving.remove(binding)?;
+        self.ledger.remove(&moving.needs, &moving.arriving);
+        self.deadlines.remove(&(moving.deadline, binding.clone()));
+        self.dirty.remove(binding);
+        Some(moving)
+    }
+
+    /// Remembers a move that nobody reports of: its cluster's room is not known to have changed.
+    pub fn note_unobserved(&mut self, needs: &Needs, from: &[Share], to: &[Share]) {
+        self.ledger.add(needs, &arrivals(from, to));
+        self.ledger.remove(needs, &arrivals(to, from));
+    }
+}
+
+fn needs_of(view: &View, binding: &Key) -> Needs {
+    view.get(binding).and_then(Case::of).map(|case| Needs::of(&case.request)).unwrap_or_default()
+}

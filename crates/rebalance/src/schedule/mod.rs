@@ -1,0 +1,362 @@
+//! Makes the ClusterRebalances of RebalanceSchedules: by the clock, or when clusters have
+//! recovered.
+//!
+//! What is made and the status that says so are one transaction, based on the schedule's revision.
+//! So a time is served once, also over a kill in between. Recoveries are followed in the status,
+//! too: a restart goes on with the clusters that are lost or back for less than the stable time.
+//!
+//! Who made a ClusterRebalance is its owner reference. Nothing else collects what has lost its
+//! owner, so this loop deletes what a deleted schedule has made.
+//!
+//! Deliberately absent: recoveries of Fleet's MemberClusters. And an outage that begins and ends
+//! before this loop looks once, some milliseconds, is none.
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use self::plan::{Made, Make, Observed, Plan, Seen, State};
+use super::record::CLUSTER_REBALANCES;
+use super::review::suppose::CLUSTERS;
+use ballast_api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::meta::{Condition, ObjectMeta};
+use ballast_base::clock::Clock;
+use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_watch::{self as watch, EventKind, View};
+use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
+
+/// The time that a ClusterRebalance was made for.
+const SCHEDULED_FOR: &str = "ballast.dev/scheduled-for";
+/// The clusters whose recovery it was made for.
+const RECOVERED: &str = "ballast.dev/recovered";
+
+/// What a deleted schedule has made goes in steps of this size.
+const DELETED_AT_ONCE_MAX: usize = 100;
+
+pub struct Schedules {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    /// The schedules that wait for clusters. A change of a cluster concerns no others.
+    waiting: BTreeSet<Key>,
+}
+
+impl Schedules {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> Schedules {
+        Schedules { client, clock, recorder: recorder.named("rebalance-schedule"), waiting: BTreeSet::new() }
+    }
+
+    /// Keeps in mind whether the schedule waits for clusters.
+    fn note(&mut self, schedule: &Object) {
+        match read::<RebalanceSchedule>(schedule).is_some_and(|schedule| schedule.spec.on.is_some()) {
+            true => self.waiting.insert(schedule.key.clone()),
+            false => self.waiting.remove(&schedule.key),
+        };
+    }
+}
+
+impl Work for Schedules {
+    fn name(&self) -> &'static str {
+        "rebalance-schedule"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![SCHEDULES, CLUSTER_REBALANCES, CLUSTERS]
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        self.waiting.clear();
+        for object in view.list(SCHEDULES, None) {
+            self.note(object);
+            queue.mark(object.key.clone(), 0);
+        }
+        // Those of a schedule that was deleted meanwhile.
+        for schedule in view.list(CLUSTER_REBALANCES, None).filter_map(|object| schedule_of(object)) {
+            queue.mark(schedule, 0);
+        }
+    }
+
+    fn notice(&mut self, event: &watch::Event, queue: &mut Queue) {
+        let object = &event.object;
+        if object.key.resource == CLUSTERS {
+            if !self.waiting.is_empty() && readiness_changed(event) {
+                self.waiting.iter().for_each(|key| queue.mark(key.clone(), 0));
+            }
+            return;
+        }
+        if object.key.resource == CLUSTER_REBALANCES {
+            return schedule_of(object).into_iter().for_each(|schedule| queue.mark(schedule, 0));
+        }
+        match event.kind {
+            EventKind::Deleted => drop(self.waiting.remove(&object.key)),
+            _ => self.note(object),
+        }
+        queue.mark_changed(object.key.clone(), 0, event.revision);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, recorder, now) = (self.client.clone(), self.recorder.clone(), self.clock.now());
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                worked.outcomes.push(look(&client, &recorder, key, now).await);
+            }
+            worked
+        }
+        .boxed()
+    }
+}
+
+fn read<T: for<'a> Deserialize<'a>>(object: &Object) -> Option<T> {
+    let read = read_json(&object.text.content());
+    read.inspect_err(|error| tracing::warn!(key = %object.key, %error, "cannot be read")).ok()
+}
+
+/// The schedule whose label the ClusterRebalance has.
+fn schedule_of(rebalance: &Object) -> Option<Key> {
+    Some(Key::cluster(SCHEDULES, rebalance.label(SCHEDULE_LABEL)?))
+}
+
+fn readiness_changed(event: &watch::Event) -> bool {
+    let Some(previous) = event.previous.as_ref().filter(|_| event.kind != EventKind::Deleted) else { return true };
+    previous.labels != event.object.labels || ready(previous) != ready(&event.object)
+}
+
+/// Whether the cluster is Ready, and since when. `None`: nothing says so.
+fn ready(cluster: &Object) -> Option<(bool, Time)> {
+    let cluster = cluster.typed::<Cluster>().ok()?;
+    let is_ready = |condition: &&Condition| condition.type_ == "Ready";
+    let condition = cluster.status.conditions.iter().find(is_ready)?;
+    Some((condition.status == "True", condition.last_transition_time))
+}
+
+/// A ClusterRebalance, as far as its schedule looks at it.
+#[derive(Deserialize)]
+struct Sketch {
+    metadata: ObjectMeta,
+    spec: SpecSketch,
+    #[serde(default)]
+    status: StatusSketch,
+}
+
+#[derive(Deserialize)]
+struct SpecSketch {
+    #[serde(default)]
+    abort: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusSketch {
+    phase: Option<Phase>,
+    summary: Option<Summary>,
+}
+
+impl Sketch {
+    /// The uid of the schedule that made it.
+    fn maker(&self) -> Option<&str> {
+        let owners = self.metadata.owner_references.iter();
+        let mut makers = owners.filter(|owner| owner.kind == "RebalanceSchedule" && owner.controller == Some(true));
+        makers.next().map(|owner| owner.uid.as_str())
+    }
+
+    fn made(&self, object: &Object) -> Made {
+        let StatusSketch { phase, summary } = &self.status;
+        let state = match phase {
+            Some(Phase::Aborted) => State::Failed,
+            Some(Phase::Completed) if summary.is_some_and(|summary| summary.failed > 0) => State::Failed,
+            Some(Phase::Completed) => State::Successful,
+            None | Some(Phase::Planning | Phase::Planned | Phase::Running | Phase::Paused) => State::Active,
+        };
+        let created = self.metadata.creation_timestamp.unwrap_or_default();
+        Made { name: object.key.name.to_string(), created, state, is_aborting: self.spec.abort }
+    }
+}
+
+async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Handled {
+    let view = client.view();
+    let schedule = view.get(&key);
+    let uid = schedule.map(|schedule| schedule.uid.to_string());
+    let (mut made, mut orphans) = (Vec::new(), Vec::new());
+    for object in view.list(CLUSTER_REBALANCES, None).filter(|object| object.label(SCHEDULE_LABEL) == Some(&key.name)) {
+        let Some(sketch) = read::<Sketch>(object) else { continue };
+        match sketch.maker() {
+            _ if object.deleting => {}
+            Some(maker) if Some(maker) == uid.as_deref() => made.push(sketch.made(object)),
+            Some(_) => orphans.push(object.key.clone()),
+            None => {}
+        }
+    }
+    if !orphans.is_empty() {
+        let next = delete(client, orphans).await;
+        return Handled::new(key, next);
+    }
+    let Some(schedule) = schedule.filter(|schedule| !schedule.deleting) else { return Handled::new(key, Next::Done) };
+    let Some(typed) = read::<RebalanceSchedule>(schedule) else { return Handled::new(key, Next::Park) };
+    let clusters = match typed.spec.on {
+        Some(_) => view.list(CLUSTERS, None).filter(|cluster| !cluster.deleting).map(|it| seen(it)).collect(),
+        None => Vec::new(),
+    };
+    let plan = plan::plan(&Observed {
+        name: &key.name,
+        generation: schedule.generation,
+        created: typed.metadata.creation_timestamp.unwrap_or(now),
+        spec: &typed.spec,
+        status: &typed.status,
+        made: &made,
+        clusters: &clusters,
+        is_taken: &|name| view.get(&Key::cluster(CLUSTER_REBALANCES, name)).is_some(),
+        now,
+    });
+    let mut handled = Handled { seen: Some(schedule.revision), ..Handled::new(key.clone(), Next::Done) };
+    let refused = match commit(client, &view, schedule, &typed, &plan).await {
+        Ok(written) => {
+            handled.seen = written.or(handled.seen);
+            None
+        }
+        Err(status) => Some(status),
+    };
+    handled.next = match &refused {
+        None => plan.look_again.map_or(Next::Done, |due| Next::After((due.seconds() - now.seconds()).max(1) * 1_000)),
+        Some(status) if Failure::of(status) == Failure::Refused => {
+            let message = format!("failed to make a ClusterRebalance: {}", status.message);
+            recorder.record(Note::new(recorder, reference(schedule), Severity::Warning, "FailedCreate", message));
+            Next::Park
+        }
+        Some(status) => {
+            tracing::info!(%key, %status, "not written, looking again");
+            Failure::of(status).into()
+        }
+    };
+    if refused.is_none() {
+        for event in plan.events {
+            tracing::info!(%key, reason = event.reason, "{}", event.message);
+            recorder.record(Note::new(recorder, reference(schedule), event.severity, event.reason, event.message));
+        }
+    }
+    handled
+}
+
+fn seen(cluster: &Object) -> Seen<'_> {
+    let ready = ready(cluster);
+    Seen {
+        name: &cluster.key.name,
+        labels: &cluster.labels,
+        ready: ready.map(|(is_ready, _)| is_ready),
+        since: ready.map_or(Time::default(), |(_, since)| since),
+    }
+}
+
+async fn delete(client: &Client, keys: Vec<Key>) -> Next {
+    let keys = keys.into_iter().take(DELETED_AT_ONCE_MAX);
+    let changes = keys.map(|key| (CLUSTER_REBALANCES, Change::Delete { key, revision: None })).collect();
+    match client.batch(changes, Atomicity::Each).await {
+        // There may be more, and there may be a new schedule of this name.
+        Ok(outcomes) if outcomes.iter().any(Result::is_ok) => Next::Again,
+        Ok(_) => Next::Retry,
+        Err(status) => {
+            tracing::warn!(%status, "what a deleted schedule made was not deleted");
+            Next::Retry
+        }
+    }
+}
+
+/// Writes what the plan says, all or nothing. Returns the new revision of the schedule, if there is
+/// one.
+async fn commit(
+    client: &Client,
+    view: &View,
+    schedule: &Arc<Object>,
+    typed: &RebalanceSchedule,
+    plan: &Plan,
+) -> Result<Option<Revision>, Status> {
+    let find = |name: &str| {
+        let key = Key::cluster(CLUSTER_REBALANCES, name);
+        view.get(&key).cloned().ok_or_else(|| Status::not_found(CLUSTER_REBALANCES, name))
+    };
+    let mut changes = Vec::new();
+    if plan.status != typed.status {
+        let status = serde_json::to_value(&plan.status).map_err(Status::internal)?;
+        let edits = vec![Edit::set(&["status"], status)];
+        changes.push((SCHEDULES, Change::Edit { base: Arc::clone(schedule), edits }));
+    }
+    let has_status = !changes.is_empty();
+    for name in &plan.abort {
+        let edits = vec![Edit::set(&["spec", "abort"], true)];
+        changes.push((CLUSTER_REBALANCES, Change::Edit { base: find(name)?, edits }));
+    }
+    if let Some(make) = &plan.make {
+        changes.push((CLUSTER_REBALANCES, Change::Create(made_of(schedule, typed, make)?)));
+    }
+    for name in &plan.delete {
+        let object = find(name)?;
+        let delete = Change::Delete { key: object.key.clone(), revision: Some(object.revision) };
+        changes.push((CLUSTER_REBALANCES, delete));
+    }
+    let mut outcomes = client.batch(changes, Atomicity::All).await?;
+    // The others only say that they were not tried, as a conflict.
+    if let Some(refused) = outcomes.iter().position(|outcome| matches!(outcome, Err(status) if status.code != 409)) {
+        return outcomes.swap_remove(refused).map(|_| None);
+    }
+    let written: Vec<Arc<Object>> = outcomes.into_iter().collect::<Result<_, _>>()?;
+    Ok(written.into_iter().next().filter(|_| has_status).map(|schedule| schedule.revision))
+}
+
+/// The ClusterRebalance, as a client would create it.
+fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &Make) -> Result<Map<String, Value>, Status> {
+    let template = &typed.spec.template;
+    let mut labels = template.metadata.labels.clone();
+    labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
+    let mut annotations = template.metadata.annotations.clone();
+    annotations.insert(SCHEDULED_FOR.to_owned(), make.due.to_string());
+    // Who approved the template has approved what is made of it. A template cannot say so itself.
+    annotations.remove(APPROVED_BY);
+    if template.spec.approved
+        && let Some(who) = typed.metadata.annotations.get(APPROVED_BY)
+    {
+        annotations.insert(APPROVED_BY.to_owned(), who.clone());
+    }
+    if !make.clusters.is_empty() {
+        annotations.insert(RECOVERED.to_owned(), make.recovered());
+    }
+    let api_version = format!("{GROUP}/v1alpha1");
+    let object = json!({
+        "apiVersion": api_version,
+        "kind": "ClusterRebalance",
+        "metadata": {
+            "name": make.name,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [{
+                "apiVersion": api_version,
+                "kind": "RebalanceSchedule",
+                "name": &*schedule.key.name,
+                "uid": &*schedule.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": serde_json::to_value(&template.spec).map_err(Status::internal)?,
+    });
+    let Value::Object(object) = object else { return Err(Status::internal("made of members")) };
+    Ok(object)
+}
+
+fn reference(schedule: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(format!("{GROUP}/v1alpha1")),
+        kind: Some("RebalanceSchedule".to_owned()),
+        name: Some(schedule.key.name.to_string()),
+        uid: Some(schedule.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}

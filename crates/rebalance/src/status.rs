@@ -1,0 +1,183 @@
+//! What the status of a rebalance says: its phase and its conditions. Pure.
+
+use ballast_api::ballast::v1alpha1::{Approval, Phase, RebalanceSpec, RebalanceStatus, Summary};
+use ballast_api::conditions::{self, Told};
+use ballast_k8s::Time;
+use ballast_scheduler::cause::counted;
+
+/// What a rebalance may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Moves may begin.
+    Begin,
+    /// It waits for approval, or is paused.
+    Wait,
+    /// No move begins any more.
+    End,
+}
+
+/// `failed`: moves that failed when or after their turn came.
+pub fn may(spec: &RebalanceSpec, summary: Summary, failed: i64) -> May {
+    let fails = spec.rollout.failures_that_abort(summary.to_move).is_some_and(|most| failed >= most);
+    match spec {
+        _ if spec.abort || fails => May::End,
+        _ if spec.awaits_approval() || spec.paused => May::Wait,
+        _ => May::Begin,
+    }
+}
+
+/// The phase that follows from the counts.
+pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Phase {
+    let summary = status.summary.unwrap_or_default();
+    let may = may(spec, summary, failed);
+    match may {
+        _ if summary.pending == 0 && summary.moving == 0 => {
+            if may == May::End {
+                Phase::Aborted
+            } else {
+                Phase::Completed
+            }
+        }
+        _ if spec.awaits_approval() && summary.moving == 0 && may != May::End => Phase::Planned,
+        May::Wait if spec.paused && summary.moving == 0 => Phase::Paused,
+        _ => Phase::Running,
+    }
+}
+
+/// Sets the phase and the conditions that follow from it. Returns whether the phase is another.
+pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: i64, failed: i64, now: Time) -> bool {
+    let before = status.phase;
+    let phase = phase(spec, status, failed);
+    status.phase = Some(phase);
+    status.observed_generation = Some(generation);
+    if status.is_finished() {
+        status.finish_time.get_or_insert(now);
+    }
+    let summary = status.summary.unwrap_or_default();
+    let (is_approved, reason, message) = match spec.approval {
+        Approval::NotRequired => ("True", "NotRequired", "the plan needs no approval"),
+        Approval::Required if spec.approved => ("True", "Approved", "the plan is approved"),
+        Approval::Required => ("False", "WaitsForApproval", "nothing moves until spec.approved is true"),
+    };
+    let mut set = |type_: &str, status_: &str, reason: &str, message: &str| {
+        let told = Told { type_, status: status_, reason, message };
+        conditions::set(&mut status.conditions, Some(generation), now, told);
+    };
+    set("Approved", is_approved, reason, message);
+    let (progressing, why) = match phase {
+        Phase::Running => ("True", "Moving"),
+        Phase::Paused => ("False", "Paused"),
+        Phase::Planned | Phase::Planning => ("False", "Waiting"),
+        Phase::Completed => ("False", "Completed"),
+        Phase::Aborted => ("False", "Aborted"),
+    };
+    set("Progressing", progressing, why, &told(phase, spec, summary, failed));
+    let (completed, why) = match phase {
+        Phase::Completed if summary.selected == 0 => ("True", "NothingSelected"),
+        Phase::Completed if summary.to_move == 0 => ("True", "NothingToMove"),
+        Phase::Completed if summary.failed > 0 => ("True", "SomeFailed"),
+        Phase::Completed if summary.settled < summary.to_move => ("True", "SomeNotMoved"),
+        Phase::Completed => ("True", "AllMoved"),
+        Phase::Aborted => ("False", "Aborted"),
+        _ => ("False", "NotYet"),
+    };
+    set("Completed", completed, why, &told(phase, spec, summary, failed));
+    before != Some(phase)
+}
+
+/// The state in a sentence.
+pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -> String {
+    let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, failed: refused, .. } = summary;
+    let moves = |count: i64| counted(count, "move");
+    let workloads = |count: i64| counted(count, "workload");
+    let replicas = |count: i64| counted(count, "replica");
+    let counts = || {
+        format!(
+            "{settled} of {} settled with {}, {refused} failed, {superseded} superseded, {} unchanged",
+            moves(to_move),
+            replicas(summary.replicas_moved),
+            workloads(unchanged),
+        )
+    };
+    match phase {
+        Phase::Planning => "the plan is being made".to_owned(),
+        Phase::Planned => format!(
+            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} fit nowhere",
+            workloads(selected),
+            replicas(summary.replicas_to_move),
+        ),
+        Phase::Running if spec.abort => format!("aborting: {} under way", moves(moving)),
+        Phase::Running => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
+        Phase::Paused => format!("paused: {} pending, {settled} settled", moves(pending)),
+        Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
+        Phase::Completed if to_move == 0 => {
+            format!("nothing is to move: {} to stay, {refused} fit nowhere", workloads(unchanged))
+        }
+        Phase::Completed => counts(),
+        Phase::Aborted if spec.abort => format!("aborted as asked: {}", counts()),
+        Phase::Aborted => format!("aborted because {} failed: {}", moves(failed), counts()),
+    }
+}
+
+/// The condition that the plan was made, or why it was not.
+pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not_made: Option<(&str, &str)>) {
+    let summary = status.summary.unwrap_or_default();
+    let selected = counted(summary.selected, "workload");
+    let message = format!("{selected} selected, {} to move", summary.to_move);
+    let told = match not_made {
+        None => Told { type_: "Planned", status: "True", reason: "Planned", message: &message },
+        Some((reason, message)) => Told { type_: "Planned", status: "False", reason, message },
+    };
+    conditions::set(&mut status.conditions, Some(generation), now, told);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_api::ballast::v1alpha1::{AbortOn, IntOrPercent};
+
+    fn summary(pending: i64, moving: i64) -> RebalanceStatus {
+        let summary = Summary { selected: 9, to_move: 4, pending, moving, ..Summary::default() };
+        RebalanceStatus { summary: Some(summary), ..RebalanceStatus::default() }
+    }
+
+    #[test]
+    fn bd7_abort_and_pause_let_what_has_begun_settle() {
+        let aborted = RebalanceSpec { abort: true, ..RebalanceSpec::default() };
+        assert_eq!(phase(&aborted, &summary(0, 1), 0), Phase::Running);
+        assert_eq!(phase(&aborted, &summary(0, 0), 0), Phase::Aborted);
+        let paused = RebalanceSpec { paused: true, ..RebalanceSpec::default() };
+        assert_eq!(phase(&paused, &summary(2, 1), 0), Phase::Running);
+        assert_eq!(phase(&paused, &summary(2, 0), 0), Phase::Paused);
+        assert_eq!(phase(&paused, &summary(0, 0), 0), Phase::Completed);
+    }
+
+    #[test]
+    fn bd8_a_plan_waits_for_approval_and_can_be_aborted_without() {
+        let required = RebalanceSpec { approval: Approval::Required, ..RebalanceSpec::default() };
+        assert_eq!(phase(&required, &summary(4, 0), 0), Phase::Planned);
+        assert_eq!(may(&required, summary(4, 0).summary.unwrap(), 0), May::Wait);
+        let approved = RebalanceSpec { approved: true, ..required.clone() };
+        assert_eq!(phase(&approved, &summary(4, 0), 0), Phase::Running);
+        let aborted = RebalanceSpec { abort: true, ..required };
+        assert_eq!(may(&aborted, summary(4, 0).summary.unwrap(), 0), May::End);
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let summary = Summary { selected: 1, to_move: 1, replicas_to_move: 1, settled: 1, ..Summary::default() };
+        let told = |phase| told(phase, &RebalanceSpec::default(), summary, 1);
+        assert_eq!(told(Phase::Planned), "1 workload selected: 1 to move with 1 replica, 0 to stay, 0 fit nowhere");
+        let counts = "1 of 1 move settled with 0 replicas, 0 failed, 0 superseded, 0 workloads unchanged";
+        assert_eq!(told(Phase::Completed), counts);
+        assert_eq!(told(Phase::Aborted), format!("aborted because 1 move failed: {counts}"));
+    }
+
+    #[test]
+    fn as_many_failures_as_abort_on_says_end_it() {
+        let mut spec = RebalanceSpec::default();
+        spec.rollout.abort_on = Some(AbortOn { failed: IntOrPercent::Percent(50) });
+        assert_eq!(may(&spec, summary(3, 0).summary.unwrap(), 1), May::Begin);
+        assert_eq!(may(&spec, summary(2, 0).summary.unwrap(), 2), May::End);
+    }
+}

@@ -1,0 +1,219 @@
+//! Which moves begin now, under the bounds of the rollout. Pure.
+//!
+//! Moves are asked for in their order. A move that a bound stops keeps those behind it from passing
+//! at what it waits for: a large move is not put off for ever by small ones. A cluster that is full
+//! holds up only the moves that go there.
+//!
+//! A move that is larger than a bound by itself would never begin. It begins alone: when no other
+//! replicas count against that bound.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ballast_k8s::Time;
+
+/// The bounds of a rollout, in numbers. `None`: no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub concurrent: Option<i64>,
+    pub replicas: Option<i64>,
+    pub incoming_per_cluster: Option<i64>,
+}
+
+/// Replicas on their way: assigned, and not reported as ready yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals(pub BTreeMap<Arc<str>, i64>);
+
+/// What becomes of a move that asks to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Begins,
+    /// It waits, and others may begin.
+    Waits,
+    /// It waits, and so does every move behind it.
+    AllWait,
+}
+
+/// The moves that have begun, and those that may.
+#[derive(Clone, Debug, Default)]
+pub struct Waves {
+    bounds: Bounds,
+    moving: i64,
+    replicas: i64,
+    incoming: BTreeMap<Arc<str>, i64>,
+    /// The clusters that somebody waits for.
+    closed: BTreeSet<Arc<str>>,
+    is_closed: bool,
+}
+
+impl Arrivals {
+    pub fn total(&self) -> i64 {
+        self.0.values().sum()
+    }
+
+    /// What `to` has more than `from`, by cluster.
+    pub fn between<'a>(
+        from: impl IntoIterator<Item = (&'a str, i64)>,
+        to: impl IntoIterator<Item = (&'a Arc<str>, i64)>,
+    ) -> Arrivals {
+        let from: BTreeMap<&str, i64> = from.into_iter().collect();
+        let more = to
+            .into_iter()
+            .map(|(name, replicas)| (Arc::clone(name), replicas - from.get(&**name).copied().unwrap_or_default()));
+        Arrivals(more.filter(|(_, more)| *more > 0).collect())
+    }
+}
+
+impl Waves {
+    pub fn new(bounds: Bounds) -> Waves {
+        Waves { bounds, ..Waves::default() }
+    }
+
+    /// Counts a move that has begun, with what of it has not arrived.
+    pub fn count(&mut self, arrivals: &Arrivals) {
+        self.moving += 1;
+        self.replicas += arrivals.total();
+        for (cluster, replicas) in &arrivals.0 {
+            *self.incoming.entry(Arc::clone(cluster)).or_default() += replicas;
+        }
+    }
+
+    /// Whether a move may begin, as far as that can be said without its arrivals.
+    pub fn is_open(&self) -> bool {
+        !self.is_closed && self.bounds.concurrent.is_none_or(|most| self.moving < most.max(1))
+    }
+
+    /// Asks for one move, and counts it if it begins.
+    pub fn ask(&mut self, arrivals: &Arrivals) -> Turn {
+        if !self.is_open() {
+            return Turn::AllWait;
+        }
+        let exceeds = |bound: Option<i64>, there: i64, more: i64| {
+            bound.is_some_and(|most| more > 0 && there > 0 && there.saturating_add(more) > most)
+        };
+        if exceeds(self.bounds.replicas, self.replicas, arrivals.total()) {
+            self.is_closed = true;
+            return Turn::AllWait;
+        }
+        let is_full = |(cluster, more): (&Arc<str>, &i64)| {
+            let there = self.incoming.get(cluster).copied().unwrap_or_default();
+            exceeds(self.bounds.incoming_per_cluster, there, *more)
+        };
+        let must_wait = |at: (&Arc<str>, &i64)| self.closed.contains(at.0) || is_full(at);
+        if arrivals.0.iter().any(must_wait) {
+            self.closed.extend(arrivals.0.keys().cloned());
+            return Turn::Waits;
+        }
+        self.count(arrivals);
+        Turn::Begins
+    }
+}
+
+/// When the next wave may begin: now (`None`), or at a time. `ended` is when the last move of the
+/// wave before ended. With an interval, a wave ends before the next one begins.
+pub fn pause_until(interval_seconds: i64, ended: Option<Time>, now: Time) -> Option<Time> {
+    let begins = ended?.plus_seconds(interval_seconds.max(0));
+    // A clock that was set back lengthens no pause beyond the interval.
+    let latest = now.plus_seconds(interval_seconds.max(0));
+    (begins > now).then(|| begins.min(latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn arrivals(list: &[(&str, i64)]) -> Arrivals {
+        Arrivals(list.iter().map(|(name, replicas)| ((*name).into(), *replicas)).collect())
+    }
+
+    #[test]
+    fn no_more_move_at_once_than_may() {
+        let mut waves = Waves::new(Bounds { concurrent: Some(2), ..Bounds::default() });
+        waves.count(&arrivals(&[("a", 1)]));
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::AllWait);
+    }
+
+    #[test]
+    fn a_move_larger_than_a_bound_begins_alone() {
+        let bounds = Bounds { replicas: Some(10), incoming_per_cluster: Some(5), ..Bounds::default() };
+        let mut waves = Waves::new(bounds);
+        assert_eq!(waves.ask(&arrivals(&[("a", 20)])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[("b", 1)])), Turn::AllWait);
+        let mut waves = Waves::new(bounds);
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[("b", 20)])), Turn::AllWait);
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::AllWait, "small ones do not pass a large one");
+    }
+
+    #[test]
+    fn a_full_cluster_holds_up_only_what_goes_there() {
+        let mut waves = Waves::new(Bounds { incoming_per_cluster: Some(3), ..Bounds::default() });
+        assert_eq!(waves.ask(&arrivals(&[("a", 2)])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[("a", 2)])), Turn::Waits);
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Waits, "its turn is not taken");
+        assert_eq!(waves.ask(&arrivals(&[("b", 3)])), Turn::Begins);
+    }
+
+    #[test]
+    fn what_only_leaves_counts_as_a_move_and_not_as_replicas() {
+        let bounds = Bounds { replicas: Some(1), concurrent: Some(2), ..Bounds::default() };
+        let mut waves = Waves::new(bounds);
+        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[])), Turn::Begins);
+        assert_eq!(waves.ask(&arrivals(&[])), Turn::AllWait);
+    }
+
+    #[test]
+    fn arrivals_are_what_comes_in_addition() {
+        let names: [Arc<str>; 2] = ["a".into(), "b".into()];
+        let found = Arrivals::between([("a", 1), ("b", 3)], [(&names[0], 4), (&names[1], 2)]);
+        assert_eq!(found, arrivals(&[("a", 3)]));
+    }
+
+    #[test]
+    fn a_pause_is_as_long_as_the_interval_and_no_longer_whatever_the_clock_does() {
+        let at = Time::from_seconds;
+        assert_eq!(pause_until(60, None, at(100)), None);
+        assert_eq!(pause_until(60, Some(at(90)), at(100)), Some(at(150)));
+        assert_eq!(pause_until(60, Some(at(40)), at(100)), None);
+        assert_eq!(pause_until(60, Some(at(9_000)), at(100)), Some(at(160)));
+        assert_eq!(pause_until(0, Some(at(100)), at(100)), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn bounds_hold_except_for_one_that_is_alone(
+            concurrent in proptest::option::of(1..5i64),
+            replicas in proptest::option::of(1..12i64),
+            incoming_per_cluster in proptest::option::of(1..6i64),
+            asked in proptest::collection::vec(proptest::collection::btree_map(0..3u8, 1..9i64, 0..3), 0..20),
+        ) {
+            let mut waves = Waves::new(Bounds { concurrent, replicas, incoming_per_cluster });
+            let (mut count, mut total, mut there) = (0, 0, BTreeMap::<Arc<str>, (i64, i64)>::new());
+            let mut begun = 0;
+            for asked in asked {
+                let asked = Arrivals(asked.into_iter().map(|(at, n)| (at.to_string().into(), n)).collect());
+                if waves.ask(&asked) != Turn::Begins {
+                    continue;
+                }
+                count += 1;
+                begun += i64::from(asked.total() > 0);
+                total += asked.total();
+                for (cluster, n) in asked.0 {
+                    let (moves, replicas) = there.entry(cluster).or_default();
+                    (*moves, *replicas) = (*moves + 1, *replicas + n);
+                }
+            }
+            prop_assert!(concurrent.is_none_or(|most| count <= most));
+            prop_assert!(replicas.is_none_or(|most| total <= most || begun == 1));
+            for (moves, replicas) in there.values() {
+                prop_assert!(incoming_per_cluster.is_none_or(|most| *replicas <= most || *moves == 1));
+            }
+        }
+    }
+}

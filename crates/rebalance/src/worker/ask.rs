@@ -1,0 +1,69 @@
+//! Asks webhooks about the moves of a step before it is written (AD13).
+//!
+//! A step is one transaction, so it waits for the answers. Where webhooks may be asked, a step is
+//! so small that all its questions are asked at once: it waits no longer than the slowest webhook
+//! may take. A move that is refused fails, and the step is made again without it.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::{Refusal, Shared};
+use crate::advance::{BINDINGS_PER_STEP_MAX, Refused};
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_k8s::{GroupResource, Key, Status};
+use ballast_registry::{Change, Verdict};
+use ballast_worker::QUESTIONS_MAX;
+
+impl Shared {
+    /// The most bindings of a step.
+    pub(super) fn most_at_once(&self) -> usize {
+        match self.client.may_ask(&BINDINGS) {
+            true => BINDINGS_PER_STEP_MAX.min(QUESTIONS_MAX),
+            false => BINDINGS_PER_STEP_MAX,
+        }
+    }
+
+    /// Asks about the bindings among these changes.
+    ///
+    /// # Errors If any of them may not be written. It names all that were refused.
+    pub(super) async fn ask(&self, changes: &[(GroupResource, Change)]) -> Result<(), Refusal> {
+        if !self.client.may_ask(&BINDINGS) {
+            return Ok(());
+        }
+        let edits = changes.iter().filter_map(|(resource, change)| match change {
+            Change::Edit { base, edits } if BINDINGS.contains(resource) => Some((base, edits)),
+            _ => None,
+        });
+        let meant = edits.filter(|(base, edits)| self.client.must_ask(base, edits));
+        let questions = meant.map(|(base, edits)| {
+            let (client, base, edits) = (self.client.clone(), Arc::clone(base), edits.clone());
+            async move {
+                let verdict = client.ask("rebalance", &base, &edits).await;
+                (base.key.clone(), verdict)
+            }
+        });
+        let questions: Vec<_> = questions.collect();
+        let answers: Vec<(Key, Verdict)> = stream::iter(questions).buffer_unordered(QUESTIONS_MAX).collect().await;
+        let (mut refused, mut late) = (Vec::new(), None);
+        for (key, verdict) in answers {
+            match verdict {
+                Verdict::Allowed => {}
+                Verdict::Overtaken => late = Some(Status::conflict(key.resource, &key.name)),
+                Verdict::Unknown => late = Some(Status::unavailable("the webhooks are not known yet")),
+                Verdict::Refused(status) => {
+                    let why = Refused { is_by_others: true, ..Refused::by(&status) };
+                    refused.push((key, why));
+                }
+            }
+        }
+        match (refused.is_empty(), late) {
+            (true, None) => Ok(()),
+            (true, Some(status)) => Err(status.into()),
+            (false, _) => {
+                let status = Status::failure(403, "Forbidden", "webhooks refused moves of this step");
+                Err(Refusal { status: Box::new(status), refused })
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is done about a rebalance that is over or gone.
+
+use std::sync::Arc;
+
+use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared};
+use crate::advance::{placed, reports};
+use crate::record::{self, AnyMove, AnyRebalance};
+use crate::surge;
+use ballast_api::ballast::v1alpha1::MovePhase;
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_k8s::{Edit, Key, Object, Revision, Time};
+use ballast_registry::Change;
+use ballast_scheduler::lower;
+use ballast_scheduler::underway::{MOVE, UnderWay};
+use ballast_watch::View;
+use ballast_worker::Next;
+
+impl Shared {
+    /// Deletes a rebalance whose time to live is over.
+    pub(super) async fn expire(
+        &self,
+        object: &Arc<Object>,
+        rebalance: &AnyRebalance,
+    ) -> Result<(Next, Option<Revision>), Refusal> {
+        let (Some(ttl), Some(finished)) = (rebalance.spec.ttl_seconds_after_finished, rebalance.status.finish_time)
+        else {
+            return Ok((Next::Done, Some(object.revision)));
+        };
+        let now = self.clock.now();
+        let ended = self.board().ended(&object.key, finished, now);
+        let left = ended.plus_seconds(i64::from(ttl)).seconds() - now.seconds();
+        if left > 0 {
+            return Ok((Next::After(left * 1_000), Some(object.revision)));
+        }
+        let key = object.key.clone();
+        let delete = Change::Delete { key: key.clone(), revision: Some(object.revision) };
+        self.commit(vec![(key.resource, delete)]).await?;
+        Ok((Next::Again, None))
+    }
+
+    /// Deletes the Moves of a rebalance that is gone, and takes its marks off the bindings. `uid`
+    /// is that of the rebalance that has its name now, if any. `None`: nothing was left.
+    pub(super) async fn clean(&self, view: &Arc<View>, key: &Key, uid: Option<&str>) -> Option<Next> {
+        let is_left = |read: &AnyMove| uid.is_none() || read.owner().is_some_and(|owner| uid != Some(&*owner.uid));
+        let mut changes = Vec::new();
+        let left = record::moves_of(view, key).filter(|(_, read)| is_left(read));
+        for (at, read) in left.take(MOVES_PER_COMMIT_MAX) {
+            if read.status.phase == Some(MovePhase::Moving)
+                && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
+                && UnderWay::on(object).is_some_and(|mark| mark.name == *at.name)
+            {
+                let edits = let_go(object, &read, self.clock.now());
+                changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
+            }
+            changes.push((at.resource, Change::Delete { key: at.clone(), revision: None }));
+        }
+        if changes.is_empty() {
+            return None;
+        }
+        // Together: a mark whose Move is gone would stay for ever.
+        match self.commit(changes).await {
+            Ok(_) => Some(Next::Again),
+            Err(Refusal { status, .. }) => {
+                tracing::debug!(%key, %status, "the Moves of a rebalance that is gone were not deleted");
+                Some(Next::Retry)
+            }
+        }
+    }
+}
+
+/// The edits that end a move whose rebalance is gone. New replicas that are not ready go, where old
+/// ones still stand in for them. What surplus is left, the scheduler takes back.
+fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
+        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let reports = reports(&binding.status.aggregated_status);
+        let back = surge::taken_back(&read.spec.from, &request, &reports);
+        edits.extend(back.into_iter().flat_map(|back| placed(object, &binding, &back, None, now)));
+    }
+    edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+    edits
+}

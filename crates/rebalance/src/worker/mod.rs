@@ -1,0 +1,324 @@
+//! The loop that carries out rebalances: it plans, goes step by step, and cleans up.
+//!
+//! One rebalance is worked on at a time, a bounded step of it, and then the next: so each knows
+//! what the others have under way. A write that finds that it is out of date is thrown away with
+//! what was remembered, and the step is made again from the newest view, half as large.
+
+mod ask;
+mod board;
+mod end;
+mod phases;
+mod planning;
+mod steps;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::board::Board;
+use self::phases::Phases;
+use super::advance::Refused;
+use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
+use super::status;
+use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
+use ballast_api::fleet::placement::v1beta1::any as fleet;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_base::clock::Clock;
+use ballast_engine::karmada::Profile;
+use ballast_k8s::{Edit, GroupResource, Key, Object, Status};
+use ballast_quota as quota;
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_scheduler::planning::Planner;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::{Note, Recorder, Severity};
+use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+/// Moves that one transaction writes of a plan, or deletes.
+const MOVES_PER_COMMIT_MAX: usize = 2_000;
+/// Attempts before a rebalance yields to others: enough to halve a step down to one binding.
+const ATTEMPTS_MAX: usize = 12;
+
+pub struct Rebalances {
+    shared: Arc<Shared>,
+    phases: Phases,
+}
+
+struct Shared {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    profile: Profile,
+    planner: Planner,
+    board: Mutex<Board>,
+}
+
+impl Rebalances {
+    /// `profile` is that of the scheduler.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Rebalances {
+        let recorder = recorder.named("rebalance");
+        let planner = Planner::new(profile.clone());
+        let shared = Shared { client, clock, recorder, profile, planner, board: Mutex::default() };
+        Rebalances { shared: Arc::new(shared), phases: Phases::default() }
+    }
+}
+
+impl Work for Rebalances {
+    fn name(&self) -> &'static str {
+        "rebalance"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        let placements =
+            fleet::SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.policy_snapshots, kinds.bindings]);
+        BOTH_REBALANCES.into_iter().chain(BOTH_MOVES).chain(BINDINGS).chain(placements).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        self.phases.count_all(BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)));
+        for object in BOTH_REBALANCES.into_iter().flat_map(|resource| view.list(resource, None)) {
+            queue.mark(object.key.clone(), 0);
+        }
+        // Moves whose rebalance is gone are collected under its name.
+        let mut seen = HashSet::new();
+        for object in BOTH_MOVES.into_iter().flat_map(|resource| view.list(resource, None)) {
+            let owner = AnyMove::read(object).and_then(|read| read.owner());
+            if let Some(owner) = owner.filter(|owner| seen.insert(owner.key.clone()))
+                && view.get(&owner.key).is_none()
+            {
+                queue.mark(owner.key, 0);
+            }
+        }
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let key = &event.object.key;
+        if BOTH_MOVES.contains(&key.resource) {
+            if event.kind == EventKind::Deleted {
+                self.notice_loss(&event.object, queue);
+            }
+            return;
+        }
+        let moved = match BINDINGS.contains(&key.resource) {
+            true => Some(key.clone()),
+            false => fleet::placement_of(&event.object),
+        };
+        if let Some(moved) = moved {
+            for concerned in self.shared.board().note(&moved) {
+                queue.mark(concerned, 0);
+            }
+            return;
+        }
+        self.phases.count(event.previous.as_deref(), (event.kind != EventKind::Deleted).then_some(&event.object));
+        if event.kind == EventKind::Deleted {
+            self.shared.board().forget(key);
+            return queue.mark(key.clone(), 0);
+        }
+        queue.mark_changed(key.clone(), 0, event.revision);
+    }
+
+    /// What is remembered of a rebalance is made again from its Moves.
+    fn doubt(&mut self, key: &Key) {
+        self.shared.board().forget(key);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let mut worked = Worked::default();
+            for key in keys {
+                worked.outcomes.push(Arc::clone(&shared).work(key).await);
+            }
+            worked
+        }
+        .boxed()
+    }
+}
+
+impl Rebalances {
+    /// A Move was deleted. If its rebalance is being carried out, what is remembered of it is made
+    /// again from the Moves that are left.
+    fn notice_loss(&mut self, lost: &Object, queue: &mut Queue) {
+        let Some(name) = lost.label(REBALANCE_LABEL) else { return };
+        let owners = [
+            Key::namespaced(record::REBALANCES, Arc::clone(&lost.key.namespace), name),
+            Key::cluster(record::CLUSTER_REBALANCES, name),
+        ];
+        let mut board = self.shared.board();
+        for owner in owners {
+            if board.forget(&owner) {
+                queue.mark(owner, 0);
+            }
+        }
+    }
+}
+
+/// How a step is tried.
+#[derive(Clone)]
+struct Attempt {
+    /// The most bindings of the step.
+    most: usize,
+    /// The objects whose writes were refused, and why.
+    refused: HashMap<Key, Refused>,
+}
+
+/// Why nothing was written.
+struct Refusal {
+    status: Box<Status>,
+    /// What moves and cannot be written, and why, if that is the cause.
+    refused: Vec<(Key, Refused)>,
+}
+
+impl Refusal {
+    fn shutting_down() -> Refusal {
+        Status::unavailable("shutting down").into()
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Refusal {
+        Refusal { status: Box::new(status), refused: Vec::new() }
+    }
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        // What a panic leaves is made again from the objects.
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn work(self: Arc<Shared>, key: Key) -> Handled {
+        let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
+        let mut is_overtaken = false;
+        let knows_quotas = !self.client.is_away(BINDINGS[0]);
+        for _ in 0..ATTEMPTS_MAX {
+            let view = self.client.view();
+            let Some(object) = view.get(&key).cloned() else {
+                let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
+                return Handled::new(key, next);
+            };
+            let mut rebalance = match AnyRebalance::read(&object) {
+                Ok(rebalance) => rebalance,
+                Err(error) => {
+                    tracing::warn!(%key, %error, "cannot be read as a rebalance");
+                    return Handled::new(key, Next::Park);
+                }
+            };
+            // While somebody's finalizer keeps it: what has begun settles, and nothing else begins.
+            rebalance.spec.abort |= object.deleting;
+            let done = match rebalance.status.phase {
+                None | Some(Phase::Planning) if object.deleting => Ok((Next::Done, Some(object.revision))),
+                None | Some(Phase::Planning) => {
+                    // What one of the same name has left goes first.
+                    if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
+                        return Handled::new(key, next);
+                    }
+                    Arc::clone(&self).plan(&view, &object, rebalance).await
+                }
+                Some(Phase::Planned | Phase::Running | Phase::Paused) => {
+                    Arc::clone(&self).advance(&view, &object, rebalance, &attempt).await
+                }
+                Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
+                Some(Phase::Completed | Phase::Aborted) => {
+                    self.board().forget_run(&key);
+                    self.expire(&object, &rebalance).await
+                }
+            };
+            match done {
+                Ok((next, seen)) => return Handled { seen, ..Handled::new(key, next) },
+                Err(Refusal { status, refused }) => {
+                    tracing::debug!(%key, %status, "not written, looking again");
+                    match Failure::of(&status) {
+                        // Somebody else has used what the quota left. The newest view knows it,
+                        // unless the quotas are kept elsewhere.
+                        Failure::Refused if knows_quotas && is_over_quota(&status) && !is_overtaken => {
+                            is_overtaken = true;
+                        }
+                        Failure::Changed => attempt.most = (attempt.most / 2).max(1),
+                        // The other moves go on without them.
+                        Failure::Refused if !refused.is_empty() => attempt.refused.extend(refused),
+                        Failure::Unavailable | Failure::Refused => return Handled::new(key, Next::Retry),
+                    }
+                }
+            }
+        }
+        Handled::new(key, Next::Retry)
+    }
+
+    /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
+    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, Refusal> {
+        let keys: Vec<Option<Key>> = changes.iter().map(|(_, change)| edited(change)).collect();
+        let outcomes = self.client.batch(changes, Atomicity::All).await?;
+        let (mut last, mut refused) = (None, Vec::new());
+        let mut refusal: Option<Status> = None;
+        for (outcome, key) in outcomes.into_iter().zip(keys) {
+            match outcome {
+                Ok(object) => last = Some(object),
+                Err(status) => {
+                    if let Some(key) = key.filter(|key| is_moved(key) && Failure::of(&status) == Failure::Refused) {
+                        refused.push((key, Refused::by(&status)));
+                    }
+                    // What refuses the others is what was refused by itself.
+                    let is_better = refusal.as_ref().is_none_or(|known| Failure::of(known) == Failure::Changed);
+                    if is_better {
+                        refusal = Some(status);
+                    }
+                }
+            }
+        }
+        refusal.map_or(Ok(last), |status| Err(Refusal { status: Box::new(status), refused }))
+    }
+
+    fn tell(&self, owner: &Owner, severity: Severity, reason: &'static str, message: String) {
+        self.recorder.record(Note::new(&self.recorder, owner.reference(), severity, reason, message));
+    }
+
+    /// Says who approved, where that is news.
+    fn tell_approval(&self, owner: &Owner, rebalance: &AnyRebalance, status: &RebalanceStatus) {
+        let is_approved = |status: &RebalanceStatus| {
+            let mut conditions = status.conditions.iter();
+            conditions.any(|known| known.type_ == "Approved" && known.reason == "Approved")
+        };
+        if is_approved(status) && !is_approved(&rebalance.status) {
+            let who = rebalance.metadata.annotations.get(APPROVED_BY).map_or("somebody", String::as_str);
+            self.tell(owner, Severity::Normal, "Approved", format!("approved by {who}"));
+        }
+    }
+
+    fn tell_phase(&self, owner: &Owner, phase: Phase, rebalance: &AnyRebalance, status: &RebalanceStatus, failed: i64) {
+        let message = status::told(phase, &rebalance.spec, status.summary.unwrap_or_default(), failed);
+        let severity = if phase == Phase::Aborted { Severity::Warning } else { Severity::Normal };
+        tracing::info!(key = %owner.key, phase = phase.as_str(), %message, "rebalance");
+        self.tell(owner, severity, phase.as_str(), message);
+    }
+}
+
+fn is_over_quota(status: &Status) -> bool {
+    status.reason == quota::QUOTA_EXCEEDED
+}
+
+impl Refused {
+    /// A quota, of ours or of a home, leaves no room.
+    fn by(status: &Status) -> Refused {
+        let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
+        Refused { message: status.message.clone(), reason, is_by_others: false }
+    }
+}
+
+/// The object that a change edits.
+fn edited(change: &Change) -> Option<Key> {
+    match change {
+        Change::Edit { base, .. } => Some(base.key.clone()),
+        _ => None,
+    }
+}
+
+/// Whether it is something that moves.
+fn is_moved(key: &Key) -> bool {
+    BINDINGS.contains(&key.resource) || fleet::PlacementKinds::of(key.resource).is_some()
+}
+
+fn status_change(rebalance: &Arc<Object>, status: &RebalanceStatus) -> (GroupResource, Change) {
+    let edits = vec![Edit::set(&["status"], record::written(status))];
+    (rebalance.key.resource, Change::Edit { base: Arc::clone(rebalance), edits })
+}

@@ -1,0 +1,58 @@
+//! How many rebalances are in each phase, for the metrics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use ballast_api::ballast::v1alpha1::Phase;
+use ballast_base::metrics;
+use ballast_k8s::Object;
+
+const PHASES: [Phase; 6] =
+    [Phase::Planning, Phase::Planned, Phase::Running, Phase::Paused, Phase::Completed, Phase::Aborted];
+
+/// Every change of a rebalance counts what it is now, and takes back what it was.
+#[derive(Default)]
+pub struct Phases(BTreeMap<&'static str, i64>);
+
+#[derive(Deserialize)]
+struct Sketch {
+    #[serde(default)]
+    status: StatusSketch,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusSketch {
+    phase: Option<Phase>,
+}
+
+impl Phases {
+    pub fn count_all<'a>(&mut self, all: impl Iterator<Item = &'a Arc<Object>>) {
+        self.0.clear();
+        all.for_each(|object| self.add(object, 1));
+        self.publish();
+    }
+
+    pub fn count(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        before.into_iter().for_each(|object| self.add(object, -1));
+        after.into_iter().for_each(|object| self.add(object, 1));
+        self.publish();
+    }
+
+    fn add(&mut self, object: &Object, count: i64) {
+        *self.0.entry(phase_of(object).as_str()).or_default() += count;
+    }
+
+    fn publish(&self) {
+        for phase in PHASES.map(Phase::as_str) {
+            metrics::rebalances(phase, self.0.get(phase).copied().unwrap_or_default());
+        }
+    }
+}
+
+/// The phase of one that nobody has looked at is the first.
+fn phase_of(rebalance: &Object) -> Phase {
+    let sketch = serde_json::from_slice::<Sketch>(&rebalance.text.content());
+    sketch.ok().and_then(|sketch| sketch.status.phase).unwrap_or(Phase::Planning)
+}

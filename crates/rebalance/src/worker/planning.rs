@@ -1,0 +1,83 @@
+//! Makes the plan of a rebalance, and stores it with its Moves.
+
+use std::sync::Arc;
+
+use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared, status_change};
+use crate::plans::{self, Made, NotMade, Writes};
+use crate::record::{AnyRebalance, Owner};
+use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
+use ballast_k8s::{GroupResource, Object, Revision};
+use ballast_registry::Change;
+use ballast_watch::View;
+use ballast_worker::events::Severity;
+use ballast_worker::{Next, apart};
+
+impl Shared {
+    pub(super) async fn plan(
+        self: Arc<Shared>,
+        view: &Arc<View>,
+        object: &Arc<Object>,
+        rebalance: AnyRebalance,
+    ) -> Result<(Next, Option<Revision>), Refusal> {
+        let owner = Owner::of(object);
+        let now = self.clock.now();
+        let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
+        let made = apart(move || {
+            let present = shared.planner.present(Arc::clone(&at), now);
+            let (plan, refused) = match plans::make(&present, &of, &asked) {
+                Ok(made) => (made, None),
+                // Without a plan, the Moves of one that was begun before a crash go.
+                Err(refused) => (Made::default(), Some(refused)),
+            };
+            let plan = Arc::new(plan);
+            let writes = Writes::new(at, of, Arc::clone(&plan));
+            (refused.map_or(Ok(plan), Err), next(writes))
+        });
+        let (made, (mut writes, mut rest)) = made.await.ok_or_else(Refusal::shutting_down)?;
+        let mut base = Arc::clone(object);
+        loop {
+            let (after, following) = apart(move || next(writes)).await.ok_or_else(Refusal::shutting_down)?;
+            if following.is_empty() {
+                break;
+            }
+            writes = after;
+            let mut chunk = std::mem::replace(&mut rest, following);
+            if base.revision == object.revision && rebalance.status.phase.is_none() {
+                let status = RebalanceStatus {
+                    phase: Some(Phase::Planning),
+                    observed_generation: Some(base.generation),
+                    ..RebalanceStatus::default()
+                };
+                chunk.push(status_change(&base, &status));
+                base = self.commit(chunk).await?.expect("the status is among the changes");
+            } else {
+                self.commit(chunk).await?;
+            }
+        }
+        let status = plans::status(&rebalance, base.generation, made.as_deref(), (view.revision, now));
+        rest.push(status_change(&base, &status));
+        let written = self.commit(rest).await?.expect("the status is among the changes");
+        let phase = status.phase.unwrap_or(Phase::Planned);
+        match &made {
+            Err(NotMade { message, .. }) => {
+                self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
+            }
+            Ok(_) => {
+                self.tell_phase(&owner, Phase::Planned, &rebalance, &status, 0);
+                self.tell_approval(&owner, &rebalance, &status);
+                if phase != Phase::Planned {
+                    self.tell_phase(&owner, phase, &rebalance, &status, 0);
+                }
+            }
+        }
+        let to_move = status.summary.unwrap_or_default().to_move;
+        tracing::info!(key = %owner.key, to_move, phase = phase.as_str(), "planned");
+        Ok((Next::Again, Some(written.revision)))
+    }
+}
+
+/// The next writes, and those after them.
+fn next(mut writes: Writes) -> (Writes, Vec<(GroupResource, Change)>) {
+    let chunk = writes.next(MOVES_PER_COMMIT_MAX);
+    (writes, chunk)
+}

@@ -1,0 +1,203 @@
+//! Takes one step of a rebalance that is planned.
+
+use std::sync::Arc;
+
+use super::{Attempt, Refusal, Shared, edited, status_change};
+use crate::advance::{Refused, Scene, Step, Told};
+use crate::decide::Table;
+use crate::intent::Intent;
+use crate::record::{AnyRebalance, Owner};
+use crate::run::{Ledger, Run};
+use crate::status::{self, May};
+use ballast_api::ballast::v1alpha1::{MovePhase, Phase, RebalanceStatus};
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_base::metrics;
+use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
+use ballast_registry::{Atomicity, Change};
+use ballast_scheduler::planning::Present;
+use ballast_watch::View;
+use ballast_worker::events::{Note, Severity};
+use ballast_worker::{Failure, Next, apart};
+
+/// Smaller steps are made on the async thread, because moving them to another costs more.
+const INLINE_MAX: usize = 8;
+
+/// Everything that a step computes, taken apart for the write.
+struct Computed {
+    run: Run,
+    changes: Vec<(GroupResource, Change)>,
+    sends: Vec<(GroupResource, Change)>,
+    status: RebalanceStatus,
+    told: Vec<Told>,
+    ended: Vec<MovePhase>,
+    is_new_phase: bool,
+    has_more: bool,
+    wakes_at: Option<Time>,
+}
+
+impl Shared {
+    pub(super) async fn advance(
+        self: Arc<Shared>,
+        view: &Arc<View>,
+        object: &Arc<Object>,
+        rebalance: AnyRebalance,
+        attempt: &Attempt,
+    ) -> Result<(Next, Option<Revision>), Refusal> {
+        let owner = Owner::of(object);
+        let (known, ledgers) = self.board().take(&owner);
+        let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
+        let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
+        let (asked, generation) = (rebalance.clone(), object.generation);
+        let attempt = attempt.clone();
+        let compute = move || shared.compute(&at, &of, generation, &asked, known, &ledgers, &attempt);
+        let computed = match is_small {
+            true => compute(),
+            false => apart(compute).await.ok_or_else(Refusal::shutting_down)?,
+        };
+        let Computed { mut run, mut changes, sends, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
+        let failed = run.failed;
+        let mut seen = Some(object.revision);
+        if status != rebalance.status || !changes.is_empty() {
+            self.ask(&changes).await.inspect_err(|_| self.board().give_up())?;
+            changes.push(status_change(object, &status));
+            // What was remembered is lost with a write that is refused.
+            let written = self.commit(changes).await.inspect_err(|_| self.board().give_up())?;
+            seen = written.map(|object| object.revision);
+        }
+        self.tell_approval(&owner, &rebalance, &status);
+        if is_new_phase && let Some(phase) = status.phase {
+            self.tell_phase(&owner, phase, &rebalance, &status, failed);
+        }
+        for Told { about, is_warning, reason, message } in told {
+            let severity = if is_warning { Severity::Warning } else { Severity::Normal };
+            for about in about {
+                self.recorder.record(Note::new(&self.recorder, about, severity, reason, message.clone()));
+            }
+        }
+        ended.iter().for_each(|phase| metrics::move_finished(outcome(*phase)));
+        let timeout_seconds = rebalance.spec.rollout.settle.timeout_seconds;
+        let Sent { has_ended, is_late } = match self.send(sends, &mut run, timeout_seconds).await {
+            Ok(sent) => sent,
+            Err(refusal) => {
+                // Made again from what is stored, where the intents are.
+                self.board().give_up();
+                return Err(refusal);
+            }
+        };
+        let has_more = has_more || has_ended;
+        let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
+        let is_over = status.is_finished();
+        // Nothing of one that has not begun is under way, so no binding concerns it.
+        let has_begun = status.started_at.is_some() || !run.moving.is_empty();
+        let waits = status.phase == Some(Phase::Planned) && !has_begun && !has_more;
+        let is_changed = match waits {
+            true => self.board().put_to_rest(owner.key.clone()),
+            false => self.board().put_back(owner.key.clone(), run),
+        };
+        let next = match due {
+            _ if has_more || is_changed || is_over => Next::Again,
+            // Those that could not be written now are dirty.
+            _ if is_late => Next::Retry,
+            Some(due) => Next::After(due.seconds().saturating_mul(1_000) - self.clock.now_ms()),
+            None => Next::Done,
+        };
+        Ok((next, seen))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn compute(
+        &self,
+        view: &Arc<View>,
+        owner: &Owner,
+        generation: i64,
+        rebalance: &AnyRebalance,
+        known: Option<Run>,
+        ledgers: &[Ledger],
+        attempt: &Attempt,
+    ) -> Computed {
+        let now = self.clock.now();
+        let rollout = &rebalance.spec.rollout;
+        let is_away = self.client.is_away(BINDINGS[0]);
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_away);
+        let mut run = known.unwrap_or_else(load);
+        let present: Present = self.planner.present(Arc::clone(view), now);
+        let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
+        let (fleet, profile) = (&present.clusters, &self.profile);
+        let Attempt { most, refused } = attempt;
+        let scene = Scene { view, fleet, profile, owner, rebalance, now, is_away, most: *most, refused };
+        let mut step = Step::new(&scene, &mut run, &mut table);
+        step.account();
+        step.look();
+        match status::may(&rebalance.spec, *step.summary(), step.failed()) {
+            May::Begin => step.begin(),
+            May::Wait => {}
+            May::End => step.abort(),
+        }
+        let mut status = step.finished();
+        let (changes, sends, told, ended) = (step.changes, step.sends, step.told, step.ended);
+        let (has_more, wakes_at) = (step.has_more, step.wakes_at);
+        let is_new_phase = status::conclude(&rebalance.spec, &mut status, generation, run.failed, now);
+        let summary = status.summary.unwrap_or_default();
+        let is_ending = status::may(&rebalance.spec, summary, run.failed) == May::End && !run.pending.is_empty();
+        let has_more = has_more || is_ending;
+        Computed { run, changes, sends, status, told, ended, is_new_phase, has_more, wakes_at }
+    }
+
+    /// Carries out the intents that this step has written down, each by itself.
+    async fn send(
+        &self,
+        sends: Vec<(GroupResource, Change)>,
+        run: &mut Run,
+        timeout_seconds: i64,
+    ) -> Result<Sent, Refusal> {
+        let mut sent = Sent::default();
+        if sends.is_empty() {
+            return Ok(sent);
+        }
+        let keys: Vec<Key> = sends.iter().filter_map(|(_, change)| edited(change)).collect();
+        let outcomes = self.client.batch(sends, Atomicity::Each).await;
+        let outcomes = outcomes.unwrap_or_else(|status| vec![Err(status); keys.len()]);
+        let deadline = self.clock.now().plus_seconds(timeout_seconds);
+        let mut refused: Option<Refusal> = None;
+        for (key, outcome) in keys.into_iter().zip(outcomes) {
+            let is_marked = run.moving.get(&key).and_then(|moving| moving.intent.as_ref());
+            let is_marked = is_marked.is_some_and(Intent::keeps_mark);
+            match outcome {
+                Ok(_) if is_marked => run.arrived(&key, deadline),
+                Ok(_) => {
+                    run.dirty.insert(key);
+                    sent.has_ended = true;
+                }
+                Err(status) if Failure::of(&status) == Failure::Refused => {
+                    let why = (key, Refused::by(&status));
+                    let known = refused.get_or_insert_with(|| Refusal::from(status));
+                    known.refused.push(why);
+                }
+                Err(status) => {
+                    tracing::debug!(%key, %status, "not written at home, looking again");
+                    run.dirty.insert(key);
+                    sent.is_late = true;
+                }
+            }
+        }
+        refused.map_or(Ok(sent), Err)
+    }
+}
+
+/// What came of the intents of a step.
+#[derive(Default)]
+struct Sent {
+    /// Moves have ended with what was written.
+    has_ended: bool,
+    /// Not everything could be written now.
+    is_late: bool,
+}
+
+fn outcome(phase: MovePhase) -> &'static str {
+    match phase {
+        MovePhase::Settled => "settled",
+        MovePhase::Unchanged => "unchanged",
+        MovePhase::Superseded => "superseded",
+        MovePhase::Pending | MovePhase::Moving | MovePhase::Failed => "failed",
+    }
+}

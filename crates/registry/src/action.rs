@@ -1,0 +1,37 @@
+//! Kinds that act when they are created and are never stored (C1, VB24).
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use ballast_k8s::{Status, User};
+
+tokio::task_local! {
+    static ANSWER_DUE: Option<Instant>;
+}
+
+/// Serves a request whose answer is due then. What acts for it can ask (`answer_due`).
+pub async fn due_at<T>(due: Option<Instant>, request: impl Future<Output = T>) -> T {
+    ANSWER_DUE.scope(due, request).await
+}
+
+/// When the answer to the present request is due. `None`: nobody said so.
+///
+/// A task or a thread that the request began does not know it.
+pub fn answer_due() -> Option<Instant> {
+    ANSWER_DUE.try_with(|due| *due).ok().flatten()
+}
+
+/// The work that is done when an object of such a kind is created. The object was admitted like any
+/// other.
+#[async_trait]
+pub trait Action: Send + Sync + 'static {
+    /// Does the work. On success the object, with the fields that the action sets, is the answer to
+    /// the caller, together with the returned warnings. A dry run must change nothing.
+    async fn create(
+        &self,
+        caller: &User,
+        object: &mut Map<String, Value>,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Status>;
+}

@@ -1,0 +1,234 @@
+//! Admission: turns a body into an object that may be stored. It reads the body, reports unknown
+//! and duplicate fields, and then defaults, prepares and validates the object (AD1, AD4, AD5, AD8).
+//!
+//! The current time is an argument, so everything here is pure.
+
+use serde_json::Value;
+
+use super::metadata::{self, Tree};
+use super::ownership::Record;
+use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
+use ballast_resource::{Given, Lifetime, ResourceKind};
+
+/// Who wrote the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// A client of the API. Known mistakes in its objects are corrected.
+    Client,
+    /// A part of Ballast, whose objects are taken as they are.
+    Ourselves,
+}
+
+/// The rules by which one object is admitted.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    pub row: &'a ResourceKind,
+    pub author: Author,
+    pub field_validation: FieldValidation,
+    pub now: Time,
+}
+
+/// A body that was read.
+pub(super) struct Read {
+    pub object: Tree,
+    /// The `managedFields` of the body.
+    pub record: Record,
+    pub warnings: Vec<String>,
+    /// The faults for which strict field validation refuses the object. Empty otherwise.
+    pub strict_faults: Vec<String>,
+}
+
+impl Admission<'_> {
+    /// Checks the kind and version that the object names, and removes the fields that the schema
+    /// does not know (FV2-FV5).
+    pub fn read(&self, body: Body) -> Result<Read, Status> {
+        let duplicates = match self.field_validation {
+            FieldValidation::Strict => body.strict_faults(),
+            FieldValidation::Warn => body.duplicates.iter().map(ToString::to_string).collect(),
+            FieldValidation::Ignore => Vec::new(),
+        };
+        let mut object = body.value;
+        self.check_type(&object)?;
+        if !self.row.is_stored_version() {
+            object.insert("apiVersion".to_owned(), self.row.stored_api_version().into());
+        }
+        let managed_fields = self.check_metadata(&mut object)?;
+        let record = Record::of(managed_fields);
+        let mended = match self.author {
+            Author::Client => (self.row.mend)(&mut object),
+            Author::Ourselves => Vec::new(),
+        };
+        let unknown = self.row.schema.prune(&mut object);
+        if self.field_validation == FieldValidation::Ignore {
+            return Ok(Read { object, record, warnings: mended, strict_faults: Vec::new() });
+        }
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}"));
+        let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(mended).collect();
+        Ok(match self.field_validation {
+            FieldValidation::Strict => Read { object, record, warnings: Vec::new(), strict_faults: faults },
+            _ => Read { object, record, warnings: faults, strict_faults: Vec::new() },
+        })
+    }
+
+    /// Like `read`, but strict faults are an error at once (FV2).
+    pub fn read_strictly(&self, body: Body) -> Result<Read, Status> {
+        let read = self.read(body)?;
+        match read.strict_faults.is_empty() {
+            true => Ok(read),
+            false => Err(self.undecodable(&strict_sentence(&read.strict_faults))),
+        }
+    }
+
+    /// Checks the types of the metadata, and takes the managed fields out of it. Admission does not
+    /// look at managed fields, and a write that changes nothing else changes no object.
+    pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
+        if object.get("metadata").is_some_and(Value::is_null) {
+            object.remove("metadata");
+        }
+        let Some(metadata) = object.get_mut("metadata") else { return Ok(None) };
+        let metadata = metadata::expect_object(metadata).map_err(|why| self.undecodable(&why))?;
+        let managed_fields = metadata.remove("managedFields");
+        metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
+        Ok(managed_fields)
+    }
+
+    pub fn undecodable(&self, why: &str) -> Status {
+        let ResourceKind { kind, version, .. } = self.row;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
+    /// VB15, VB16.
+    fn check_type(&self, object: &Tree) -> Result<(), Status> {
+        let kind = metadata::text(object, "kind");
+        let api_version = metadata::text(object, "apiVersion");
+        if kind.is_empty() {
+            let shown = shortened(object);
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}'",
+                self.row.kind
+            )));
+        }
+        let expected = self.row.api_version();
+        if api_version != expected {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if kind != self.row.kind {
+            let mut errors = FieldErrors::default();
+            errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", self.row.kind));
+            // The refusal names the kind that the body claims to be.
+            let name = metadata::text(metadata::of(object), "name");
+            return Err(Status::invalid(self.row.group, kind, name, &errors));
+        }
+        Ok(())
+    }
+
+    /// Defaults, prepares and validates an object whose metadata is complete. On an update, a fault
+    /// that the stored object has too is allowed (AD6, ST7). Otherwise such an object could never
+    /// be changed again.
+    pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
+        let row = self.row;
+        row.schema.default(object);
+        (row.prepare)(object, &Given { old, now: self.now, is_by_client: self.author == Author::Client });
+        if row.lifetime == Lifetime::Stored {
+            metadata::validate(metadata::of(object), row.is_namespaced(), &mut errors);
+        }
+        let faults = self.faults(object, old);
+        if !faults.is_empty() {
+            // Faults are rare, so the stored object is validated only when there is one.
+            let known = old.map(|old| self.faults(old, Some(old))).unwrap_or_default();
+            errors.append(without(faults, &known));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
+    }
+
+    /// The faults that the schema finds. Only where it finds none the kind's own rules are asked,
+    /// because they need an object of the right shape.
+    pub(super) fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
+        let faults = self.row.schema.validate(object);
+        if faults.is_empty() { (self.row.validate)(object, old) } else { faults }
+    }
+
+    pub fn invalid(&self, object: &Tree, errors: &FieldErrors) -> Status {
+        let name = metadata::text(metadata::of(object), "name");
+        Status::invalid(self.row.group, self.row.kind, name, errors)
+    }
+}
+
+pub(super) fn strict_sentence(faults: &[String]) -> String {
+    format!("strict decoding error: {}", faults.join(", "))
+}
+
+fn without(errors: FieldErrors, known: &FieldErrors) -> FieldErrors {
+    let mut left = FieldErrors::default();
+    for error in errors.into_iter().filter(|error| known.iter().all(|known| known != error)) {
+        left.push(&error.path, error.reason, error.body);
+    }
+    left
+}
+
+/// The start of an object's text, for a message.
+fn shortened(object: &Tree) -> String {
+    const SHOWN_BYTES_MAX: usize = 256;
+    let text = serde_json::to_string(object).unwrap_or_default();
+    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+    if end == text.len() { text } else { format!("{}...", &text[..end]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::test_kinds::Garden;
+    use super::*;
+
+    fn tree(value: Value) -> Tree {
+        let Value::Object(tree) = value else { panic!("not an object") };
+        tree
+    }
+
+    fn garden(spec: Value) -> Tree {
+        let metadata = json!({"name": "g", "namespace": "n"});
+        tree(json!({"apiVersion": "garden.example.com/v1", "kind": "Garden", "metadata": metadata, "spec": spec}))
+    }
+
+    fn finish(object: Tree, old: Option<&Tree>) -> Result<Tree, Status> {
+        let row = ResourceKind::of::<Garden>();
+        let admission = Admission {
+            row: &row,
+            author: Author::Client,
+            field_validation: FieldValidation::Strict,
+            now: Time::from_seconds(0),
+        };
+        let mut object = object;
+        admission.finish(&mut object, old, FieldErrors::default()).map(|()| object)
+    }
+
+    #[test]
+    fn ad4_defaults_come_before_the_judgement() {
+        let object = finish(garden(json!({"plants": [{"name": "rose"}]})), None).unwrap();
+        assert_eq!(object["spec"]["beds"], 2);
+    }
+
+    #[test]
+    fn ad6_an_old_fault_does_not_stop_an_update_and_a_new_one_does() {
+        let old = garden(json!({"plants": [{"name": "rose"}], "beds": 77}));
+        let renamed = garden(json!({"plants": [{"name": "lily"}], "beds": 77}));
+        assert!(finish(renamed.clone(), Some(&old)).is_ok());
+        assert_eq!(finish(renamed, None).unwrap_err().code, 422);
+        let worse = finish(garden(json!({"plants": [], "beds": 77})), Some(&old)).unwrap_err();
+        let causes = worse.details.unwrap().causes;
+        assert_eq!(causes.iter().map(|cause| cause.field.as_str()).collect::<Vec<_>>(), ["spec.plants"]);
+        assert_eq!(
+            finish(garden(json!({"plants": [{"name": "rose"}], "beds": 78})), Some(&old)).unwrap_err().code,
+            422
+        );
+    }
+
+    #[test]
+    fn a_long_object_is_cut_in_a_message() {
+        let shown = shortened(&garden(json!({"notes": "é".repeat(500)})));
+        assert!(shown.ends_with("...") && shown.len() < 270);
+    }
+}

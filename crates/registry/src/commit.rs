@@ -1,0 +1,126 @@
+//! Commits what a verb decided on, and turns a refused or failed write into the `Status` for the
+//! caller.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::metadata::Tree;
+use super::plan::{self, Plan};
+use super::stored::{Stored, unstored};
+use ballast_k8s::{Details, Document, Key, Object, Status};
+use ballast_watch::{Atomicity, Draft, Expect, Rejected, Write, WriteError};
+
+/// The size to which clients may let an object grow. The body of one request is bounded, but
+/// patches and the fields that workers write add up (MD13).
+const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// Refuses an object that a client made too large.
+fn check_size(write: &Write) -> Result<(), Status> {
+    match &write.draft {
+        Draft::Put(document) if document.len() > OBJECT_BYTES_MAX => Err(Status::too_large(OBJECT_BYTES_MAX)),
+        Draft::Put(_) | Draft::Delete(_) => Ok(()),
+    }
+}
+
+/// Commits a plan. A dry run only returns what the object would be. The inner error is a write that
+/// another write overtook.
+///
+/// `stored` is taken, because a write waits for the disk. A tree that is freed before that, on the
+/// thread that made it, leaves memory to the next request that this processor still has at hand.
+pub(super) async fn carry_out(
+    core: &Core,
+    stored: Stored,
+    plan: Plan,
+    dry_run: bool,
+) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    let Stored { object, tree, managed } = stored;
+    drop((tree, managed));
+    let Object { key, revision, .. } = &*object;
+    let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
+    match plan {
+        Plan::Nothing => Ok(Ok(object)),
+        Plan::Put(tree) if dry_run => match rehearse(core, key, Expect::At(*revision), tree.clone()) {
+            Ok(()) => Ok(Ok(shown(tree)?)),
+            Err(rejected) => Ok(Err(rejected)),
+        },
+        Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
+        // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
+        Plan::Remove(tree) => {
+            let answer = shown(tree.clone())?;
+            store(core, object, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
+        }
+        put => store(core, object, put).await,
+    }
+}
+
+async fn store(core: &Core, object: Arc<Object>, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    match plan::write(&object, plan) {
+        Some(write) => {
+            check_size(&write)?;
+            commit_one(core, write).await
+        }
+        None => Ok(Ok(object)),
+    }
+}
+
+/// What the writer would say to this write. A dry run asks, because it is refused like the write.
+pub(super) fn rehearse(core: &Core, key: &Key, expect: Expect, tree: Tree) -> Result<(), Rejected> {
+    let write = Write { key: key.clone(), expect, draft: Draft::Put(Document::new(tree)) };
+    match core.writer.rehearse(&core.cache.view(), write) {
+        Err(rejected @ Rejected::Refused(_)) => Err(rejected),
+        // What others changed meanwhile is no business of a dry run.
+        _ => Ok(()),
+    }
+}
+
+/// Commits one write. The inner error says why the writer rejected it.
+pub(super) async fn commit_one(core: &Core, write: Write) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    let outcomes = core.writer.commit(vec![write], Atomicity::Each).await.map_err(failure)?;
+    outcomes.into_iter().next().ok_or_else(|| Status::internal("the writer gave no answer"))
+}
+
+pub(super) fn refusal(key: &Key, rejected: Rejected) -> Status {
+    match rejected {
+        Rejected::Exists(there) => exists(&there, false),
+        Rejected::Missing => Status::not_found(key.resource, &key.name),
+        Rejected::Changed(_) => Status::conflict(key.resource, &key.name),
+        Rejected::Refused(status) => *status,
+        Rejected::NotTried => not_tried(key),
+    }
+}
+
+/// The answer for a change of an all-or-nothing batch in which another change was refused.
+pub(super) fn not_tried(key: &Key) -> Status {
+    Status::conflict_because(key.resource, &key.name, "another change of the same batch was refused")
+}
+
+pub(super) fn failure(error: WriteError) -> Status {
+    match error {
+        WriteError::Busy => Status::too_many_requests(1),
+        // The writer has logged it, once for all the writes that failed together.
+        WriteError::Unavailable(_) => Status::unavailable(error.to_string()).already_logged(),
+        // Whoever leads next can be asked soon.
+        WriteError::Following | WriteError::Deposed => try_again(error),
+        WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
+    }
+}
+
+/// 503, with the advice to come again in a second.
+pub(super) fn try_again(why: impl std::fmt::Display) -> Status {
+    let details = Details { retry_after_seconds: 1, ..Details::default() };
+    Status::unavailable(why.to_string()).with(details).already_logged()
+}
+
+/// The answer to a create of an object that exists (ER2, ER3, DE5). `generated`: the server made
+/// the name, and found no free one.
+pub(super) fn exists(there: &Object, generated: bool) -> Status {
+    let Key { resource, name, .. } = &there.key;
+    let mut status = Status::already_exists(*resource, name);
+    if generated {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status = status.with(Details { retry_after_seconds: 1, ..Details::of(*resource, name) });
+    } else if there.deleting {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
+}

@@ -1,0 +1,130 @@
+//! The registry itself: the state that all verbs share. Each verb is in a file of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use super::action::Action;
+use super::counsel::{Counsel, Counsels};
+use super::gate::Gate;
+use super::home::{self, Home};
+use super::locator::Locator;
+use super::turns::Turns;
+use ballast_base::clock::Clock;
+use ballast_k8s::{GroupResource, Object, Status};
+use ballast_resource::{Kinds, ResourceKind};
+use ballast_watch::{Cache, Fence, Writer};
+
+/// All verbs, as methods. Share it by an `Arc`.
+pub struct Registry {
+    pub(super) core: Arc<Core>,
+    pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
+    pub(super) counsels: Counsels,
+    pub(super) turns: Turns,
+    pub(super) fence: Option<Fence>,
+}
+
+/// The state that every verb needs. The in-process clients share it.
+pub(super) struct Core {
+    pub kinds: Arc<Kinds>,
+    pub rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
+    pub cache: Cache,
+    pub writer: Writer,
+    pub clock: Arc<dyn Clock>,
+    /// Others that may change or refuse what clients write. At most one gate is set.
+    pub gate: OnceLock<Arc<dyn Gate>>,
+    /// Who keeps the kinds that are not kept here. At most one home is set.
+    pub home: OnceLock<Arc<dyn Home>>,
+}
+
+/// The result of a write.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The stored object. After a dry run, the object as it would have been stored.
+    pub object: Arc<Object>,
+    /// False if the object existed before.
+    pub created: bool,
+    /// Warnings for the caller, such as unknown fields.
+    pub warnings: Vec<String>,
+}
+
+impl Registry {
+    pub fn new(kinds: Arc<Kinds>, cache: Cache, writer: Writer, clock: Arc<dyn Clock>) -> Registry {
+        let stored = kinds.rows().iter().filter(|row| row.is_stored_version());
+        let rows = stored.map(|row| (row.resource, Arc::clone(row))).collect();
+        Registry {
+            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new(), home: OnceLock::new() }),
+            actions: BTreeMap::new(),
+            counsels: Counsels::default(),
+            turns: Turns::new(),
+            fence: None,
+        }
+    }
+
+    /// Sets the action of a create-only kind.
+    #[must_use]
+    pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
+        self.actions.insert(resource, action);
+        self
+    }
+
+    /// Has this counsel asked about clients' writes of a kind, after those that were added before.
+    #[must_use]
+    pub fn with_counsel(mut self, resource: GroupResource, counsel: Arc<dyn Counsel>) -> Registry {
+        self.counsels.add(resource, counsel);
+        self
+    }
+
+    /// Makes every write of a client pass this gate.
+    ///
+    /// # Panics If there is a gate already.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Registry {
+        let first = self.core.gate.set(gate);
+        assert!(first.is_ok(), "there is one gate");
+        self
+    }
+
+    /// Says that another API server keeps the objects of some kinds. Clients that were made before
+    /// write there, too.
+    ///
+    /// # Panics If there is a home already.
+    #[must_use]
+    pub fn with_home(self, home: Arc<dyn Home>) -> Registry {
+        let first = self.core.home.set(home);
+        assert!(first.is_ok(), "there is one home");
+        self
+    }
+
+    /// Refuses the writes of workers while the fence does not hold, because another replica may be
+    /// writing. Clients that were made before are not fenced.
+    #[must_use]
+    pub fn with_fence(mut self, fence: Fence) -> Registry {
+        self.fence = Some(fence);
+        self
+    }
+
+    /// Refuses a client's write that the kind does not have, or that belongs elsewhere.
+    pub(super) fn allow_write(&self, target: &Locator, verb: &str) -> Result<(), Status> {
+        target.allow(verb)?;
+        let resource = target.row.resource;
+        match self.core.home_of(resource) {
+            Some(home) => Err(home::not_here(&**home, resource, verb)),
+            None => Ok(()),
+        }
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.core.kinds
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.core.cache
+    }
+}
+
+impl Core {
+    /// Who keeps the objects of this kind, if they are not kept here.
+    pub fn home_of(&self, resource: GroupResource) -> Option<&Arc<dyn Home>> {
+        self.home.get().filter(|home| home.keeps(resource))
+    }
+}

@@ -1,0 +1,63 @@
+//! Fills in defaults at start-up. An object that was stored before one of its fields had a default
+//! gets it by a write, so that every reader and watcher sees it (AD4).
+//!
+//! The generation stays, because nobody asked for a change. A database bears a mark of the defaults
+//! that its objects were given, so that a start need not look through them again (`defaults_mark`).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::commit::failure;
+use super::core::{Core, Registry};
+use super::stored::Stored;
+use ballast_k8s::{Document, Status};
+use ballast_watch::{Atomicity, Draft, Expect, Write};
+
+/// How many objects are filled in by one transaction.
+const WRITES_PER_COMMIT_MAX: usize = 1_000;
+
+impl Registry {
+    /// A number for the defaults of all kinds that are kept here. A program with other defaults, or
+    /// with other kinds, has another one. It is neither 0 nor 1.
+    pub fn defaults_mark(&self) -> i32 {
+        let mut hasher = DefaultHasher::new();
+        for row in self.core.rows.values().filter(|row| self.core.home_of(row.resource).is_none()) {
+            row.resource.as_str().hash(&mut hasher);
+            row.schema.digest_defaults(&mut hasher);
+        }
+        i32::from_ne_bytes((hasher.finish() as u32 | 2).to_ne_bytes())
+    }
+
+    /// Returns the number of objects that lacked a default.
+    pub async fn fill_defaults(&self) -> Result<usize, Status> {
+        let core = Arc::clone(&self.core);
+        let lacking = tokio::task::spawn_blocking(move || lacking(&core));
+        let mut lacking = lacking.await.map_err(|_| Status::internal("failed to look for missing defaults"))?;
+        let count = lacking.len();
+        while !lacking.is_empty() {
+            let rest = lacking.split_off(lacking.len().min(WRITES_PER_COMMIT_MAX));
+            self.core.writer.commit(lacking, Atomicity::Each).await.map_err(failure)?;
+            lacking = rest;
+        }
+        Ok(count)
+    }
+}
+
+fn lacking(core: &Core) -> Vec<Write> {
+    let view = core.cache.view();
+    let mut writes = Vec::new();
+    // What is kept elsewhere gets its defaults there.
+    for row in core.rows.values().filter(|row| core.home_of(row.resource).is_none()) {
+        for object in view.list(row.resource, None) {
+            // A write would not repair an object that cannot be read.
+            if !row.schema.lacks_defaults(&object.text.content()).unwrap_or(false) {
+                continue;
+            }
+            let Ok(mut stored) = Stored::parse(Arc::clone(object)) else { continue };
+            row.schema.default(&mut stored.tree);
+            let draft = Draft::Put(Document::new(stored.whole()));
+            writes.push(Write { key: object.key.clone(), expect: Expect::At(object.revision), draft });
+        }
+    }
+    writes
+}

@@ -1,0 +1,131 @@
+//! The gate: others that may change or refuse what clients write, such as admission webhooks and
+//! the check that a namespace exists.
+//!
+//! A server on its own has no gate. Writes of Ballast's own workers do not pass it: they follow
+//! from what clients were allowed to write, and many of them are one transaction. But those that
+//! place workloads ask it before they commit (`question`), and only whether it refuses.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use super::metadata::Tree;
+use super::remarks::Remarks;
+use ballast_k8s::{DeleteOptions, Status, User, WriteOptions};
+use ballast_resource::{Kinds, ResourceKind};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        }
+    }
+}
+
+/// The user who asks for a write, and where warnings about it are collected.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    pub user: &'a User,
+    pub remarks: &'a Remarks,
+}
+
+/// A write that a client asked for, as the gate sees it.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    pub caller: Caller<'a>,
+    /// The row of the requested version. Objects are shown to the gate in the stored version.
+    pub row: &'a ResourceKind,
+    pub kinds: &'a Kinds,
+    pub operation: Operation,
+    pub namespace: &'a str,
+    /// Empty if the name will be generated.
+    pub name: &'a str,
+    /// `status`, or empty.
+    pub subresource: &'a str,
+    pub wish: Wish<'a>,
+}
+
+impl<'a> Asked<'a> {
+    pub fn dry_run(&self) -> bool {
+        self.wish.dry_run()
+    }
+
+    /// The other versions in which this kind is served.
+    pub fn other_versions(&self) -> impl Iterator<Item = &'a ResourceKind> {
+        let (own, resource) = (self.row.version, self.row.resource);
+        let rows = self.kinds.rows().iter().map(|row| &**row);
+        rows.filter(move |row| row.resource == resource && row.version != own)
+    }
+}
+
+/// The options of the request.
+#[derive(Clone, Copy)]
+pub enum Wish<'a> {
+    Write(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+}
+
+impl Wish<'_> {
+    pub(super) fn dry_run(&self) -> bool {
+        match self {
+            Wish::Write(options) => options.dry_run,
+            Wish::Delete(options) => options.dry_run,
+        }
+    }
+
+    /// The options as `CreateOptions`, `UpdateOptions` or `DeleteOptions`, without `kind` and
+    /// `apiVersion`. A patch counts as an update.
+    pub fn told(&self) -> Map<String, Value> {
+        let mut told = Map::new();
+        let mut tell = |name: &str, value: Option<Value>| drop(value.map(|value| told.insert(name.to_owned(), value)));
+        tell("dryRun", self.dry_run().then(|| json!(["All"])));
+        match self {
+            Wish::Write(options) => tell("fieldManager", options.field_manager.as_deref().map(Value::from)),
+            Wish::Delete(DeleteOptions { propagation, uid, resource_version, .. }) => {
+                tell("propagationPolicy", propagation.map(|policy| Value::from(policy.as_str())));
+                let mut preconditions = Map::new();
+                for (name, value) in [("uid", uid), ("resourceVersion", resource_version)] {
+                    preconditions.extend(value.as_deref().map(|value| (name.to_owned(), Value::from(value))));
+                }
+                tell("preconditions", (!preconditions.is_empty()).then_some(Value::Object(preconditions)));
+            }
+        }
+        told
+    }
+}
+
+/// Changes or refuses writes of clients. It may wait for others, so it is asked before anything is
+/// written; a patch keeps its turn at the object meanwhile. Warnings and audit annotations go to
+/// the caller's remarks.
+#[async_trait]
+pub trait Gate: Send + Sync + 'static {
+    /// Checks that an object may be created here at all, for example that its namespace exists.
+    async fn enter(&self, asked: &Asked<'_>) -> Result<(), Status>;
+
+    /// Whether this write concerns the gate. If not, neither `mutate` nor `validate` is called.
+    fn cares(&self, asked: &Asked<'_>) -> bool;
+
+    /// May change the object before it is validated.
+    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status>;
+
+    /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
+    async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status>;
+
+    /// Whether it may have to be asked about such writes of Ballast's own, whatever is written.
+    fn heeds(&self, asked: &Asked<'_>) -> bool;
+
+    /// Whether it has to be asked about this write of Ballast's own.
+    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool;
+
+    /// Accepts or refuses a write of Ballast's own. `None`: it cannot say yet, because it does not
+    /// know whom to ask.
+    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>>;
+}

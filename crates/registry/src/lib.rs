@@ -1,0 +1,113 @@
+//! The verbs of the API, once for all kinds and without HTTP. A request or a worker says what it
+//! wants done to a tree of JSON, the row of the kind decides, and the one writer commits.
+//!
+//! *Promises.* What is stored was admitted: pruned, defaulted and validated. A write that changes
+//! nothing is not made. Each write names the revision that it was decided on, so no write is lost
+//! and none is made from an old state. Errors are `Status`, in the words of Kubernetes.
+//!
+//! An object is parsed once and serialized once on its way in. On its way out it is bytes already.
+//!
+//! *Left to others.* Kinds by name (rows are handed in), who may do what (`auth`), namespaces as
+//! objects (any valid namespace will do).
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list; `tests/suite/tidy.rs` checks that.
+//!
+//! Words that all verbs need:
+//! - `metadata`: the rules of `metadata` that hold for every kind
+//! - `part`: which part of an object a write is about
+//! - `locator`: which kind, namespace and name a request is about
+//! - `remarks`: warnings for the caller and annotations for the audit log
+//! - `action`: what a kind does that acts on create and is never stored
+//! - `gate`: who else has a say in what clients write
+//! - `counsel`: who else inside the server has a say in what clients write of one kind
+//! - `turns`: patches of one object take turns
+//! - `home`: kinds that another API server keeps
+//! - `core`: `Registry`, which the verbs below are methods of
+//!
+//! From a body to a write:
+//! - `ownership`: which manager owns which field
+//! - `admit`: read, default, prepare and validate an object
+//! - `stored`: the stored object that a write is decided on
+//! - `plan`: what a new version of a stored object comes to
+//! - `commit`: commit a plan, and say why one was refused
+//! - `newest`: the newest view, and what is there under a name
+//! - `passage`: a client's write on its way through the gate
+//!
+//! Verbs:
+//! - `list`: get and list
+//! - `watch`
+//! - `create`
+//! - `update`
+//! - `patch`
+//! - `apply`: server-side apply
+//! - `delete`: delete and deletecollection
+//! - `edit`: an update that changes named members only
+//! - `client`: batches of changes, for workers and actions
+//! - `question`: what workers ask others about before they write
+//! - `defaults`: fills in new defaults at start-up
+//! - `import`: judges an object that another server has admitted
+//!
+//! Documents and forms that follow from the rows:
+//! - `published`: a document that never changes
+//! - `discovery`
+//! - `openapi`
+//! - `table`: objects as rows and columns
+
+mod action;
+mod admit;
+mod apply;
+mod client;
+mod commit;
+mod core;
+mod counsel;
+mod create;
+mod defaults;
+mod delete;
+pub mod discovery;
+mod edit;
+mod gate;
+mod home;
+mod import;
+mod list;
+mod locator;
+mod metadata;
+mod newest;
+pub mod openapi;
+mod ownership;
+mod part;
+mod passage;
+mod patch;
+mod plan;
+mod published;
+mod question;
+mod remarks;
+mod stored;
+pub mod table;
+mod turns;
+mod update;
+mod watch;
+
+#[cfg(test)]
+mod test_kinds;
+
+pub use self::core::{Registry, Written};
+pub use action::{Action, answer_due, due_at};
+pub use apply::MayCreate;
+pub use ballast_watch::Atomicity;
+pub use client::{Change, Client};
+pub use counsel::Counsel;
+pub use delete::Deleted;
+pub use discovery::Discovery;
+pub use gate::{Asked, Caller, Gate, Operation};
+pub use home::{Home, Wanted};
+pub use import::{Imported, import};
+pub use list::List;
+pub use locator::Locator;
+pub use openapi::OpenApi;
+pub use part::Part;
+pub use published::Published;
+pub use question::Verdict;
+pub use remarks::Remarks;
+pub use watch::{Watch, WatchEvent};

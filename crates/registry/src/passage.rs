@@ -1,0 +1,143 @@
+//! How a client's write passes the gate and the counsels: when they are asked, and what they are
+//! shown.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::core::{Core, Registry};
+use super::counsel::Counsel;
+use super::gate::{Asked, Caller, Gate, Operation, Wish};
+use super::locator::Locator;
+use super::metadata::{self, Tree};
+use super::plan::Plan;
+use super::stored::Stored;
+use ballast_k8s::{Object, Status};
+
+/// A client's write on its way through the gate and the counsels. Without them every method
+/// succeeds at once.
+#[derive(Clone, Copy)]
+pub(super) struct Passage<'a> {
+    pub core: &'a Core,
+    counsels: &'a [Arc<dyn Counsel>],
+    pub caller: Caller<'a>,
+    pub target: &'a Locator,
+    pub operation: Operation,
+    pub wish: Wish<'a>,
+}
+
+impl<'a> Passage<'a> {
+    pub fn new(
+        registry: &'a Registry,
+        caller: Caller<'a>,
+        target: &'a Locator,
+        operation: Operation,
+        wish: Wish<'a>,
+    ) -> Passage<'a> {
+        let counsels = match target.status || operation == Operation::Delete {
+            true => &[],
+            false => registry.counsels.of(target.row.resource),
+        };
+        Passage { core: &registry.core, counsels, caller, target, operation, wish }
+    }
+
+    pub fn dry_run(&self) -> bool {
+        self.wish.dry_run()
+    }
+
+    fn asked<'s>(&'s self, name: &'s str) -> Asked<'s> {
+        Asked {
+            caller: self.caller,
+            row: &self.target.row,
+            kinds: &self.core.kinds,
+            operation: self.operation,
+            namespace: self.target.namespace.as_deref().unwrap_or_default(),
+            name: self.target.name.as_deref().unwrap_or(name),
+            subresource: if self.target.status { "status" } else { "" },
+            wish: self.wish,
+        }
+    }
+
+    fn gate(&self) -> Option<&dyn Gate> {
+        self.core.gate.get().map(|gate| &**gate)
+    }
+
+    /// Asks the mutating side, before the object is defaulted and validated.
+    pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let Some(gate) = self.gate() else { return Ok(()) };
+        let name = metadata::text(metadata::of(object), "name").to_owned();
+        let asked = self.asked(&name);
+        if self.operation == Operation::Create {
+            gate.enter(&asked).await?;
+        }
+        if !gate.cares(&asked) {
+            return Ok(());
+        }
+        let before = object.clone();
+        gate.mutate(&asked, object, old).await?;
+        check_identity(&before, object)?;
+        (self.target.row.restore)(object, &before);
+        // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
+        // as they are from any client.
+        metadata::of_mut(object).remove("managedFields");
+        let _nobody_to_tell = self.target.row.schema.prune(object);
+        Ok(())
+    }
+
+    /// Asks the validating side about the object that would be stored.
+    pub async fn validate(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let name = metadata::text(metadata::of(object), "name");
+        let asked = self.asked(name);
+        match self.gate().filter(|gate| gate.cares(&asked)) {
+            Some(gate) => gate.validate(&asked, Some(object), old).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the validating side, and then the counsels.
+    pub async fn validate_plan(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
+        match plan {
+            // As upstream does, the gate is asked about an update that changes nothing, too.
+            Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
+            Plan::Put(tree) | Plan::Remove(tree) => {
+                self.validate(tree, Some(&stored.tree)).await?;
+                self.counsel(tree, Some(&stored.tree)).await
+            }
+        }
+    }
+
+    /// Asks the counsels about an object that everybody else has accepted.
+    pub async fn counsel(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        if self.counsels.is_empty() {
+            return Ok(());
+        }
+        let name = metadata::text(metadata::of(object), "name").to_owned();
+        for counsel in self.counsels {
+            counsel.hear(&self.asked(&name), object, old).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks about a delete. There is nothing to change about the object, but mutating webhooks may
+    /// refuse it, too.
+    pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
+        let asked = self.asked(&object.key.name);
+        let Some(gate) = self.gate().filter(|gate| gate.cares(&asked)) else { return Ok(()) };
+        let stored = Stored::parse(Arc::clone(object))?;
+        gate.mutate(&asked, &mut stored.tree.clone(), Some(&stored.tree)).await?;
+        gate.validate(&asked, None, Some(&stored.tree)).await
+    }
+}
+
+/// Refuses a mutation that changed the identity of the object.
+fn check_identity(before: &Tree, after: &Tree) -> Result<(), Status> {
+    let parts = |object: &Tree| {
+        let metadata = metadata::of(object);
+        ["name", "namespace", "uid"].map(|part| metadata.get(part).cloned().unwrap_or(Value::Null))
+    };
+    let is_same = ["kind", "apiVersion"].iter().all(|part| before.get(*part) == after.get(*part));
+    match is_same && parts(before) == parts(after) {
+        true => Ok(()),
+        false => Err(Status::internal("a mutating webhook made another object of it")),
+    }
+}

@@ -1,0 +1,98 @@
+//! Update: a PUT of a whole object, or of its status. `plan` says what it comes to.
+//!
+//! What the books keep of a status is theirs (`watch::Book`), so a PUT of a status that differs in
+//! this alone changes nothing. It succeeds although it was made from an old version: there is no
+//! write that it could undo. Karmada's webhook for bindings counts quotas by such PUTs, many at a
+//! time, and would refuse a placement after a few conflicts (D53).
+
+use serde_json::Value;
+
+use super::admit::{Admission, Author, Read};
+use super::commit;
+use super::core::{Registry, Written};
+use super::gate::{Caller, Operation, Wish};
+use super::locator::Locator;
+use super::metadata::{self, Tree};
+use super::newest;
+use super::part::Part;
+use super::passage::Passage;
+use super::plan::{self, Origin, Plan};
+use ballast_k8s::{Body, Edit, Key, Members, Status, WriteOptions};
+
+impl Registry {
+    pub async fn update(
+        &self,
+        caller: Caller<'_>,
+        target: &Locator,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        self.allow_write(target, "update")?;
+        let key = target.key()?;
+        let admission = Admission {
+            row: &target.row,
+            author: Author::Client,
+            field_validation: options.field_validation,
+            now: self.core.clock.now(),
+        };
+        let read = admission.read_strictly(body)?;
+        let said = read.warnings.clone();
+        let written = self.update_read(caller, (target, &key), &admission, read, options).await;
+        written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
+    }
+
+    async fn update_read(
+        &self,
+        caller: Caller<'_>,
+        (target, key): (&Locator, &Key),
+        admission: &Admission<'_>,
+        Read { mut object, record, mut warnings, .. }: Read,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        plan::check_place(key, metadata::of_mut(&mut object))?;
+        let mut stored = newest::stored(&self.core, key).await?;
+        let kept = if target.status { self.core.writer.kept(key.resource) } else { &[] };
+        keep(kept, &mut object, &stored.tree);
+        let outdated = match plan::check_version(&stored, metadata::of(&object)) {
+            Ok(()) => None,
+            Err(conflict) if conflict.code == 409 && says_nothing(kept, &object, &stored.tree) => Some(conflict),
+            Err(refused) => return Err(refused),
+        };
+        plan::check_uid(&stored, metadata::of(&object))?;
+        if !target.status {
+            (target.row.restore)(&mut object, &stored.tree);
+        }
+        let operation = Operation::Update;
+        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
+        passage.mutate(&mut object, Some(&stored.tree)).await?;
+        let part = if target.status { Part::Status } else { Part::Main };
+        let manager = options.manager();
+        let origin = Origin::Update { manager, record };
+        let mut plan = plan::plan(admission, part, &mut stored, object, origin, &mut warnings)?;
+        // A webhook may have changed it, after all.
+        if let (Some(conflict), Plan::Put(_) | Plan::Remove(_)) = (outdated, &plan) {
+            return Err(conflict);
+        }
+        passage.validate_plan(&mut plan, &stored).await?;
+        match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
+            Ok(object) => Ok(Written { object, created: false, warnings }),
+            Err(rejected) => Err(commit::refusal(key, rejected)),
+        }
+    }
+}
+
+/// Puts what the books keep in the place of what a client says of it. What is no status stays as
+/// it is, for the schema to refuse.
+fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
+    let is_status = object.get("status").is_some_and(Value::is_object);
+    for member in kept.iter().filter(|_| is_status) {
+        let (first, rest) = member.split_first().expect("a member has a name");
+        let value = rest.iter().try_fold(stored.get(*first), |value, name| Some(value?.get(*name)));
+        Edit::to(member, value.flatten().cloned()).apply(object);
+    }
+}
+
+/// Whether the status is the stored one, once what the books keep is left aside.
+fn says_nothing(kept: &[Members], object: &Tree, stored: &Tree) -> bool {
+    !kept.is_empty() && object.get("status") == stored.get("status")
+}

@@ -1,0 +1,274 @@
+//! The structural schema of a kind, made once from its Rust type.
+//!
+//! One tree serves all who ask what an object may hold: `prune` (unknown fields), `default`,
+//! `validate` (in the words of Kubernetes), the OpenAPI documents, and the list and map semantics
+//! of server-side apply. The Rust types are its only source. `lower` reads what utoipa derives from
+//! them, and `mark` has types for `#[schema(value_type = …)]` that express what utoipa cannot.
+//!
+//! *Invariants.* Fields keep the order in which the type declares them, which is the order of
+//! errors. A valid object is walked without allocations. `metadata`, `apiVersion` and `kind` of the
+//! root are the same for every kind (`meta`), whatever the type says.
+//!
+//! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these stops
+//! the program at start-up and is named; a unit test finds it first.
+
+mod digest;
+mod lacking;
+mod lower;
+pub mod mark;
+pub mod meta;
+
+mod prune;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use ballast_k8s::FieldErrors;
+
+/// The structural schema of a kind.
+#[derive(Debug)]
+pub struct Schema {
+    root: Arc<Node>,
+}
+
+/// The schema of one value.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The name of its OpenAPI definition: the name of the Rust type for objects with fields, or a
+    /// full name with dots. `None` if it has no definition of its own.
+    pub definition: Option<Arc<str>>,
+    pub description: Arc<str>,
+    pub nullable: bool,
+    /// `enum`. Empty if any value of the shape is allowed.
+    pub one_of: Box<[Value]>,
+    pub shape: Shape,
+    /// Something below this node has a default. Other nodes need not be walked for defaults.
+    has_defaults: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Any JSON value, kept as it is.
+    Any,
+    Object(Object),
+    Array(Array),
+    Text(Text),
+    Integer(Integer),
+    Number(Bounds),
+    Boolean,
+    /// `x-kubernetes-int-or-string`. The rules of text apply if it is text.
+    IntOrString(Text),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    /// In the order of declaration.
+    pub fields: Box<[Field]>,
+    /// The beginnings of the names, sorted, and the places of these fields.
+    by_beginning: Box<[(u64, u16)]>,
+    /// The places of the fields that must be there.
+    required: Box<[u16]>,
+    /// `additionalProperties`.
+    pub values: Option<Arc<Node>>,
+    /// Undeclared fields are kept.
+    pub preserve_unknown: bool,
+    /// A whole object of some other kind. `apiVersion`, `kind` and `metadata` are among its fields.
+    pub embedded: bool,
+    /// `x-kubernetes-map-type: atomic`.
+    pub atomic: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub name: Arc<str>,
+    /// The description of the field. Empty if that of the type says it all.
+    pub description: Arc<str>,
+    pub required: bool,
+    pub default: Option<Value>,
+    pub node: Arc<Node>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Array {
+    pub items: Arc<Node>,
+    pub min_items: Option<usize>,
+    pub max_items: Option<usize>,
+    pub unique_items: bool,
+    pub list_type: Option<ListType>,
+    /// Validation accepts duplicates, because other code deals with them.
+    pub duplicates_pass: bool,
+}
+
+/// `x-kubernetes-list-type`, with the keys of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    Atomic,
+    Set,
+    Map(Box<[Arc<str>]>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    pub format: Option<Format>,
+    /// In characters, not bytes.
+    pub min_length: Option<usize>,
+    pub max_length: Option<usize>,
+    pub pattern: Option<Regex>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    DateTime,
+    /// Published, but not checked.
+    Other(Arc<str>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Integer {
+    pub width: Width,
+    pub bounds: Bounds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    Int32,
+    Int64,
+    /// 64 bits, published without a format: Go's `int`.
+    Unstated,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+}
+
+impl Schema {
+    /// Lowers the schema that utoipa derives for `T`.
+    ///
+    /// # Panics
+    /// When the type uses something that a structural schema cannot hold.
+    pub fn of<T: utoipa::ToSchema>() -> Schema {
+        Schema { root: lower::root::<T>() }
+    }
+
+    /// The schema of the whole object.
+    pub fn root(&self) -> &Arc<Node> {
+        &self.root
+    }
+
+    /// The node at a path of field names. Items of lists and values of maps are entered without a
+    /// name.
+    pub fn node(&self, path: &[&str]) -> Option<&Arc<Node>> {
+        path.iter().try_fold(&self.root, |node, name| Some(&node.behind_lists().field(name)?.node))
+    }
+
+    /// Removes fields that the schema does not know and returns their paths, sorted (FV5, FV7).
+    /// Nulls without a meaning are removed silently, and 3.0 becomes 3 where an integer is
+    /// expected.
+    pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
+        prune::prune(&self.root, object)
+    }
+
+    /// Sets the schema's defaults. Runs after `prune` (AD4). The fields of an absent object stay
+    /// absent.
+    pub fn default(&self, object: &mut Map<String, Value>) {
+        prune::default(&self.root, object);
+    }
+
+    /// Whether `default` would change the object with this text.
+    pub fn lacks_defaults(&self, text: &[u8]) -> Result<bool, serde_json::Error> {
+        lacking::lacks_defaults(&self.root, text)
+    }
+
+    /// Feeds what `default` fills in, and nothing else of the schema.
+    pub fn digest_defaults(&self, state: &mut impl Hasher) {
+        digest::digest(&self.root, state);
+    }
+
+    /// All faults, in the order of the fields (AD8). For a valid object the list is empty and
+    /// nothing is allocated.
+    pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
+        validate::validate(&self.root, object)
+    }
+
+    /// The faults of one member, if it had this value. `None` means that the member is removed.
+    pub fn validate_member(&self, member: &[&str], value: Option<&Value>) -> FieldErrors {
+        validate::validate_member(&self.root, member, value)
+    }
+}
+
+impl Node {
+    fn of(shape: Shape) -> Node {
+        Node {
+            definition: None,
+            description: Arc::from(""),
+            nullable: false,
+            one_of: Box::default(),
+            shape,
+            has_defaults: false,
+        }
+    }
+
+    /// The declared field of this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        match &self.shape {
+            Shape::Object(object) => object.field(name),
+            _ => None,
+        }
+    }
+
+    /// The node inside all lists and maps around it.
+    fn behind_lists(&self) -> &Node {
+        match &self.shape {
+            Shape::Array(array) => array.items.behind_lists(),
+            Shape::Object(Object { values: Some(values), fields, .. }) if fields.is_empty() => values.behind_lists(),
+            _ => self,
+        }
+    }
+
+    /// Null means absence here, and is removed.
+    fn drops_null(&self) -> bool {
+        !self.nullable && !matches!(self.shape, Shape::Any)
+    }
+}
+
+impl Object {
+    fn new(fields: Vec<Field>) -> Object {
+        let places = || (0_u16..).zip(&fields);
+        let mut by_beginning: Vec<_> = places().map(|(place, field)| (beginning(&field.name), place)).collect();
+        by_beginning.sort_unstable();
+        let required = places().filter(|(_, field)| field.required).map(|(place, _)| place).collect();
+        Object { fields: fields.into(), by_beginning: by_beginning.into(), required, ..Object::default() }
+    }
+
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.place(name).map(|place| &self.fields[place])
+    }
+
+    /// The index of a declared field in `fields`. Each member of each written object is looked up
+    /// several times, so the search compares numbers that lie side by side, and then one name.
+    fn place(&self, name: &str) -> Option<usize> {
+        let wanted = beginning(name);
+        let first = self.by_beginning.partition_point(|(beginning, _)| *beginning < wanted);
+        let alike = self.by_beginning[first..].iter().take_while(|(beginning, _)| *beginning == wanted);
+        alike.map(|(_, place)| usize::from(*place)).find(|place| *self.fields[*place].name == *name)
+    }
+}
+
+/// The first eight bytes of a name, which sort as the names do.
+fn beginning(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,58 @@
+//! The fields of a new object, straight in their wire form. Each create by a client records all of
+//! them, and needs the set for nothing else.
+//!
+//! *Invariant:* the text is the wire form of what `compare` finds added to nothing.
+
+use serde_json::Value;
+
+use super::super::schema::Schema;
+use super::{Items, Members, Parts, Tree, Type};
+use ballast_k8s::fields::{FieldSet, FieldsText};
+
+/// What the record of a usual object takes.
+const TEXT_BYTES: usize = 2 * 1024;
+
+impl Schema {
+    /// The fields of a new object as `fieldsV1`, but for the paths of `apart` and for the members
+    /// of the object that `reaches` refuses. `None` if nothing is left.
+    pub fn added_text(&self, object: &Tree, apart: &FieldSet, reaches: impl Fn(&str) -> bool) -> Option<String> {
+        let mut out = FieldsText::with_capacity(TEXT_BYTES);
+        let reached = object.iter().filter(|(name, _)| reaches(name));
+        members(&mut out, self.members(), reached, Some(apart));
+        out.finish()
+    }
+}
+
+fn members<'v>(
+    out: &mut FieldsText,
+    types: Members<'_>,
+    object: impl Iterator<Item = (&'v String, &'v Value)>,
+    apart: Option<&FieldSet>,
+) {
+    for (name, value) in object {
+        let (is_apart, apart_below) = apart.and_then(|apart| apart.find(name)).unzip();
+        let open = out.field(name, is_apart != Some(true));
+        below(out, types.of(name), value, apart_below);
+        out.close(open);
+    }
+}
+
+/// Writes the fields below a value.
+fn below(out: &mut FieldsText, of: Type<'_>, value: &Value, apart: Option<&FieldSet>) {
+    match (of.parts(value), value) {
+        (Parts::Members(types), Value::Object(object)) => members(out, types, object.iter(), apart),
+        (Parts::Items(types), Value::Array(list)) => items(out, types, list),
+        _ => {}
+    }
+}
+
+fn items(out: &mut FieldsText, types: Items<'_>, list: &[Value]) {
+    for (element, places) in &types.index(list).by_name {
+        let open = out.item(element, true);
+        // Duplicates are one field together.
+        if let [only] = places.as_slice() {
+            below(out, types.node(), only, None);
+        }
+        out.close(open);
+    }
+}

@@ -1,0 +1,276 @@
+//! Why a pass moves replicas, and the sentence that says so (BD11).
+//!
+//! Differs from Karmada (D51): the sentence is an event of its own on the binding. Upstream's event
+//! keeps its words (R73).
+
+use std::fmt;
+
+use ballast_api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch};
+use ballast_engine::karmada::{ClusterSet, Mode, Request, Target};
+use ballast_k8s::{Key, Object, Time};
+use ballast_worker::events::ObjectReference;
+
+/// The reason of the event.
+pub const REPLICAS_MOVED: &str = "ReplicasMoved";
+
+/// The most clusters that a sentence names. There may be thousands.
+const CLUSTERS_TOLD_MAX: usize = 5;
+
+/// What made a binding move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An object asked for it: a WorkloadRebalancer, a RescheduleTask, a rebalance.
+    Asked(ObjectReference),
+    /// A trigger whose writer is not known: a client.
+    Trigger(Option<Time>),
+    /// Another placement. The policy that manages the binding, if one does.
+    Placement(Option<Key>),
+    Evicted(Vec<Eviction>),
+    /// Clusters of the binding are gone, or are being deleted.
+    ClustersLost(Vec<String>),
+    /// Another number of replicas is wanted than is assigned.
+    Scaled {
+        assigned: i64,
+        wanted: i64,
+    },
+    /// Another policy of a Fleet placement.
+    Policy,
+    /// A Fleet placement wants another number of clusters than it has.
+    Counted {
+        assigned: i64,
+        wanted: i64,
+    },
+    /// None of the above: the clusters have changed.
+    Clusters,
+}
+
+/// A cluster that the binding has to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    pub cluster: String,
+    pub replicas: i32,
+    pub reason: String,
+}
+
+impl Cause {
+    /// The cause of a pass that was decided in this mode. `binding` is what `object` says, and
+    /// `asker` wrote the pending trigger.
+    pub fn of(
+        object: &Object,
+        request: &Request,
+        binding: &AnyBinding,
+        fleet: &ClusterSet,
+        mode: Mode,
+        asker: Option<ObjectReference>,
+    ) -> Cause {
+        if mode == Mode::Fresh {
+            return asker.map_or(Cause::Trigger(binding.spec.reschedule_triggered_at), Cause::Asked);
+        }
+        if request.placement_changed {
+            let content = object.text.content();
+            let annotations = BindingSketch::of(&content).map(|sketch| sketch.annotations()).unwrap_or_default();
+            return Cause::Placement(PolicyIds::default().managers(object, &annotations).into_iter().next());
+        }
+        let is_lost = |target: &&Target| fleet.find(&target.name).is_none_or(|cluster| cluster.deleting);
+        let lost: Vec<String> = request.targets.iter().filter(is_lost).map(|target| target.name.to_string()).collect();
+        if !lost.is_empty() {
+            return Cause::ClustersLost(lost);
+        }
+        let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+        let wanted = i64::from(request.replicas);
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        if assigned < wanted && !tasks.is_empty() {
+            let evictions = tasks.iter().map(|task| Eviction {
+                cluster: task.from_cluster.clone(),
+                replicas: task.replicas.unwrap_or_default(),
+                reason: task.reason.clone(),
+            });
+            return Cause::Evicted(evictions.collect());
+        }
+        if assigned != wanted && assigned > 0 {
+            return Cause::Scaled { assigned, wanted };
+        }
+        Cause::Clusters
+    }
+
+    /// One word, for the log.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Cause::Asked(_) | Cause::Trigger(_) => "trigger",
+            Cause::Placement(_) => "placement",
+            Cause::Evicted(_) => "eviction",
+            Cause::ClustersLost(_) => "clusterLost",
+            Cause::Scaled { .. } | Cause::Counted { .. } => "scale",
+            Cause::Policy => "policy",
+            Cause::Clusters => "clusters",
+        }
+    }
+}
+
+/// `because of WorkloadRebalancer after-outage`
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Asked(who) => {
+                let text = |field: &Option<String>| field.clone().unwrap_or_default();
+                let namespace = text(&who.namespace);
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                write!(f, "because of {} {namespace}{slash}{}", text(&who.kind), text(&who.name))
+            }
+            Cause::Trigger(None) => f.write_str("because of a trigger"),
+            Cause::Trigger(Some(at)) => write!(f, "because of the trigger of {at}"),
+            Cause::Placement(None) => f.write_str("because its placement changed"),
+            Cause::Placement(Some(Key { resource, namespace, name })) => {
+                let kind =
+                    if *resource == PROPAGATION_POLICIES { "PropagationPolicy" } else { "ClusterPropagationPolicy" };
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                write!(f, "because its placement changed ({kind} {namespace}{slash}{name})")
+            }
+            Cause::Evicted(evictions) => {
+                let replicas = |it: &Eviction| counted(it.replicas.into(), "replica");
+                let one = |it: &Eviction| format!("{} ({}, {})", it.cluster, replicas(it), it.reason);
+                let told: Vec<String> = evictions.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
+                write!(f, "because it was evicted from {}{}", told.join(" and "), more(evictions.len()))
+            }
+            Cause::ClustersLost(names) => {
+                let told: Vec<&str> = names.iter().take(CLUSTERS_TOLD_MAX).map(String::as_str).collect();
+                write!(f, "because {}{} went away", told.join(" and "), more(names.len()))
+            }
+            Cause::Scaled { assigned, wanted } => write!(f, "because {wanted} replicas are wanted, not {assigned}"),
+            Cause::Policy => f.write_str("because its policy changed"),
+            Cause::Counted { assigned, wanted } => {
+                let clusters = if *wanted == 1 { "cluster is" } else { "clusters are" };
+                write!(f, "because {wanted} {clusters} wanted, not {assigned}")
+            }
+            Cause::Clusters => f.write_str("because clusters changed"),
+        }
+    }
+}
+
+fn more(count: usize) -> String {
+    match count.saturating_sub(CLUSTERS_TOLD_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
+/// How the targets of a binding change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// Replicas that arrive somewhere. Replicas that move are counted once, here.
+    pub arriving: i64,
+    pub leaving: i64,
+    /// The clusters with another number than before, by name, and how many they had and have.
+    /// Nothing is not 0: what is not divided is there without a number.
+    clusters: Vec<(String, Option<i32>, Option<i32>)>,
+}
+
+impl Shift {
+    /// `None`: nothing changes.
+    pub fn between(from: &[Target], to: &[Target]) -> Option<Shift> {
+        let on = |targets: &[Target], name: &str| {
+            targets.iter().find(|target| *target.name == *name).map(|target| target.replicas)
+        };
+        let mut names: Vec<&str> = from.iter().chain(to).map(|target| &*target.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut shift = Shift { arriving: 0, leaving: 0, clusters: Vec::new() };
+        for name in names {
+            let (had, has) = (on(from, name), on(to, name));
+            if had == has {
+                continue;
+            }
+            let change = i64::from(has.unwrap_or_default()) - i64::from(had.unwrap_or_default());
+            shift.arriving += change.max(0);
+            shift.leaving -= change.min(0);
+            shift.clusters.push((name.to_owned(), had, has));
+        }
+        (!shift.clusters.is_empty()).then_some(shift)
+    }
+}
+
+/// `1 replica`, `2 replicas`.
+pub fn counted(number: i64, singular: &str) -> String {
+    if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
+}
+
+/// `2 replicas moved: member1 0 to 2, member2 4 to 2`
+impl fmt::Display for Shift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let are = |count: i64| counted(count, "replica");
+        match (self.arriving, self.leaving) {
+            (0, 0) => f.write_str("Clusters changed: ")?,
+            (arriving, 0) => write!(f, "{} added: ", are(arriving))?,
+            (0, leaving) => write!(f, "{} removed: ", are(leaving))?,
+            (arriving, _) => write!(f, "{} moved: ", are(arriving))?,
+        }
+        let one = |(name, had, has): &(String, Option<i32>, Option<i32>)| match (had, has) {
+            (None | Some(0), Some(0)) => format!("joins {name}"),
+            (Some(0), None) => format!("leaves {name}"),
+            (had, has) => format!("{name} {} to {}", had.unwrap_or_default(), has.unwrap_or_default()),
+        };
+        let told: Vec<String> = self.clusters.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
+        write!(f, "{}{}", told.join(", "), more(self.clusters.len()))
+    }
+}
+
+/// The sentence of the event: `2 replicas moved: member1 0 to 2, member2 4 to 2, because of
+/// WorkloadRebalancer after-outage.`
+pub fn sentence(shift: &Shift, cause: &Cause) -> String {
+    format!("{shift}, {cause}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(targets: &[(&str, i32)]) -> Vec<Target> {
+        let target = |(name, replicas): &(&str, i32)| Target {
+            name: (*name).into(),
+            replicas: *replicas,
+            components: Vec::new(),
+        };
+        targets.iter().map(target).collect()
+    }
+
+    fn told(from: &[(&str, i32)], to: &[(&str, i32)]) -> String {
+        Shift::between(&targets(from), &targets(to)).map_or_else(String::new, |shift| shift.to_string())
+    }
+
+    #[test]
+    fn a_shift_counts_what_arrives_and_names_who_changes() {
+        assert_eq!(told(&[("m2", 4)], &[("m1", 2), ("m2", 2)]), "2 replicas moved: m1 0 to 2, m2 4 to 2");
+        assert_eq!(told(&[("m1", 1)], &[("m1", 2)]), "1 replica added: m1 1 to 2");
+        assert_eq!(told(&[("m1", 3)], &[("m1", 1)]), "2 replicas removed: m1 3 to 1");
+        assert_eq!(told(&[("m2", 0)], &[("m1", 0)]), "Clusters changed: joins m1, leaves m2");
+        assert_eq!(told(&[("m1", 3), ("m2", 1)], &[("m2", 1), ("m1", 3)]), "");
+        let many: Vec<(String, i32)> = (0..8).map(|number| (format!("m{number}"), 1)).collect();
+        let many: Vec<(&str, i32)> = many.iter().map(|(name, replicas)| (&**name, *replicas)).collect();
+        assert!(told(&[], &many).ends_with("m4 0 to 1 and 3 more"));
+    }
+
+    #[test]
+    fn each_cause_has_its_words() {
+        let who = ObjectReference {
+            kind: Some("WorkloadRebalancer".to_owned()),
+            name: Some("after-outage".to_owned()),
+            ..ObjectReference::default()
+        };
+        let shift = Shift::between(&targets(&[("m2", 1)]), &targets(&[("m1", 1)])).unwrap();
+        assert_eq!(
+            sentence(&shift, &Cause::Asked(who)),
+            "1 replica moved: m1 0 to 1, m2 1 to 0, because of WorkloadRebalancer after-outage."
+        );
+        let eviction = Eviction { cluster: "m3".to_owned(), replicas: 2, reason: "TaintUntolerated".to_owned() };
+        assert_eq!(
+            Cause::Evicted(vec![eviction]).to_string(),
+            "because it was evicted from m3 (2 replicas, TaintUntolerated)"
+        );
+        assert_eq!(Cause::Scaled { assigned: 4, wanted: 6 }.to_string(), "because 6 replicas are wanted, not 4");
+        assert_eq!(
+            Cause::ClustersLost(vec!["m1".to_owned(), "m2".to_owned()]).to_string(),
+            "because m1 and m2 went away"
+        );
+    }
+}

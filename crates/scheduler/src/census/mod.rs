@@ -1,0 +1,335 @@
+//! Counts the fleet for operators: the gauges about workloads, clusters and evictions, and how many
+//! workloads are displaced, which means that a Fresh decision would place them otherwise.
+//!
+//! Counts follow the events. Only a start walks over all objects.
+//!
+//! Whether a workload is displaced depends on all clusters, so no event tells. A sweep decides some
+//! bindings at a time: first those that changed, then round the fleet. It rests after each step for
+//! two hundred times as long as the step took, so it uses half a percent of a core at most. A gauge
+//! says how long the last round took, which is how old the number may be.
+//!
+//! *Invariant:* it writes nothing and holds nobody up. What it decides is thrown away.
+
+mod tally;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::tally::{Facts, News, Recent, Tally};
+use super::CLUSTERS;
+use super::planning::{Case, Draft, Planner, Present, is_displaced};
+use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_engine::karmada::Profile;
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_registry::Client;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::{Handled, Next, Queue, Work, Worked, apart};
+
+/// Bindings decided in one step: some ten milliseconds.
+pub const STEP_BINDINGS_MAX: usize = 500;
+/// A step is followed by a rest of so many times its length,
+const REST_TIMES: i64 = 200;
+/// and of this many milliseconds at least.
+const REST_MIN_MS: i64 = 500;
+
+pub struct Census {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    planner: Arc<Planner>,
+    tally: Tally,
+    recent: Recent,
+    sweep: Arc<Mutex<Sweep>>,
+}
+
+/// How far the sweep is. Each set holds every binding at most once.
+#[derive(Default)]
+struct Sweep {
+    /// Changed since they were looked at.
+    changed: BTreeSet<Key>,
+    displaced: HashSet<Key>,
+    /// The last binding that this round looked at. `None`: the round begins.
+    last: Option<Key>,
+    round_began_ms: i64,
+}
+
+impl Census {
+    /// The profile has to be the scheduler's: the question is what that would decide.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> Census {
+        let planner = Arc::new(Planner::new(profile));
+        let (tally, recent) = (Tally::default(), Recent::default());
+        Census { client, clock, planner, tally, recent, sweep: Arc::default() }
+    }
+
+    fn publish(&self, news: Vec<News>) {
+        for news in news {
+            match news {
+                News::Replicas(cluster, replicas) => metrics::cluster_replicas(&cluster, Some(replicas)),
+                News::Gone(cluster) => metrics::cluster_replicas(&cluster, None),
+                News::Others(replicas) => metrics::cluster_replicas(metrics::OTHER_CLUSTERS, Some(replicas)),
+            }
+        }
+        let counts = self.tally.counts;
+        metrics::workloads("scheduled", counts.scheduled);
+        metrics::workloads("unschedulable", counts.unschedulable);
+        metrics::workloads("waiting", counts.waiting);
+        metrics::evictions_waiting(counts.evictions);
+        metrics::clusters("true", counts.ready_clusters);
+        metrics::clusters("false", counts.unready_clusters);
+    }
+}
+
+/// A key that names no object: the turn of the sweep.
+fn turn() -> Key {
+    Key::cluster(CLUSTERS, "")
+}
+
+impl Work for Census {
+    fn name(&self) -> &'static str {
+        "census"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        let placements = SCOPES.into_iter().map(|kinds| kinds.placements);
+        [CLUSTERS].into_iter().chain(BINDINGS).chain(placements).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        for object in view.list(CLUSTERS, None) {
+            self.tally.cluster(None, Some(tally::is_ready(object)));
+        }
+        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+            self.tally.binding(None, Some(&Facts::of(object)));
+        }
+        for object in SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None)) {
+            self.tally.binding(None, Some(&Facts::of_placement(object)));
+        }
+        metrics::forget_clusters();
+        self.publish(self.tally.all());
+        queue.mark(turn(), 0);
+    }
+
+    fn notice(&mut self, event: &Event, _queue: &mut Queue) {
+        let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
+        let before = event.previous.as_deref();
+        if event.object.key.resource == CLUSTERS {
+            self.tally.cluster(before.map(tally::is_ready), after.map(tally::is_ready));
+            return self.publish(Vec::new());
+        }
+        if PlacementKinds::of(event.object.key.resource).is_some() {
+            let facts = |object: &Object| Facts::of_placement(object);
+            let news = self.tally.binding(before.map(facts).as_ref(), after.map(facts).as_ref());
+            return self.publish(news);
+        }
+        if let Some((before, after)) = before.zip(after).filter(|_| event.is_alike(differ_in_trigger)) {
+            // It counts what it counted, and it is displaced if it was.
+            return self.recent.renew(before, after);
+        }
+        let (were, are) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
+        let news = self.tally.binding(were.as_ref(), are.as_ref());
+        if let Some(facts) = are {
+            self.recent.put(&event.object, facts);
+        }
+        self.publish(news);
+        let mut sweep = lock(&self.sweep);
+        match after {
+            Some(object) => drop(sweep.changed.insert(object.key.clone())),
+            None => {
+                sweep.changed.remove(&event.object.key);
+                sweep.displaced.remove(&event.object.key);
+            }
+        }
+    }
+
+    fn begin(&mut self, _keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
+        async move {
+            let (view, now, now_ms) = (client.view(), clock.now(), clock.now_ms());
+            let took_ms = apart(move || {
+                let began = Instant::now();
+                step(&planner.present(view, now), &sweep, now_ms);
+                i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
+            });
+            let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
+            Handled::new(turn(), Next::After(rest)).into()
+        }
+        .boxed()
+    }
+}
+
+/// Looks at some bindings, and says how many are displaced by now.
+fn step(present: &Present, sweep: &Mutex<Sweep>, now_ms: i64) {
+    let keys = lock(sweep).next_keys(&present.view, now_ms);
+    let looked = look(present, &keys);
+    let mut sweep = lock(sweep);
+    for (key, is_displaced) in keys.into_iter().zip(looked) {
+        match is_displaced {
+            true => sweep.displaced.insert(key),
+            false => sweep.displaced.remove(&key),
+        };
+    }
+    metrics::displaced(sweep.displaced.len());
+}
+
+/// Whether each of these bindings is displaced. What is gone is not. This is the work of the sweep:
+/// reading a binding and deciding it, some 20 µs for each.
+pub fn look(present: &Present, keys: &[Key]) -> Vec<bool> {
+    let mut draft = Draft::new(present);
+    let case = |key: &Key| present.view.get(key).filter(|object| !object.deleting).and_then(Case::of);
+    keys.iter().map(|key| case(key).is_some_and(|case| is_displaced(&mut draft, &case))).collect()
+}
+
+impl Sweep {
+    /// The bindings of the next step.
+    fn next_keys(&mut self, view: &View, now_ms: i64) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while keys.len() < STEP_BINDINGS_MAX
+            && let Some(key) = self.changed.pop_first()
+        {
+            keys.push(key);
+        }
+        let room = STEP_BINDINGS_MAX - keys.len();
+        if room == 0 {
+            return keys;
+        }
+        if self.last.is_none() {
+            self.round_began_ms = now_ms;
+        }
+        let round = after(view, self.last.as_ref(), room);
+        match round.last() {
+            Some(last) if round.len() == room => self.last = Some(last.clone()),
+            // The round is over.
+            _ => {
+                self.last = None;
+                // One that was deleted while a step looked at it.
+                self.displaced.retain(|key| view.get(key).is_some());
+                metrics::displaced_age((now_ms - self.round_began_ms).max(0) / 1_000);
+            }
+        }
+        keys.extend(round);
+        keys
+    }
+}
+
+/// The next bindings in key order, at most `limit`.
+fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    for kind in BINDINGS {
+        let room = limit - keys.len();
+        match last {
+            Some(last) if last.resource == kind => {
+                let rest = view.list_after(kind, None, (&last.namespace, &last.name));
+                keys.extend(rest.take(room).map(|object| object.key.clone()));
+            }
+            // The last one was of the second kind, so the first is done.
+            Some(last) if kind == BINDINGS[0] && last.resource == BINDINGS[1] => {}
+            _ => keys.extend(view.list(kind, None).take(room).map(|object| object.key.clone())),
+        }
+    }
+    keys
+}
+
+fn lock(sweep: &Mutex<Sweep>) -> MutexGuard<'_, Sweep> {
+    sweep.lock().expect("no holder of this lock can panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
+    use ballast_engine::karmada::{Cluster, ClusterSet, Room};
+    use ballast_k8s::{Object, Revision};
+
+    /// It takes Deployments if it has their API.
+    fn cluster(name: &str, has_api: bool) -> Cluster {
+        let apis = has_api.then(|| ("apps/v1".into(), "Deployment".into()));
+        Cluster {
+            name: name.into(),
+            deleting: false,
+            labels: [].into(),
+            provider: "".into(),
+            region: "".into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: apis.into_iter().collect(),
+            room: Some(Room { pods: 10_000, free: [].into(), grades: None }),
+        }
+    }
+
+    fn binding(key: Key, on: &str) -> Arc<Object> {
+        let tree = json!({
+            "metadata": {"uid": &*key.name, "generation": 1, "name": &*key.name, "namespace": &*key.namespace},
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                "replicas": 2,
+                "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided",
+                    "replicaDivisionPreference": "Aggregated"}},
+                "clusters": [{"name": on, "replicas": 2}],
+            },
+            "status": {"lastScheduledTime": "2024-04-17T15:00:00Z"},
+        });
+        Arc::new(Object::decode(key, Revision(1), tree.to_string().into_bytes().into()).unwrap())
+    }
+
+    fn key(number: usize) -> Key {
+        match number % 2 {
+            0 => Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{number}").as_str()),
+            _ => Key::cluster(CLUSTER_RESOURCE_BINDINGS, format!("b{number}").as_str()),
+        }
+    }
+
+    fn present(objects: Vec<Arc<Object>>) -> Present {
+        Present {
+            view: Arc::new(View::of(objects)),
+            clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
+            hostile: Arc::default(),
+            unready: Arc::default(),
+            profile: Arc::new(Profile::ours()),
+            now: "2024-04-17T15:00:05Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn displaced_is_who_would_be_placed_otherwise_today() {
+        let on = |number: usize| if number < 3 { "bad" } else { "good" };
+        let objects = (0..7).map(|number| binding(key(number), on(number))).collect();
+        let sweep = Mutex::default();
+        step(&present(objects), &sweep, 0);
+        let displaced: BTreeSet<Key> = lock(&sweep).displaced.iter().cloned().collect();
+        assert_eq!(displaced, (0..3).map(key).collect());
+        // One came home, and one is gone.
+        let objects = [(0, "good"), (1, "bad")].map(|(number, on)| binding(key(number), on));
+        step(&present(objects.into()), &sweep, 0);
+        assert_eq!(lock(&sweep).displaced.iter().collect::<Vec<_>>(), [&key(1)]);
+    }
+
+    #[test]
+    fn a_round_looks_at_each_binding_once_and_what_changed_goes_first() {
+        let count = 2 * STEP_BINDINGS_MAX + 7;
+        let view = View::of((0..count).map(|number| binding(key(number), "good")));
+        let mut sweep = Sweep::default();
+        let mut seen: Vec<Key> = Vec::new();
+        let mut steps = 0;
+        while steps == 0 || sweep.last.is_some() {
+            seen.extend(sweep.next_keys(&view, 0));
+            steps += 1;
+        }
+        assert_eq!(steps, 3);
+        seen.sort_unstable();
+        let mut all: Vec<Key> = (0..count).map(key).collect();
+        all.sort_unstable();
+        assert!(seen == all, "{} of {count}", seen.len());
+        sweep.changed.insert(key(count - 1));
+        let keys = sweep.next_keys(&view, 0);
+        assert_eq!((keys.len(), &keys[0]), (STEP_BINDINGS_MAX, &key(count - 1)));
+        assert!(sweep.changed.is_empty());
+    }
+}

@@ -1,0 +1,408 @@
+//! What is counted of the fleet: workloads by how they are scheduled, replicas by cluster, clusters
+//! by readiness, evictions that wait. Pure.
+//!
+//! Every change of an object adds what the new state counts and takes back what the old one did, so
+//! nothing is ever counted anew.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use ballast_api::karmada::work::v1alpha2::TargetSketch;
+use ballast_k8s::{Key, Object, Revision, Walk};
+
+/// Clusters whose replicas are told by name. Those of all others are told as one sum.
+pub const NAMED_CLUSTERS_MAX: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub scheduled: i64,
+    pub unschedulable: i64,
+    /// With a placement, and not decided yet.
+    pub waiting: i64,
+    pub evictions: i64,
+    pub ready_clusters: i64,
+    pub unready_clusters: i64,
+}
+
+#[derive(Default)]
+pub struct Tally {
+    pub counts: Counts,
+    clusters: HashMap<Arc<str>, Load>,
+    named: usize,
+    /// Replicas on clusters without a name of their own.
+    others: i64,
+}
+
+struct Load {
+    bindings: usize,
+    replicas: i64,
+    is_named: bool,
+}
+
+/// The replicas of one cluster have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    Replicas(Arc<str>, i64),
+    /// No binding is on the cluster any more.
+    Gone(Arc<str>),
+    /// The sum of the clusters without a name of their own.
+    Others(i64),
+}
+
+/// What one binding counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    state: Option<State>,
+    /// By cluster.
+    shares: Vec<(String, i64)>,
+    evictions: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Scheduled,
+    Unschedulable,
+    Waiting,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Seen<'a> {
+    #[serde(borrow)]
+    spec: Option<SeenSpec<'a>>,
+    #[serde(borrow)]
+    status: Option<SeenStatus<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SeenSpec<'a> {
+    #[serde(borrow)]
+    clusters: Option<Vec<TargetSketch<'a>>>,
+    placement: Option<IgnoredAny>,
+    graceful_eviction_tasks: Option<Vec<IgnoredAny>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SeenStatus<'a> {
+    #[serde(borrow)]
+    conditions: Option<Vec<SeenCondition<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct SeenCondition<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    status: Cow<'a, str>,
+}
+
+impl<'a> Seen<'a> {
+    /// Empty where the content cannot be read.
+    fn of(content: &'a [u8]) -> Seen<'a> {
+        Walk::or_parse(content, Seen::walk).unwrap_or_default()
+    }
+
+    /// As the parser, for content in the form in which Ballast writes.
+    fn walk(walk: &mut Walk<'a>) -> Option<Seen<'a>> {
+        let (mut spec, mut status) = (SeenSpec::default(), SeenStatus::default());
+        walk.members(|walk, name| match name {
+            "spec" => walk.members(|walk, name| {
+                match name {
+                    "clusters" => spec.clusters = walk.parse()?,
+                    "placement" => spec.placement = walk.parse()?,
+                    "gracefulEvictionTasks" => spec.graceful_eviction_tasks = walk.parse()?,
+                    _ => drop(walk.value()?),
+                }
+                Some(())
+            }),
+            "status" => walk.members(|walk, name| {
+                match name {
+                    "conditions" => status.conditions = walk.parse()?,
+                    _ => drop(walk.value()?),
+                }
+                Some(())
+            }),
+            _ => walk.value().map(drop),
+        })?;
+        Some(Seen { spec: Some(spec), status: Some(status) })
+    }
+}
+
+impl SeenStatus<'_> {
+    /// Whether the condition is True. `None`: it is not there.
+    fn condition(&self, kind: &str) -> Option<bool> {
+        self.condition_that(|known| known == kind)
+    }
+
+    fn condition_that(&self, is_it: impl Fn(&str) -> bool) -> Option<bool> {
+        let conditions = self.conditions.as_deref().unwrap_or_default();
+        conditions.iter().find(|condition| is_it(&condition.kind)).map(|condition| condition.status == "True")
+    }
+}
+
+impl Facts {
+    /// What cannot be read counts nothing.
+    pub fn of(binding: &Object) -> Facts {
+        let content = binding.text.content();
+        let seen = Seen::of(&content);
+        let spec = seen.spec.unwrap_or_default();
+        let state = match seen.status.unwrap_or_default().condition("Scheduled") {
+            Some(true) => Some(State::Scheduled),
+            Some(false) => Some(State::Unschedulable),
+            None => spec.placement.map(|_| State::Waiting),
+        };
+        let share = |target: TargetSketch<'_>| {
+            (target.name.into_owned(), i64::from(target.replicas.unwrap_or_default().max(0)))
+        };
+        Facts {
+            state,
+            shares: spec.clusters.unwrap_or_default().into_iter().map(share).collect(),
+            evictions: spec.graceful_eviction_tasks.map_or(0, |tasks| tasks.len() as i64),
+        }
+    }
+}
+
+impl Facts {
+    /// A placement of the Fleet family counts as one workload. It knows of no replicas.
+    pub fn of_placement(placement: &Object) -> Facts {
+        let content = placement.text.content();
+        let seen = Seen::of(&content);
+        // The type of the condition begins with the kind.
+        let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
+        let state = match seen.status.unwrap_or_default().condition_that(is_scheduled) {
+            Some(true) => State::Scheduled,
+            Some(false) => State::Unschedulable,
+            None => State::Waiting,
+        };
+        Facts { state: Some(state), ..Facts::default() }
+    }
+}
+
+/// Bindings of which `Recent` knows what they count.
+const RECENT_MAX: usize = 16_384;
+
+/// What bindings counted that have changed of late. The next change of one needs to know it again,
+/// and reading it anew would cost as much as the change itself.
+#[derive(Default)]
+pub struct Recent(HashMap<Key, (Revision, Facts), RandomState>);
+
+impl Recent {
+    /// What this version counts.
+    pub fn take(&mut self, binding: &Object) -> Facts {
+        match self.0.remove(&binding.key) {
+            Some((revision, facts)) if revision == binding.revision => facts,
+            _ => Facts::of(binding),
+        }
+    }
+
+    /// Notes that one version counts what the one before it did.
+    pub fn renew(&mut self, before: &Object, after: &Object) {
+        if let Some((revision, _)) = self.0.get_mut(&after.key).filter(|(known, _)| *known == before.revision) {
+            *revision = after.revision;
+        }
+    }
+
+    pub fn put(&mut self, binding: &Object, facts: Facts) {
+        if self.0.len() >= RECENT_MAX {
+            self.0.clear();
+        }
+        self.0.insert(binding.key.clone(), (binding.revision, facts));
+    }
+}
+
+/// Whether a cluster says that it is Ready.
+pub fn is_ready(cluster: &Object) -> bool {
+    let content = cluster.text.content();
+    let seen = Seen::of(&content);
+    seen.status.unwrap_or_default().condition("Ready") == Some(true)
+}
+
+impl Tally {
+    /// A binding has changed. `None`: it was not there, or is there no more.
+    pub fn binding(&mut self, before: Option<&Facts>, after: Option<&Facts>) -> Vec<News> {
+        if before == after {
+            return Vec::new();
+        }
+        let mut touched = Vec::new();
+        for (facts, sign) in [(before, -1), (after, 1)] {
+            let Some(facts) = facts else { continue };
+            let counts = &mut self.counts;
+            match facts.state {
+                Some(State::Scheduled) => counts.scheduled += sign,
+                Some(State::Unschedulable) => counts.unschedulable += sign,
+                Some(State::Waiting) => counts.waiting += sign,
+                None => {}
+            }
+            counts.evictions += sign * facts.evictions;
+            for (cluster, replicas) in &facts.shares {
+                self.share(cluster, sign, *replicas, &mut touched);
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        touched.into_iter().map(|cluster| self.told(cluster)).collect()
+    }
+
+    /// A cluster has changed: whether it was ready and is ready.
+    pub fn cluster(&mut self, before: Option<bool>, after: Option<bool>) {
+        for (ready, sign) in [(before, -1), (after, 1)] {
+            match ready {
+                Some(true) => self.counts.ready_clusters += sign,
+                Some(false) => self.counts.unready_clusters += sign,
+                None => {}
+            }
+        }
+    }
+
+    /// All clusters with bindings, as for somebody who has heard nothing yet.
+    pub fn all(&self) -> Vec<News> {
+        let named = self.clusters.iter().filter(|(_, load)| load.is_named);
+        let named = named.map(|(cluster, load)| News::Replicas(Arc::clone(cluster), load.replicas));
+        named.chain([News::Others(self.others)]).collect()
+    }
+
+    fn share(&mut self, cluster: &str, sign: i64, replicas: i64, touched: &mut Vec<Arc<str>>) {
+        let name = match self.clusters.get_key_value(cluster) {
+            Some((name, _)) => Arc::clone(name),
+            None => Arc::from(cluster),
+        };
+        let named = &mut self.named;
+        let load = self.clusters.entry(Arc::clone(&name)).or_insert_with(|| {
+            let is_named = *named < NAMED_CLUSTERS_MAX;
+            *named += usize::from(is_named);
+            Load { bindings: 0, replicas: 0, is_named }
+        });
+        load.bindings = if sign > 0 { load.bindings + 1 } else { load.bindings.saturating_sub(1) };
+        load.replicas += sign * replicas;
+        if !load.is_named {
+            self.others += sign * replicas;
+        }
+        touched.push(name);
+    }
+
+    fn told(&mut self, cluster: Arc<str>) -> News {
+        let Some(load) = self.clusters.get(&cluster) else { return News::Others(self.others) };
+        let (is_named, replicas, is_empty) = (load.is_named, load.replicas, load.bindings == 0);
+        if is_empty {
+            self.clusters.remove(&cluster);
+            self.named -= usize::from(is_named);
+        }
+        match (is_named, is_empty) {
+            (true, true) => News::Gone(cluster),
+            (true, false) => News::Replicas(cluster, replicas),
+            (false, _) => News::Others(self.others),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use ballast_k8s::{GroupResource, Key, Revision};
+
+    fn object(json: &Value) -> Object {
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        Object::decode(key, Revision(1), json.to_string().into_bytes().into()).unwrap()
+    }
+
+    fn binding(scheduled: Option<&str>, clusters: &Value) -> Facts {
+        let conditions: Vec<Value> =
+            scheduled.into_iter().map(|status| json!({"type": "Scheduled", "status": status})).collect();
+        let spec = json!({"placement": {}, "clusters": clusters, "gracefulEvictionTasks": [{"fromCluster": "m9"}]});
+        Facts::of(&object(&json!({"metadata": {}, "spec": spec, "status": {"conditions": conditions}})))
+    }
+
+    #[test]
+    fn what_a_version_counts_is_remembered_for_its_next_change_alone() {
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        let text = json!({"metadata": {}, "spec": {"clusters": [{"name": "m1", "replicas": 2}]}}).to_string();
+        let version = |revision| Object::decode(key.clone(), Revision(revision), text.clone().into()).unwrap();
+        let (remembered, mut recent) = (Facts { evictions: 7, ..Facts::default() }, Recent::default());
+        recent.put(&version(1), remembered.clone());
+        assert_eq!(recent.take(&version(1)), remembered);
+        assert_eq!(recent.take(&version(1)), Facts::of(&version(1)));
+        recent.put(&version(1), remembered);
+        assert_eq!(recent.take(&version(2)), Facts::of(&version(2)));
+    }
+
+    #[test]
+    fn a_walk_and_the_parser_see_the_same() {
+        let conditions = json!([{"type": "Scheduled", "status": "True", "message": "a \"b\""}, {"type": "Other"}]);
+        let spec = json!({"clusters": [{"name": "m1", "replicas": 2}], "gracefulEvictionTasks": [{}], "placement": {}});
+        let counts = |content: &[u8], walks| {
+            let object = object(&serde_json::from_slice(content).unwrap());
+            assert_eq!(Walk::over(content, Seen::walk).is_some(), walks, "{}", String::from_utf8_lossy(content));
+            // With a blank at its end it is left to the parser.
+            let other = Object::decode(object.key.clone(), Revision(1), [content, b" "].concat().into()).unwrap();
+            assert!(Walk::over(&other.text.content(), Seen::walk).is_none());
+            assert_eq!(Facts::of(&object), Facts::of(&other));
+        };
+        for (spec, status, walks) in [
+            (spec.clone(), json!({"conditions": conditions}), true),
+            (spec, json!({}), true),
+            (json!({"placement": null}), json!({"conditions": null}), true),
+            (json!({"clusters": 7}), json!({}), false),
+            (json!(null), json!(null), false),
+        ] {
+            counts(json!({"metadata": {}, "spec": spec, "status": status}).to_string().as_bytes(), walks);
+        }
+        counts(br#"{"metadata":{}}"#, true);
+    }
+
+    #[test]
+    fn what_comes_and_goes_leaves_nothing() {
+        let mut tally = Tally::default();
+        let waiting = binding(None, &json!(null));
+        let placed = binding(Some("True"), &json!([{"name": "m1", "replicas": 2}, {"name": "m2"}]));
+        let moved = binding(Some("True"), &json!([{"name": "m2", "replicas": 2}]));
+        let lost = binding(Some("False"), &json!([]));
+        assert_eq!(tally.binding(None, Some(&waiting)), []);
+        assert_eq!((tally.counts.waiting, tally.counts.evictions), (1, 1));
+        let told = tally.binding(Some(&waiting), Some(&placed));
+        assert_eq!(told, [News::Replicas("m1".into(), 2), News::Replicas("m2".into(), 0)]);
+        assert_eq!((tally.counts.waiting, tally.counts.scheduled), (0, 1));
+        let told = tally.binding(Some(&placed), Some(&moved));
+        assert_eq!(told, [News::Gone("m1".into()), News::Replicas("m2".into(), 2)]);
+        assert_eq!(tally.binding(Some(&moved), Some(&moved)), []);
+        assert_eq!(tally.binding(Some(&moved), Some(&lost)), [News::Gone("m2".into())]);
+        assert_eq!(tally.counts.unschedulable, 1);
+        tally.binding(Some(&lost), None);
+        tally.cluster(None, Some(true));
+        tally.cluster(Some(true), Some(false));
+        assert_eq!((tally.counts.ready_clusters, tally.counts.unready_clusters), (0, 1));
+        tally.cluster(Some(false), None);
+        assert_eq!(tally.counts, Counts::default());
+        assert!(tally.clusters.is_empty() && tally.named == 0);
+    }
+
+    #[test]
+    fn clusters_beyond_the_bound_are_one_sum() {
+        let mut tally = Tally::default();
+        let on = |cluster: usize| Facts { shares: vec![(format!("m{cluster}"), 3)], ..Facts::default() };
+        for cluster in 0..NAMED_CLUSTERS_MAX {
+            tally.binding(None, Some(&on(cluster)));
+        }
+        assert_eq!(tally.binding(None, Some(&on(NAMED_CLUSTERS_MAX))), [News::Others(3)]);
+        assert_eq!(tally.binding(Some(&on(NAMED_CLUSTERS_MAX)), None), [News::Others(0)]);
+        assert_eq!(tally.all().len(), NAMED_CLUSTERS_MAX + 1);
+        assert_eq!(tally.binding(Some(&on(0)), None), [News::Gone("m0".into())]);
+        assert_eq!(tally.binding(None, Some(&on(5_000))), [News::Replicas("m5000".into(), 3)], "a name is free again");
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_nothing() {
+        assert_eq!(Facts::of(&object(&json!({"metadata": {}, "spec": {"clusters": 7}}))), Facts::default());
+        assert!(!is_ready(&object(&json!({"metadata": {}, "status": {"conditions": null}}))));
+        let ready = json!({"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        assert!(is_ready(&object(&ready)));
+    }
+}

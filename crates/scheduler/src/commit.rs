@@ -1,0 +1,165 @@
+//! Turns a decision into one write of the object: result, trigger and status.
+//!
+//! The fields are those that Karmada's scheduler writes: `spec.clusters`, the applied placement,
+//! the condition, the observed generation and affinity group, and the time. So clients made for
+//! Karmada can read them. But there is one write where Karmada makes three, so a crash cannot leave
+//! the result of one pass with the status of another.
+
+use serde_json::Value;
+
+use super::lower::karmada::APPLIED_PLACEMENT;
+use ballast_api::asker::{self, ASKED_BY};
+use ballast_api::conditions::{self, Told};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
+};
+use ballast_api::meta::Condition;
+use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
+use ballast_k8s::{Edit, Time, Worth};
+
+/// The changes that a decision makes to the binding at `now`; empty where nothing changes.
+/// `placement` is the text of `spec.placement` as it is stored. `is_prompted`: an event asked for
+/// the pass.
+pub fn edits(
+    binding: &AnyBinding,
+    placement: Option<&str>,
+    generation: i64,
+    trigger: Trigger,
+    decision: &Decision,
+    is_prompted: bool,
+    now: Time,
+) -> Vec<Edit> {
+    let (spec, status) = (&binding.spec, &binding.status);
+    let mut edits = Vec::new();
+    if let Some(targets) = decision.targets() {
+        let clusters: Vec<TargetCluster> = targets.iter().map(target_cluster).collect();
+        if clusters != spec.clusters {
+            let value = (!clusters.is_empty()).then(|| written(&clusters));
+            edits.push(Edit::to(&["spec", "clusters"], value));
+        }
+        // The binding no longer leaves a cluster that it is placed on again.
+        let tasks = spec.graceful_eviction_tasks.iter();
+        let left: Vec<_> =
+            tasks.filter(|task| targets.iter().all(|target| task.from_cluster != *target.name)).collect();
+        if left.len() < spec.graceful_eviction_tasks.len() {
+            let value = (!left.is_empty()).then(|| written(&left));
+            edits.push(Edit::to(&["spec", "gracefulEvictionTasks"], value));
+        }
+    }
+    if decision.is_success() && spec.force_rescheduling.is_some() {
+        edits.push(Edit::remove(&["spec", "forceRescheduling"]));
+    }
+    let changes_spec = !edits.is_empty();
+    let noted = binding.metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str);
+    if decision.applies_placement() && noted != placement {
+        let member = &["metadata", "annotations", APPLIED_PLACEMENT];
+        edits.push(Edit::to(member, placement.map(Value::from)));
+    }
+    if let Some(term) = decision.term().filter(|&term| status.scheduler_observed_affinity_name.as_deref() != Some(term))
+    {
+        edits.push(Edit::set(&["status", "schedulerObservingAffinityName"], term));
+    }
+    let is_half_written = decision.outcome == Outcome::Skipped(Skip::Unchanged) && lacks_status(binding);
+    let condition = decision.condition().or_else(|| settled(decision, &status.conditions, is_half_written));
+    let conditions = condition.and_then(|condition| with_condition(&status.conditions, "Scheduled", condition, now));
+    if let Some(conditions) = told(binding, &edits, conditions, now) {
+        edits.push(Edit::set(&["status", "conditions"], conditions));
+    }
+    if decision.observes_generation() {
+        // A write that changes the spec makes a new generation.
+        let observed = generation + i64::from(changes_spec);
+        if status.scheduler_observed_generation != Some(observed) {
+            edits.push(Edit::set(&["status", "schedulerObservedGeneration"], observed));
+        }
+    }
+    if decision.is_success() {
+        edits.extend(trigger.answer());
+        edits.extend(binding.metadata.annotations.contains_key(ASKED_BY).then(asker::forgotten));
+    }
+    let served = trigger.served(now);
+    // A pass that an event asked for is told by its time even where it changes nothing (BK9).
+    // Duplicated bindings are decided at every chance, so a restart would rewrite them all.
+    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_prompted;
+    let is_timed = is_half_written || (decision.is_success() && is_worth_it);
+    if is_timed && status.last_scheduled_time != Some(served) {
+        edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
+    }
+    edits
+}
+
+/// The changes for a binding whose placement was refused: the condition says why, and nothing else
+/// changes (QU4, AD13). Empty where it says so already.
+pub fn refusal(binding: &AnyBinding, reason: &str, message: &str, now: Time) -> Vec<Edit> {
+    let told = engine::ScheduledCondition { status: false, reason, message };
+    let conditions = with_condition(&binding.status.conditions, "Scheduled", told, now);
+    conditions.map(|conditions| Edit::set(&["status", "conditions"], written(&conditions))).into_iter().collect()
+}
+
+/// The conditions to write, if any: those of the pass, and FullyApplied, which follows from the
+/// clusters' reports and the new targets.
+fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>, now: Time) -> Option<Value> {
+    let (spec, status) = (&binding.spec, &binding.status);
+    if status.aggregated_status.is_empty() || (edits.is_empty() && conditions.is_none()) {
+        return conditions.map(|conditions| written(&conditions));
+    }
+    let after = |member: &[&str], stored: Value| match edits.iter().find(|edit| edit.member == member) {
+        Some(edit) => edit.value.as_ref().map_or(Value::Null, Worth::tree),
+        None => stored,
+    };
+    let clusters = after(&["spec", "clusters"], written(&spec.clusters));
+    let tasks = after(&["spec", "gracefulEvictionTasks"], written(&spec.graceful_eviction_tasks));
+    let before = written(conditions.as_ref().unwrap_or(&status.conditions));
+    let told = conditions_with_fully_applied(binding, &clusters, &tasks, before, now);
+    (conditions.is_some() || told != written(&status.conditions)).then_some(told)
+}
+
+/// Differs from Karmada (D19): a binding that could not be placed, and then was scaled to what is
+/// there, no longer says that it cannot be placed.
+fn settled(
+    decision: &Decision,
+    conditions: &[Condition],
+    is_half_written: bool,
+) -> Option<engine::ScheduledCondition<'static>> {
+    let complains = conditions.iter().any(|known| known.type_ == "Scheduled" && known.status == "False");
+    let is_settled = decision.outcome == Outcome::Skipped(Skip::Unchanged) && (complains || is_half_written);
+    is_settled.then_some(engine::ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+}
+
+/// Whether a pass has written its result and not its status. Beside a Karmada these are two writes,
+/// and the second may be lost (BS4). The note of the applied placement comes with a result alone.
+fn lacks_status(binding: &AnyBinding) -> bool {
+    let AnyBinding { metadata, spec, status, .. } = binding;
+    let is_told = status.last_scheduled_time.is_some() || status.conditions.iter().any(|it| it.type_ == "Scheduled");
+    !is_told && !spec.clusters.is_empty() && metadata.annotations.contains_key(APPLIED_PLACEMENT)
+}
+
+/// A target as a binding spells it.
+pub fn target_cluster(target: &Target) -> TargetCluster {
+    let component =
+        |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };
+    TargetCluster {
+        name: target.name.to_string(),
+        replicas: (target.replicas > 0).then_some(target.replicas),
+        components: target.components.iter().map(component).collect(),
+    }
+}
+
+/// The conditions with this one set. As in Kubernetes, its time changes only with its status (R72).
+/// `None`: it is set already.
+fn with_condition(
+    conditions: &[Condition],
+    kind: &str,
+    condition: engine::ScheduledCondition<'_>,
+    now: Time,
+) -> Option<Vec<Condition>> {
+    let engine::ScheduledCondition { status, reason, message } = condition;
+    let status = if status { "True" } else { "False" };
+    let generation = conditions.iter().find(|known| known.type_ == kind).and_then(|known| known.observed_generation);
+    let mut after = conditions.to_vec();
+    conditions::set(&mut after, generation, now, Told { type_: kind, status, reason, message });
+    (after != conditions).then_some(after)
+}
+
+fn written(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("what was read can be written")
+}

@@ -1,0 +1,296 @@
+//! The shell around the engine. It decides which bindings get a pass, gives the engine its input,
+//! and writes the results.
+//!
+//! Bindings are taken from the queue many at a time. A pass decides all of them from one view, away
+//! from the async threads when there are many, and commits the results as one batch. Each write
+//! names the revision that was decided on. A write that loses the race is decided again, from the
+//! new state.
+//!
+//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it. A stamp
+//! makes the binding dirty. A success that was decided without the stamp conflicts when it is
+//! written. Only a success takes the trigger away. And at start every binding is looked at.
+//!
+//! A binding whose placement a quota refuses says so, and waits until the quota has more room
+//! (`refused`). Where a webhook means a placement, it is asked first, beside the passes (`writes`).
+//!
+//! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
+//! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
+//! newest view when a pass begins, which may be ahead of the events.
+
+mod allowed;
+pub mod cause;
+pub mod census;
+mod commit;
+mod dirty;
+mod fleet;
+mod index;
+pub mod lower;
+mod members;
+mod news;
+mod pass;
+pub mod planning;
+mod refused;
+pub mod underway;
+mod writes;
+
+pub use self::census::Census;
+pub use self::commit::target_cluster;
+pub use self::fleet::FleetScheduler;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use self::allowed::Tray;
+use self::index::Index;
+use self::members::Members;
+use self::pass::Pass;
+use self::writes::Desk;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch, differ_in_trigger};
+use ballast_base::clock::Clock;
+use ballast_engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_quota as quota;
+use ballast_registry::Client;
+use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::Recorder;
+use ballast_worker::{Queue, Work, Worked};
+
+const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+/// Who asks for a placement waits for it, so the scheduler rests less than others.
+const REST: Duration = Duration::from_millis(3);
+
+/// Bindings decided from one view and committed in one batch. There are enough of them to make a
+/// durable write cheap for each, and so few that a pass takes milliseconds and a conflict costs
+/// little.
+const BINDINGS_PER_PASS_MAX: usize = 1_000;
+/// Smaller passes are decided on the async thread, because moving them to another costs more.
+const INLINE_MAX: usize = 8;
+
+pub struct Scheduler {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    profile: Arc<Profile>,
+    members: Members,
+    index: Index,
+    workloads: Workloads,
+    /// The workload groups that each binding was last noted with.
+    groups: HashMap<Key, WorkloadGroups>,
+    /// The bindings that wait for a look that no event asked for: those that were there at the
+    /// start.
+    unprompted: HashSet<Key>,
+    allowed: Arc<Tray>,
+}
+
+impl Scheduler {
+    /// Events are recorded under the scheduler's name, as upstream's are.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Scheduler {
+        Scheduler {
+            client,
+            clock,
+            recorder: recorder.named(&profile.scheduler_name),
+            profile: Arc::new(profile),
+            members: Members::default(),
+            index: Index::default(),
+            workloads: Workloads::default(),
+            groups: HashMap::new(),
+            unprompted: HashSet::new(),
+            allowed: Arc::default(),
+        }
+    }
+
+    /// Notes where a binding may be placed, and where it is. Marks nothing.
+    fn note(&mut self, object: &Object, spec: &SpecSketch<'_>) {
+        self.index.upsert(&object.key, spec);
+        let Key { namespace, name, .. } = &object.key;
+        let was = self.groups.remove(&object.key).unwrap_or_default();
+        let groups = spec.groups().map_or_else(WorkloadGroups::default, |groups| WorkloadGroups {
+            affinity: groups.affinity_group.as_str().into(),
+            anti_affinity: groups.anti_affinity_group.as_str().into(),
+        });
+        if was == WorkloadGroups::default() && groups == was {
+            return;
+        }
+        let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
+        let targets: Vec<Target> = spec.clusters().iter().map(|target| on(&target.name)).collect();
+        self.workloads.upsert(namespace, name, &was, &groups, &targets);
+        if groups != WorkloadGroups::default() {
+            self.groups.insert(object.key.clone(), groups);
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.index.remove(key);
+        self.unprompted.remove(key);
+        if let Some(was) = self.groups.remove(key) {
+            self.workloads.remove(&key.namespace, &key.name, &was);
+        }
+    }
+
+    /// Wakes the parked bindings in the same groups: where one binding goes decides where the
+    /// others may go.
+    fn wake_companions(&self, of: &Key, queue: &mut Queue) {
+        let Some(groups) = self.groups.get(of) else { return };
+        let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
+        queue.wake_parked(|key| {
+            let theirs = self.groups.get(key).filter(|_| key.namespace == of.namespace);
+            theirs.is_some_and(|theirs| {
+                is_same(&theirs.affinity, &groups.affinity) || is_same(&theirs.anti_affinity, &groups.anti_affinity)
+            })
+        });
+    }
+
+    /// Wakes the bindings that the change of a cluster can affect.
+    fn notice_cluster(&mut self, event: &Event, queue: &mut Queue) {
+        let old = event.previous.as_deref().and_then(lowered);
+        let new = (event.kind != EventKind::Deleted).then(|| lowered(&event.object)).flatten();
+        let difference = Difference::between(old.as_ref(), new.as_ref());
+        if difference.is_none() {
+            return;
+        }
+        let reached = self.index.reached(&event.object.key.name, old.as_ref(), new.as_ref());
+        if difference.is_of_fit() {
+            for (key, priority) in self.index.restless(&reached) {
+                self.unprompted.remove(key);
+                queue.mark(key.clone(), priority);
+            }
+            queue.mark_working(|key| self.index.concerns(&reached, key));
+        }
+        queue.wake_parked(|key| self.index.concerns(&reached, key));
+    }
+}
+
+/// Wakes the bindings that wait for room, when a quota of their namespace has more.
+fn notice_quota(event: &Event, queue: &mut Queue) {
+    let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
+    if quota::has_more_room(event.previous.as_deref(), after) {
+        let namespace = &event.object.key.namespace;
+        queue.wake_parked(|key| key.namespace == *namespace);
+    }
+}
+
+/// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
+fn sketch(content: &[u8]) -> SpecSketch<'_> {
+    BindingSketch::of(content).map(|binding| binding.spec).unwrap_or_default()
+}
+
+/// `None` for a cluster that cannot be read, which `Members` reports.
+fn lowered(object: &Object) -> Option<engine::Cluster> {
+    Some(lower::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
+}
+
+impl Work for Scheduler {
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        [CLUSTERS, FEDERATED_RESOURCE_QUOTAS].into_iter().chain(BINDINGS).collect()
+    }
+
+    fn list(&mut self, view: &View, queue: &mut Queue) {
+        self.members.sync(view);
+        let mut asked = Vec::new();
+        for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
+            let content = object.text.content();
+            let binding = BindingSketch::of(&content).ok();
+            asked.extend(binding.as_ref().and_then(|binding| {
+                let (owed, asker) = binding.asked()?;
+                Some((object.key.clone(), owed, asker))
+            }));
+            let spec = binding.map(|binding| binding.spec).unwrap_or_default();
+            self.note(object, &spec);
+            self.unprompted.insert(object.key.clone());
+            queue.mark(object.key.clone(), spec.priority());
+        }
+        self.recorder.asks().resume(asked);
+    }
+
+    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+        let object = &event.object;
+        if object.key.resource == CLUSTERS {
+            return self.notice_cluster(event, queue);
+        }
+        if object.key.resource == FEDERATED_RESOURCE_QUOTAS {
+            return notice_quota(event, queue);
+        }
+        if event.kind == EventKind::Deleted {
+            self.wake_companions(&object.key, queue);
+            return self.forget(&object.key);
+        }
+        if dirty::is_dirtied(event.previous.as_deref(), object) {
+            self.unprompted.remove(&object.key);
+            let is_same = event.is_alike(differ_in_trigger);
+            // Most of what a pass writes of its own is such a change, and need not be read.
+            if is_same && queue.mark_overtaken(&object.key, event.revision) {
+                return;
+            }
+            let content = object.text.content();
+            let binding = BindingSketch::of(&content);
+            // A pass would leave alone what another scheduler places. Who asked for one hears so.
+            let is_of_another = binding.as_ref().is_ok_and(|binding| {
+                binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.owed().is_none()
+            });
+            let spec = binding.map(|binding| binding.spec).unwrap_or_default();
+            // A trigger alone moves nothing, so what is noted stays true.
+            if !is_same {
+                self.note(object, &spec);
+                self.wake_companions(&object.key, queue);
+            }
+            if !is_of_another {
+                queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
+            }
+        } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_restless(&object.key) {
+            queue.mark_changed(object.key.clone(), sketch(&object.text.content()).priority(), event.revision);
+        }
+    }
+
+    fn told_due(&self, keys: usize) {
+        self.recorder.asks().told_due(keys);
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+        let view = self.client.view();
+        self.members.sync(&view);
+        let unprompted = keys.iter().filter_map(|key| self.unprompted.take(key)).collect();
+        if self.unprompted.is_empty() {
+            // At the start it had all bindings.
+            self.unprompted = HashSet::new();
+        }
+        let pass = Pass {
+            view,
+            fleet: self.members.fleet.clone(),
+            hostile: Arc::clone(&self.members.hostile),
+            workloads: self.workloads.clone(),
+            profile: Arc::clone(&self.profile),
+            now: self.clock.now(),
+            tells: self.recorder.has_room(),
+            asks: self.recorder.asks().clone(),
+            unprompted,
+        };
+        let (client, recorder) = (self.client.clone(), self.recorder.clone());
+        let desk = Desk { client, recorder, allowed: Some(Arc::clone(&self.allowed)) };
+        let waits = !self.groups.is_empty();
+        desk.work(pass, keys, waits).boxed()
+    }
+
+    fn rest(&self) -> Duration {
+        REST
+    }
+
+    fn batch(&self) -> usize {
+        BINDINGS_PER_PASS_MAX
+    }
+
+    /// The next pass is decided while one commits, unless there are workload groups: then a pass
+    /// must know the result of the one before it.
+    fn concurrency(&self) -> usize {
+        if self.groups.is_empty() { 2 } else { 1 }
+    }
+}

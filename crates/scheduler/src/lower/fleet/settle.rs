@@ -1,0 +1,101 @@
+//! Runs the cycles of a placement, one after another, over its objects in memory.
+//!
+//! A topology constraint asks for one cycle per cluster, and each cycle reads what the one before
+//! it wrote. Here, all cycles end in one set of objects, which is committed at once. So nobody sees
+//! a binding that one cycle drops and the next restores.
+
+use std::sync::Arc;
+
+use super::apply::{self, BindingParts};
+use ballast_api::fleet::placement::v1beta1::{SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use ballast_api::meta::ObjectMeta;
+use ballast_engine::fleet::{self as engine, Decision, MemberClusters, Next, Write};
+use ballast_k8s::Time;
+
+/// The parts of a policy snapshot of either scope.
+#[derive(Clone, Debug)]
+pub struct SnapshotParts {
+    pub metadata: ObjectMeta,
+    pub spec: SchedulingPolicySnapshotSpec,
+    pub status: SchedulingPolicySnapshotStatus,
+}
+
+/// The active policy snapshot of a placement, and all of its bindings.
+#[derive(Clone, Debug)]
+pub struct PlacementObjects {
+    pub snapshot: SnapshotParts,
+    pub bindings: Vec<BindingParts>,
+}
+
+/// The result of the cycles.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The objects after the last cycle. Bindings that are being deleted and have no finalizers are
+    /// left out.
+    pub objects: PlacementObjects,
+    /// One decision for each cycle. Only the last may carry a fault.
+    pub cycles: Vec<Decision>,
+}
+
+/// Runs cycles until none is asked for. `name` makes a name for a new binding on a cluster, a
+/// different one at each call.
+pub fn settle(
+    fleet: &MemberClusters,
+    mut objects: PlacementObjects,
+    now: Time,
+    name: &mut dyn FnMut(&str) -> String,
+) -> Settled {
+    let mut cycles = Vec::new();
+    loop {
+        let decision = objects.decide(fleet, now);
+        objects.apply(&decision, now, name);
+        let is_last = decision.fault.is_some() || decision.next == Next::Done;
+        cycles.push(decision);
+        // Each cycle that asks for another has picked a cluster, so the cycles end by themselves.
+        // The bound guards against a fault of ours.
+        if is_last || cycles.len() > fleet.len() {
+            return Settled { objects, cycles };
+        }
+    }
+}
+
+impl PlacementObjects {
+    fn decide(&self, fleet: &MemberClusters, now: Time) -> Decision {
+        let SnapshotParts { metadata, spec, status } = &self.snapshot;
+        let snapshot = super::snapshot(metadata, spec, status);
+        // A binding in an unknown state is left alone. The pass reports it.
+        let lowered = self.bindings.iter().filter_map(|parts| super::binding(&parts.metadata, &parts.spec).ok());
+        let bindings: Vec<engine::Binding> = lowered.collect();
+        engine::decide(&engine::Request { now, fleet, snapshot: &snapshot, bindings: &bindings })
+    }
+
+    fn apply(&mut self, decision: &Decision, now: Time, name: &mut dyn FnMut(&str) -> String) {
+        for write in &decision.writes {
+            match write {
+                Write::Create { decision } => {
+                    self.bindings.push(apply::create(&self.snapshot.metadata, name(&decision.cluster), decision));
+                }
+                Write::Patch { binding, state, decision } => {
+                    let snapshot = self.snapshot.metadata.name.clone().unwrap_or_default();
+                    apply::patch(&mut self.binding(binding).spec, &snapshot, *state, decision);
+                }
+                Write::Unschedule { binding, from } => {
+                    let parts = self.binding(binding);
+                    apply::unschedule(&mut parts.metadata, &mut parts.spec, *from);
+                }
+                Write::Release { binding } => apply::release(&mut self.binding(binding).metadata),
+            }
+        }
+        let is_gone =
+            |parts: &BindingParts| parts.metadata.deletion_timestamp.is_some() && parts.metadata.finalizers.is_empty();
+        self.bindings.retain(|parts| !is_gone(parts));
+        if let Some(report) = &decision.report {
+            apply::report(&mut self.snapshot.status, report, now);
+        }
+    }
+
+    fn binding(&mut self, name: &Arc<str>) -> &mut BindingParts {
+        let found = self.bindings.iter_mut().find(|parts| parts.metadata.name.as_deref() == Some(name));
+        found.expect("a decision is about bindings it was given")
+    }
+}

@@ -1,0 +1,414 @@
+//! Translates Karmada's API objects for the engine.
+//!
+//! Nothing here fails. What is malformed is left out and reported. A cluster loses the resource or
+//! taint that makes no sense, and keeps the rest. A binding with a fault is decided, with that
+//! fault as the reason.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ballast_api::Pairs;
+use ballast_api::core::{NodeSelectorRequirement, Quantity as WireQuantity};
+use ballast_api::karmada::cluster::v1alpha1 as cluster_api;
+use ballast_api::karmada::policy::v1alpha1 as policy_api;
+use ballast_api::karmada::work::v1alpha2 as work_api;
+use ballast_api::meta::ObjectMeta;
+use ballast_engine::karmada::{
+    Affinity, By, Clause, Cluster, Component, Division, Field, FieldRequirement, Grade, Placement, Request,
+    Requirements, Resource, Room, Share, Shared, Spread, Target, TargetComponent, Term, Weight, WorkloadGroups,
+};
+use ballast_k8s::selector::Operator;
+use ballast_k8s::taint::Effect;
+use ballast_k8s::{Quantity, Requirement, Selector, Taint, Toleration};
+
+/// The annotation with the placement that the binding's targets come from, as JSON.
+pub const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+
+/// Labels of bindings that were made by a policy or for another binding.
+const MANAGED_LABELS: [&str; 3] = [
+    "propagationpolicy.karmada.io/permanent-id",
+    "clusterpropagationpolicy.karmada.io/permanent-id",
+    "binding.karmada.io/managed-by",
+];
+
+/// A part of an object that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct Fault {
+    pub field: String,
+    pub why: String,
+}
+
+/// The cluster, and what had to be left out of it.
+pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
+    let mut faults = Vec::new();
+    let labels = cluster.metadata.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into()));
+    let apis = cluster.status.api_enablements.iter().flat_map(|enablement| {
+        let group_version: &str = &enablement.group_version;
+        enablement.resources.iter().map(move |resource| (group_version.into(), resource.kind.as_str().into()))
+    });
+    let lowered = Cluster {
+        name: name(&cluster.metadata).into(),
+        deleting: cluster.metadata.deletion_timestamp.is_some(),
+        labels: labels.collect(),
+        provider: cluster.spec.provider.as_deref().unwrap_or_default().into(),
+        region: cluster.spec.region.as_deref().unwrap_or_default().into(),
+        zones: cluster.spec.zones.iter().map(|zone| zone.as_str().into()).collect(),
+        taints: cluster.spec.taints.iter().map(taint).collect(),
+        apis: apis.collect(),
+        room: cluster.status.resource_summary.as_ref().map(|summary| room(&cluster.spec, summary, &mut faults)),
+    };
+    (lowered, faults)
+}
+
+fn taint(taint: &ballast_api::core::Taint) -> Taint {
+    use ballast_api::core::TaintEffect;
+    Taint {
+        key: taint.key.as_str().into(),
+        value: taint.value.as_deref().unwrap_or_default().into(),
+        effect: match taint.effect {
+            TaintEffect::NoExecute => Effect::NoExecute,
+            TaintEffect::NoSchedule => Effect::NoSchedule,
+            TaintEffect::PreferNoSchedule => Effect::PreferNoSchedule,
+        },
+    }
+}
+
+/// What is left of allocatable after allocated and allocating. A resource with a malformed amount
+/// counts as absent: no replica goes where the room is not known.
+fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary, faults: &mut Vec<Fault>) -> Room {
+    let mut free = Vec::with_capacity(summary.allocatable.len());
+    let mut pods = 0;
+    for (name, allocatable) in &summary.allocatable {
+        let field = |list: &str| format!("status.resourceSummary.{list}[{name}]");
+        let taken = |list: &'static str, amounts: &Pairs<WireQuantity>| match amounts.get(name) {
+            Some(amount) => quantity(amount, || field(list)),
+            None => Ok(Quantity::ZERO),
+        };
+        let amounts = quantity(allocatable, || field("allocatable")).and_then(|allocatable| {
+            let allocated = taken("allocated", &summary.allocated)?;
+            Ok((allocatable, allocated, taken("allocating", &summary.allocating)?))
+        });
+        match amounts {
+            Ok((allocatable, allocated, allocating)) if name == "pods" => {
+                pods = allocatable.units().saturating_sub(allocated.units()).saturating_sub(allocating.units()).max(0);
+                free.push((name.as_str().into(), Quantity::from_units(pods)));
+            }
+            Ok((allocatable, allocated, allocating)) => {
+                free.push((name.as_str().into(), allocatable.minus(allocated).minus(allocating)));
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    Room { pods, free: free.into(), grades: grades(spec, summary, faults) }
+}
+
+/// The nodes by grade, in ascending order. `None`: there are no models, or they make no sense, and
+/// the sums alone decide.
+fn grades(
+    spec: &cluster_api::ClusterSpec,
+    summary: &cluster_api::ResourceSummary,
+    faults: &mut Vec<Fault>,
+) -> Option<Box<[Grade]>> {
+    if summary.allocatable_modelings.is_empty() || spec.resource_models.is_empty() {
+        return None;
+    }
+    let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
+    for modeling in &summary.allocatable_modelings {
+        let Ok(count) = u64::try_from(modeling.count) else {
+            let field = format!("status.resourceSummary.allocatableModelings[grade={}].count", modeling.grade);
+            faults.push(Fault { field, why: "is negative".to_owned() });
+            return None;
+        };
+        *counts.entry(modeling.grade).or_default() += count;
+    }
+    let mut grades: BTreeMap<i32, Grade> = BTreeMap::new();
+    for model in &spec.resource_models {
+        let mut capacity = Vec::with_capacity(model.ranges.len());
+        for range in &model.ranges {
+            let field = || format!("spec.resourceModels[grade={}].ranges[{}].min", model.grade, range.name);
+            match quantity(&range.min, field) {
+                Ok(min) => capacity.push((range.name.as_str().into(), min)),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        capacity.sort_by(|a: &(Box<str>, Quantity), b| a.0.cmp(&b.0));
+        let nodes = counts.get(&model.grade).copied().unwrap_or_default();
+        grades.insert(model.grade, Grade::new(nodes, capacity.into()));
+    }
+    Some(grades.into_values().filter(|grade| grade.nodes > 0).collect())
+}
+
+fn quantity(quantity: &WireQuantity, field: impl FnOnce() -> String) -> Result<Quantity, Fault> {
+    quantity
+        .text()
+        .parse()
+        .map_err(|malformed: ballast_k8s::quantity::Malformed| Fault { field: field(), why: malformed.to_string() })
+}
+
+pub fn resource_binding(binding: &work_api::ResourceBinding) -> Request {
+    request(&binding.metadata, &binding.spec, &binding.status)
+}
+
+pub fn cluster_resource_binding(binding: &work_api::ClusterResourceBinding) -> Request {
+    request(&binding.metadata, &binding.spec, &binding.status)
+}
+
+/// Both kinds of bindings share spec and status.
+pub fn request(
+    metadata: &ObjectMeta,
+    spec: &work_api::ResourceBindingSpec,
+    status: &work_api::ResourceBindingStatus,
+) -> Request {
+    request_with(metadata, spec, status, None)
+}
+
+/// As `request`, and sooner where somebody knows how `spec.placement` is written.
+pub fn request_with(
+    metadata: &ObjectMeta,
+    spec: &work_api::ResourceBindingSpec,
+    status: &work_api::ResourceBindingStatus,
+    written: Option<&str>,
+) -> Request {
+    let mut faults = Vec::new();
+    let observed_term = status.scheduler_observed_affinity_name.as_deref().unwrap_or_default();
+    let applied = metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str).unwrap_or_default();
+    let requirements = spec.replica_requirements.as_deref().map(|requirements| {
+        let amounts = &requirements.resource_request;
+        Shared::new(needs(amounts, "spec.replicaRequirements.resourceRequest", &mut faults))
+    });
+    let components = spec.components.iter().map(|component| component_of(component, &mut faults)).collect();
+    let groups = spec.workload_affinity_groups.as_deref();
+    Request {
+        namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+        name: name(metadata).into(),
+        generation: metadata.generation.unwrap_or_default(),
+        deleting: metadata.deletion_timestamp.is_some(),
+        managed: MANAGED_LABELS.iter().any(|label| metadata.labels.contains_key(label)),
+        scheduler_name: spec.scheduler_name.as_deref().unwrap_or_default().into(),
+        suspended: spec.suspension.as_deref().and_then(|suspension| suspension.scheduling).unwrap_or_default(),
+        resource: resource(&spec.resource),
+        placement: spec.placement.as_deref().map(|wanted| Shared::new(placement(wanted))),
+        placement_changed: spec
+            .placement
+            .as_deref()
+            .is_some_and(|wanted| written != Some(applied) && placement_changed(wanted, applied, observed_term)),
+        replicas: spec.replicas.unwrap_or_default(),
+        requirements,
+        components,
+        targets: targets(&spec.clusters),
+        evicting: spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str().into()).collect(),
+        force: spec.force_rescheduling.unwrap_or_default(),
+        triggered_at: spec.reschedule_triggered_at,
+        owed: metadata.annotations.contains_key(work_api::OWED),
+        last_scheduled_at: status.last_scheduled_time,
+        observed_term: observed_term.into(),
+        priority: spec.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default(),
+        groups: WorkloadGroups {
+            affinity: groups.and_then(|groups| groups.affinity_group.as_deref()).unwrap_or_default().into(),
+            anti_affinity: groups.and_then(|groups| groups.anti_affinity_group.as_deref()).unwrap_or_default().into(),
+        },
+        fault: faults.first().map(|fault| fault.to_string().into()),
+    }
+}
+
+fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+fn resource(reference: &work_api::ObjectReference) -> Resource {
+    Resource {
+        api_version: reference.api_version.as_str().into(),
+        kind: reference.kind.as_str().into(),
+        namespace: reference.namespace.as_deref().unwrap_or_default().into(),
+        name: reference.name.as_str().into(),
+        uid: reference.uid.as_deref().unwrap_or_default().into(),
+    }
+}
+
+fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) -> Requirements {
+    let mut needed = Vec::with_capacity(amounts.len());
+    for (name, amount) in amounts {
+        match quantity(amount, || format!("{field}[{name}]")) {
+            // A requirement of zero or less is none.
+            Ok(amount) if amount > Quantity::ZERO => needed.push((name.as_str().into(), amount)),
+            Ok(_) => {}
+            Err(fault) => faults.push(fault),
+        }
+    }
+    Requirements { amounts: needed.into() }
+}
+
+fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Component {
+    let field = || format!("spec.components[{}].replicaRequirements.resourceRequest", component.name);
+    let requirements = component.replica_requirements.as_ref();
+    Component {
+        name: component.name.as_str().into(),
+        replicas: component.replicas,
+        requirements: requirements.map(|requirements| needs(&requirements.resource_request, &field(), faults)),
+    }
+}
+
+/// One target for each cluster. Replicas of a cluster that is listed twice add up; negative ones
+/// count as zero.
+fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::with_capacity(clusters.len());
+    for cluster in clusters {
+        let replicas = cluster.replicas.unwrap_or_default().max(0);
+        if let Some(known) = targets.iter_mut().find(|known| *known.name == *cluster.name) {
+            known.replicas = known.replicas.saturating_add(replicas);
+            continue;
+        }
+        let components = cluster
+            .components
+            .iter()
+            .map(|component| TargetComponent { name: component.name.as_str().into(), replicas: component.replicas });
+        targets.push(Target { name: Arc::from(&*cluster.name), replicas, components: components.collect() });
+    }
+    targets
+}
+
+/// Whether the placement calls for a new decision. If the annotation cannot be read, it does not.
+/// Of several affinity groups, only the observed one counts.
+fn placement_changed(wanted: &policy_api::Placement, applied: &str, observed_term: &str) -> bool {
+    if applied.is_empty() {
+        return true;
+    }
+    let Ok(applied) = serde_json::from_str::<policy_api::Placement>(applied) else { return false };
+    if applied == *wanted {
+        return false;
+    }
+    if applied.cluster_affinity != wanted.cluster_affinity
+        || applied.cluster_tolerations != wanted.cluster_tolerations
+        || applied.spread_constraints != wanted.spread_constraints
+        || applied.replica_scheduling != wanted.replica_scheduling
+    {
+        return true;
+    }
+    let observed = |placement: &'_ policy_api::Placement| {
+        placement.cluster_affinities.iter().find(|term| term.affinity_name == observed_term).cloned()
+    };
+    observed_term.is_empty() || observed(wanted).is_none() || observed(wanted) != observed(&applied)
+}
+
+pub fn placement(placement: &policy_api::Placement) -> Placement {
+    let terms = placement.cluster_affinities.iter().map(|term| Term {
+        name: term.affinity_name.as_str().into(),
+        affinity: affinity(&term.affinity),
+        overflow: term.overflow_affinities.iter().map(|tier| affinity(&tier.affinity)).collect(),
+    });
+    Placement {
+        affinity: placement.cluster_affinity.as_ref().map(affinity),
+        terms: terms.collect(),
+        tolerations: placement.cluster_tolerations.iter().map(toleration).collect(),
+        spread: placement.spread_constraints.iter().filter_map(spread).collect(),
+        division: placement.replica_scheduling.as_ref().map_or(Division::Duplicated, division),
+    }
+}
+
+fn toleration(toleration: &ballast_api::core::Toleration) -> Toleration {
+    let text = |field: &'_ Option<String>| field.clone().unwrap_or_default();
+    Toleration::from_parts(
+        &text(&toleration.key),
+        &text(&toleration.operator),
+        &text(&toleration.value),
+        &text(&toleration.effect),
+        toleration.toleration_seconds,
+    )
+}
+
+fn spread(constraint: &policy_api::SpreadConstraint) -> Option<Spread> {
+    use policy_api::SpreadField;
+    let label = constraint.spread_by_label.as_deref().filter(|label| !label.is_empty());
+    let by = match (constraint.spread_by_field, label) {
+        (Some(SpreadField::Cluster), _) => By::Cluster,
+        (Some(SpreadField::Region), _) => By::Region,
+        (Some(SpreadField::Zone), _) => By::Zone,
+        (Some(SpreadField::Provider), _) => By::Provider,
+        (None, Some(label)) => By::Label(label.into()),
+        (None, None) => return None,
+    };
+    Some(Spread { by, min: constraint.min_groups.unwrap_or_default(), max: constraint.max_groups.unwrap_or_default() })
+}
+
+fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {
+    use policy_api::{ReplicaDivisionPreference as Preference, ReplicaSchedulingType as Type};
+    let scheduling_type = strategy.replica_scheduling_type.unwrap_or(Type::Divided);
+    match (scheduling_type, strategy.replica_division_preference) {
+        (Type::Duplicated, _) => Division::Duplicated,
+        (Type::Divided, Some(Preference::Aggregated)) => Division::Aggregated,
+        (Type::Divided, Some(Preference::Weighted)) => match &strategy.weight_preference {
+            Some(weights) if weights.dynamic_weight.is_some() => Division::Dynamic,
+            Some(weights) => Division::Static(Some(weights.static_weight_list.iter().map(weight).collect())),
+            None => Division::Static(None),
+        },
+        (Type::Divided, Some(Preference::Specified)) => {
+            let list = strategy.specify_preference.as_deref().map(|preference| &*preference.static_specify_list);
+            let regions = strategy.extend_replica_division_preference.as_deref() == Some(policy_api::REGIONS);
+            match list.filter(|list| !list.is_empty()) {
+                Some(list) => Division::Specified(Some(list.iter().map(share).collect())),
+                None if regions => Division::Together(listed(strategy)),
+                None => Division::Specified(None),
+            }
+        }
+        // A strategy that we do not know belongs to another scheduler (R152). Those that we know
+        // were written out on admission.
+        (Type::Divided, None) => Division::Unsupported {
+            scheduling_type: "Divided".into(),
+            preference: strategy.extend_replica_division_preference.clone().unwrap_or_default(),
+        },
+    }
+}
+
+fn listed(strategy: &policy_api::ReplicaSchedulingStrategy) -> Vec<Affinity> {
+    let list = strategy.extend_cluster_preferences.iter().flat_map(|preferences| &preferences.extend_static_list);
+    list.map(|entry| affinity(&entry.target_cluster)).collect()
+}
+
+fn share(entry: &policy_api::StaticClusterSpecified) -> Share {
+    Share { target: affinity(&entry.target_cluster), replicas: entry.replicas }
+}
+
+fn weight(weight: &policy_api::StaticClusterWeight) -> Weight {
+    Weight { target: affinity(&weight.target_cluster), weight: weight.weight }
+}
+
+pub fn affinity(affinity: &policy_api::ClusterAffinity) -> Affinity {
+    let labels = match &affinity.label_selector {
+        None => Clause::Any,
+        Some(selector) => {
+            let labels = selector.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let expressions = selector
+                .match_expressions
+                .iter()
+                .map(|expression| (&*expression.key, &*expression.operator, &*expression.values));
+            match Selector::from_parts(labels, expressions) {
+                Ok(selector) => Clause::Where(selector),
+                Err(malformed) => Clause::Malformed(malformed.to_string().into()),
+            }
+        }
+    };
+    let fields = match &affinity.field_selector {
+        None => Clause::Any,
+        Some(selector) => match selector.match_expressions.iter().map(field_requirement).collect() {
+            Ok(requirements) => Clause::Where(requirements),
+            Err(why) => Clause::Malformed(why),
+        },
+    };
+    let names = |list: &[String]| list.iter().map(|name| name.as_str().into()).collect();
+    Affinity { names: names(&affinity.cluster_names), exclude: names(&affinity.exclude_clusters), labels, fields }
+}
+
+fn field_requirement(expression: &NodeSelectorRequirement) -> Result<FieldRequirement, Box<str>> {
+    let field = match &*expression.key {
+        "provider" => Field::Provider,
+        "region" => Field::Region,
+        "zone" => Field::Zone,
+        _ => Field::Unknown,
+    };
+    let operator = Operator::parse(&expression.operator)
+        .ok_or_else(|| format!("{:?} is not a valid selector operator", expression.operator))?;
+    let requirement =
+        Requirement::new(&expression.key, operator, &expression.values).map_err(|malformed| malformed.to_string())?;
+    Ok(FieldRequirement { field, requirement })
+}

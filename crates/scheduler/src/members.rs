@@ -1,0 +1,107 @@
+//! The set of clusters that passes decide on, kept in step with the Cluster objects of a view.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{CLUSTERS, lower};
+use ballast_api::core::Taint;
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
+use ballast_engine::karmada::ClusterSet;
+use ballast_k8s::{GroupResource, Object, Revision};
+use ballast_watch::View;
+
+#[derive(Default)]
+pub struct Members {
+    pub fleet: ClusterSet,
+    /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
+    /// when a taint was added.
+    pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    /// The clusters that say that they are not Ready. One that says nothing is not among them.
+    pub unready: Arc<BTreeSet<Arc<str>>>,
+    known: Known,
+}
+
+/// The revision at which each cluster of one family was read.
+#[derive(Default)]
+pub struct Known(BTreeMap<Arc<str>, Revision>);
+
+impl Known {
+    /// Brings this to the state of a view. Returns the clusters that changed, and the names of
+    /// those that are gone.
+    pub fn sync<'a>(&mut self, view: &'a View, clusters: GroupResource) -> (Vec<&'a Arc<Object>>, Vec<Arc<str>>) {
+        let mut changed = Vec::new();
+        let mut gone = Vec::new();
+        // Both are sorted by name.
+        let mut known = self.0.iter().peekable();
+        for object in view.list(clusters, None) {
+            let name = &object.key.name;
+            while let Some((other, _)) = known.next_if(|(other, _)| *other < name) {
+                gone.push(Arc::clone(other));
+            }
+            match known.next_if(|(other, _)| *other == name) {
+                Some((_, revision)) if *revision == object.revision => {}
+                _ => changed.push(object),
+            }
+        }
+        gone.extend(known.map(|(name, _)| Arc::clone(name)));
+        self.0.extend(changed.iter().map(|object| (Arc::clone(&object.key.name), object.revision)));
+        for name in &gone {
+            self.0.remove(name);
+        }
+        (changed, gone)
+    }
+}
+
+impl Members {
+    /// Brings the set to the state of a view. This costs little where no cluster has changed.
+    pub fn sync(&mut self, view: &View) {
+        let (changed, gone) = self.known.sync(view, CLUSTERS);
+        for object in changed {
+            match object.typed::<Cluster>() {
+                Ok(cluster) => self.take_in(&object.key.name, &cluster),
+                // The last readable state stays in use.
+                Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
+            }
+        }
+        for name in gone {
+            self.note_taints(&name, &[]);
+            self.note_ready(&name, true);
+            self.fleet.remove(&name);
+        }
+    }
+
+    fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster) {
+        self.note_taints(name, &cluster.spec.taints);
+        let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+        self.note_ready(name, ready.is_none_or(|ready| ready.status == "True"));
+        let (cluster, faults) = lower::karmada::cluster(cluster);
+        for fault in faults {
+            tracing::warn!(cluster = %name, %fault, "left out of the cluster");
+        }
+        self.fleet.upsert(cluster);
+    }
+
+    fn note_ready(&mut self, name: &Arc<str>, ready: bool) {
+        if self.unready.contains(name) != ready {
+            return;
+        }
+        let unready = Arc::make_mut(&mut self.unready);
+        if ready {
+            unready.remove(name)
+        } else {
+            unready.insert(Arc::clone(name))
+        };
+    }
+
+    fn note_taints(&mut self, name: &Arc<str>, taints: &[Taint]) {
+        let hostile: Vec<Taint> = taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
+        if self.hostile.get(name).map_or(&[][..], Vec::as_slice) == hostile {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.hostile);
+        match hostile.is_empty() {
+            true => all.remove(name),
+            false => all.insert(Arc::clone(name), hostile),
+        };
+    }
+}

@@ -1,0 +1,103 @@
+//! The events of a pass: one about the binding, and one about the object that it binds, in
+//! upstream's words (R73). Where two entries specify replicas for one cluster, a warning says which
+//! of them counts (C22). Where replicas move, one more about the binding says why (`cause`).
+
+use super::cause::REPLICAS_MOVED;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, RESOURCE_BINDINGS};
+use ballast_engine::karmada::{Decision, Outcome, Overlap, SUCCESS_MESSAGE, Target};
+use ballast_k8s::Key;
+use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
+
+#[derive(Debug)]
+pub struct News {
+    subjects: [ObjectReference; 2],
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+    is_repeated: bool,
+    warning: Option<String>,
+    /// Which replicas move, and why. For the binding alone.
+    moved: Option<String>,
+}
+
+const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
+/// The most clusters that a warning names. There may be thousands.
+const OVERLAPS_TOLD_MAX: usize = 3;
+
+/// The events for a decision. A pass that changed nothing has an event only if it failed, to say
+/// that it still does. A success has one only if `tells` is true.
+pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, tells: bool) -> Option<News> {
+    let (severity, reason, message) = match &decision.outcome {
+        Outcome::Skipped(_) => return None,
+        Outcome::Placed(_) if !changed || !tells => return None,
+        Outcome::Placed(placed) => {
+            // Upstream writes the colon for one kind and not for the other.
+            let colon = if key.resource == RESOURCE_BINDINGS { ":" } else { "" };
+            let message = format!("{SUCCESS_MESSAGE} Result{colon} {}", result(&placed.targets));
+            (Severity::Normal, "ScheduleBindingSucceed", message)
+        }
+        Outcome::Failed(failed) => (Severity::Warning, "ScheduleBindingFailed", failed.message.clone()),
+    };
+    Some(News {
+        subjects: binding.subjects(key),
+        severity,
+        reason,
+        message,
+        is_repeated: !changed,
+        warning: None,
+        moved: None,
+    })
+}
+
+/// The event for a placement that was refused.
+pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: bool) -> News {
+    News {
+        subjects: binding.subjects(key),
+        severity: Severity::Warning,
+        reason: "ScheduleBindingFailed",
+        message,
+        is_repeated,
+        warning: None,
+        moved: None,
+    }
+}
+
+impl News {
+    /// Adds a warning about clusters that several entries specify replicas for.
+    pub fn warning_of(self, overlaps: &[Overlap]) -> News {
+        let told = overlaps.iter().take(OVERLAPS_TOLD_MAX).map(|Overlap { cluster, entries }| {
+            format!("cluster {cluster:?} is in entries {entries:?} of staticSpecifyList")
+        });
+        let told: Vec<String> = told.collect();
+        let more = match overlaps.len().saturating_sub(told.len()) {
+            0 => String::new(),
+            more => format!(", and {more} more are alike"),
+        };
+        let message = format!("{}{more}: the first entry alone counts", told.join(", "));
+        News { warning: (!overlaps.is_empty()).then_some(message), ..self }
+    }
+
+    /// Adds which replicas move and why (BD11).
+    pub fn of_move(self, moved: Option<String>) -> News {
+        News { moved, ..self }
+    }
+
+    pub fn tell(self, recorder: &Recorder) {
+        let News { subjects, severity, reason, message, is_repeated, warning, moved } = self;
+        if let Some(moved) = moved {
+            recorder.record(Note::new(recorder, subjects[0].clone(), Severity::Normal, REPLICAS_MOVED, moved));
+        }
+        for about in subjects {
+            if let Some(warning) = warning.clone() {
+                recorder.record(Note::new(recorder, about.clone(), Severity::Warning, OVERLAP_REASON, warning));
+            }
+            recorder.record(Note { is_repeated, ..Note::new(recorder, about, severity, reason, message.clone()) });
+        }
+    }
+}
+
+/// `{member2:2, member1:1}`
+fn result(targets: &[Target]) -> String {
+    let list: Vec<String> = targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+    format!("{{{}}}", list.join(", "))
+}

@@ -1,0 +1,213 @@
+//! One binding as a plan reads it: parsed once, and kept small, because plans hold 100,000 of them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::Present;
+use crate::lower;
+use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
+use ballast_api::core::Toleration;
+use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
+use ballast_api::karmada::work::v1alpha2::{
+    AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, ResourceHealth, kind_of,
+};
+use ballast_engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
+use ballast_k8s::{Key, Object, read_json};
+use ballast_watch::View;
+use ballast_worker::placements;
+
+/// A binding of the Karmada family, or a placement of the Fleet family.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub object: Arc<Object>,
+    pub binding: BindingRef,
+    pub workload: WorkloadRef,
+    /// What the engine is asked. Of a Fleet placement, only where it is.
+    pub request: Request,
+    /// Clusters that the binding is evicted from, only because of a taint.
+    pub(super) driven_out_of: Box<[Box<str>]>,
+    /// The tolerations of the placement, if any of them is limited in time.
+    pub(super) limited: Box<[Toleration]>,
+}
+
+impl Case {
+    /// The binding or placement of this key. None if it is gone, or cannot be read.
+    pub fn find(view: &View, key: &Key) -> Option<Case> {
+        let object = view.get(key)?;
+        match PlacementKinds::of(key.resource) {
+            Some(kinds) => Some(Case::of_placement(view, object, kinds)),
+            None => Case::of(object),
+        }
+    }
+
+    /// None if the object is not a binding of the Karmada family, or cannot be read.
+    pub fn of(object: &Arc<Object>) -> Option<Case> {
+        Some(Case::read(object)?.0)
+    }
+
+    /// As `of`, with the binding as it was read.
+    pub fn read(object: &Arc<Object>) -> Option<(Case, AnyBinding)> {
+        if !BINDINGS.contains(&object.key.resource) {
+            return None;
+        }
+        let binding: AnyBinding = read_json(&object.text.content()).ok()?;
+        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        let is_only_by_taint = |cluster: &&str| {
+            tasks.iter().filter(|task| task.from_cluster == **cluster).all(GracefulEvictionTask::is_by_taint)
+        };
+        let left: BTreeSet<&str> = tasks.iter().map(|task| &*task.from_cluster).collect();
+        let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
+        let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
+        let resource = &binding.spec.resource;
+        let case = Case {
+            binding: reference(kind_of(object.key.resource), object),
+            workload: WorkloadRef {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+                namespace: resource.namespace.clone().filter(|namespace| !namespace.is_empty()),
+                name: resource.name.clone(),
+            },
+            request,
+            driven_out_of: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
+            limited: if is_limited { tolerations.into() } else { [].into() },
+            object: Arc::clone(object),
+        };
+        Some((case, binding))
+    }
+
+    /// Shares what many cases have alike, which saves memory and later comparisons.
+    pub(super) fn shared(mut self, common: &mut Common) -> Case {
+        share(&mut common.placements, &mut self.request.placement);
+        share(&mut common.requirements, &mut self.request.requirements);
+        self
+    }
+
+    /// A placement of the Fleet family moves by being triggered, so it is only known where it is.
+    pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> Case {
+        let Key { namespace, name, .. } = &object.key;
+        let bindings = placements::children(view, kinds.bindings, &object.key, &[]);
+        let clusters: BTreeSet<String> = bindings
+            .filter(|binding| !binding.deleting)
+            .filter_map(|binding| Some(binding.typed::<fleet::AnyBinding>().ok()?.spec.target_cluster.clone()))
+            .collect();
+        let on = |cluster: &String| Target { name: cluster.as_str().into(), replicas: 0, components: Vec::new() };
+        Case {
+            object: Arc::clone(object),
+            binding: reference(kinds.kind, object),
+            workload: WorkloadRef {
+                api_version: fleet::API_VERSION.to_owned(),
+                kind: kinds.kind.to_owned(),
+                namespace: (!namespace.is_empty()).then(|| namespace.to_string()),
+                name: name.to_string(),
+            },
+            request: Request {
+                namespace: (&**namespace).into(),
+                name: (&**name).into(),
+                deleting: object.deleting,
+                targets: clusters.iter().map(on).collect(),
+                ..Request::default()
+            },
+            driven_out_of: [].into(),
+            limited: [].into(),
+        }
+    }
+
+    /// Whether this is a placement of the Fleet family. It moves by being triggered.
+    pub fn is_placement(&self) -> bool {
+        PlacementKinds::of(self.object.key.resource).is_some()
+    }
+
+    /// Whether other workloads decide where this one may go.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.request.groups != WorkloadGroups::default()
+    }
+
+    /// Where the workload is, by name.
+    pub fn from(&self) -> Vec<Share> {
+        shares(&self.request.targets)
+    }
+
+    /// Whether these targets are where the workload is already. The order does not matter.
+    pub fn is_at(&self, targets: &[Target]) -> bool {
+        let present = &self.request.targets;
+        present.len() == targets.len() && targets.iter().all(|target| present.contains(target))
+    }
+
+    /// How many replicas arrive at a cluster if these are the targets.
+    pub fn arrivals(&self, to: &[Target]) -> i64 {
+        let more = |target: &Target| (i64::from(target.replicas) - self.request.replicas_on(&target.name)).max(0);
+        to.iter().map(more).sum()
+    }
+
+    /// How many replicas are available on a cluster, as far as may be relied on: all, if nobody
+    /// says otherwise. None on a cluster that is not Ready.
+    pub(super) fn available_on(&self, cluster: &str, reports: &Reports, unready: &BTreeSet<Arc<str>>) -> i64 {
+        let there = self.request.replicas_on(cluster);
+        if unready.contains(cluster) {
+            return 0;
+        }
+        reports
+            .0
+            .iter()
+            .find(|(name, _)| **name == *cluster)
+            .map_or(there, |(_, told)| told.unwrap_or(there).min(there))
+    }
+
+    /// What the clusters report. It is read only where somebody asks.
+    pub(super) fn reports(&self) -> Reports {
+        let binding = read_json::<AnyBinding>(&self.object.text.content());
+        let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
+        Reports(items.into_iter().map(|item| (item.cluster_name.as_str().into(), available(&item))).collect())
+    }
+}
+
+/// What cases have alike: few placements, and few sizes of replicas.
+#[derive(Default)]
+pub(super) struct Common {
+    placements: HashSet<Shared<Placement>>,
+    requirements: HashSet<Shared<Requirements>>,
+}
+
+fn share<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, own: &mut Option<Shared<T>>) {
+    let Some(value) = own else { return };
+    match known.get(value) {
+        Some(same) => *value = same.clone(),
+        None => drop(known.insert(value.clone())),
+    }
+}
+
+/// The available replicas by cluster. None: no number, and not unhealthy.
+pub(super) struct Reports(Vec<(Box<str>, Option<i64>)>);
+
+fn available(item: &AggregatedStatusItem) -> Option<i64> {
+    let status = item.status.as_ref().map(|status| status.value()).unwrap_or_default();
+    let number = ["availableReplicas", "readyReplicas"].iter().find_map(|field| status[*field].as_i64());
+    number.or((item.health == Some(ResourceHealth::Unhealthy)).then_some(0))
+}
+
+fn reference(kind: &str, object: &Object) -> BindingRef {
+    let Key { namespace, name, .. } = &object.key;
+    BindingRef {
+        kind: kind.to_owned(),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_string()),
+        name: name.to_string(),
+        uid: object.uid.to_string(),
+    }
+}
+
+/// The targets as moves list them, by name.
+pub fn shares(targets: &[Target]) -> Vec<Share> {
+    let share = |target: &Target| Share { name: target.name.to_string(), replicas: target.replicas };
+    let mut shares: Vec<Share> = targets.iter().map(share).collect();
+    shares.sort_unstable();
+    shares
+}
+
+impl Present {
+    /// The binding or placement of this key, as it is in the view.
+    pub fn case(&self, key: &Key) -> Option<Case> {
+        Case::find(&self.view, key)
+    }
+}

@@ -1,0 +1,502 @@
+//! A plan in the making: the room that is left after the moves accepted so far.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::limits::{self, Stake};
+use super::{Case, Present};
+use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
+use ballast_api::core::Taint;
+use ballast_api::karmada::cluster::v1alpha1::Stay;
+use ballast_api::karmada::work::v1alpha2::{BindingSketch, RESOURCE_BINDINGS};
+use ballast_engine::karmada::{
+    ClusterSet, Decision, Division, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue, Rules,
+    Skip, Target, Trace, WorkloadGroups, Workloads,
+};
+use ballast_k8s::{Object, Time};
+use ballast_quota as quota;
+use ballast_watch::View;
+
+/// Why an undo leaves somebody alone.
+const AT_HOME: &str = "it is where it was";
+
+/// How bindings are decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    pub mode: api::Mode,
+    pub limits: Limits,
+}
+
+impl How {
+    fn engine_mode(self) -> Mode {
+        match self.mode {
+            api::Mode::Fresh => Mode::Fresh,
+            api::Mode::Steady => Mode::Steady,
+        }
+    }
+}
+
+/// What is to become of one binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    Move {
+        /// By name. Empty for a Fleet placement, which moves by being triggered; in an undo, where
+        /// it was.
+        to: Vec<Target>,
+        /// The affinity group that the targets belong to, if there are groups.
+        term: Option<Box<str>>,
+        /// Replicas, counted where they arrive.
+        arrivals: i64,
+        /// Whether the limits left something of the decision undone.
+        limited: bool,
+    },
+    /// It stays where it is. Without a reason: because it is where it belongs, or because nobody
+    /// may move it now.
+    Stay { reason: Option<MoveReason>, message: String },
+    /// It should move, and fits nowhere.
+    Unplaceable { reason: MoveReason, message: String },
+}
+
+/// A ledger of room over one [`Present`]. Bindings are proposed in the order of the caller, and
+/// what is accepted counts for those that follow.
+pub struct Draft {
+    pass: Pass,
+    /// The same without what was accepted. It is made when something fits nowhere, to tell whether
+    /// the plan itself took the room.
+    untouched: Option<Pass>,
+    clusters: ClusterSet,
+    view: Arc<View>,
+    hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    unready: Arc<BTreeSet<Arc<str>>>,
+    profile: Arc<Profile>,
+    now: Time,
+    /// The namespaces whose workload groups are known.
+    grouped: HashSet<Box<str>>,
+    /// What quotas leave. `None`: they do not hold.
+    quotas: Option<quota::Ledger>,
+}
+
+/// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
+/// nowhere is not displaced: there is no other place for it.
+///
+/// It costs one decision, some 10 µs. Reading the binding (`Case::of`) costs about as much again,
+/// so a sweep over a fleet should use one draft for many bindings, and read each binding once.
+pub fn is_displaced(draft: &mut Draft, case: &Case) -> bool {
+    match draft.decide(case, Mode::Fresh).outcome {
+        Outcome::Placed(placed) => !case.is_at(&placed.targets) && draft.within_quotas(case, &placed.targets).is_ok(),
+        _ => false,
+    }
+}
+
+impl Draft {
+    pub fn new(present: &Present) -> Draft {
+        let Present { view, clusters, hostile, unready, profile, now } = present.clone();
+        let pass = Pass::new(&clusters, &Workloads::default(), &profile);
+        let (untouched, grouped) = (None, HashSet::new());
+        let quotas = profile.federated_quotas.then(|| quota::Ledger::new(Arc::clone(&view)));
+        Draft { pass, untouched, clusters, view, hostile, unready, profile, now, grouped, quotas }
+    }
+
+    /// The same question, where no quota holds.
+    #[must_use]
+    pub fn without_quotas(self) -> Draft {
+        Draft { quotas: None, ..self }
+    }
+
+    /// The clusters with the room that is left.
+    pub fn clusters(&self) -> &ClusterSet {
+        self.pass.fleet()
+    }
+
+    pub fn propose(&mut self, case: &Case, how: &How) -> Proposal {
+        if case.is_placement() {
+            return of_placement(case);
+        }
+        let decision = self.decide(case, how.engine_mode());
+        self.bounded(case, how, decision)
+    }
+
+    /// `propose`, with what spoke for and against each cluster. It costs more.
+    pub fn explain(&mut self, case: &Case, how: &How) -> (Proposal, Trace) {
+        if case.is_placement() {
+            return (of_placement(case), Trace::default());
+        }
+        self.know_groups(&case.request);
+        let request = self.request(case, how.engine_mode());
+        let (decision, trace) = self.pass.explain_as(&request, how.engine_mode());
+        (self.bounded(case, how, decision), trace)
+    }
+
+    /// Proposes to go back to `from`, with the filters and the room of the present.
+    pub fn propose_return(&mut self, case: &Case, from: &[Share]) -> Proposal {
+        if case.is_placement() {
+            return return_of_placement(case, from);
+        }
+        self.know_groups(&case.request);
+        let request = self.request(case, Mode::Fresh);
+        if let Outcome::Skipped(skip) = self.pass.decide_as(&request, Mode::Steady).outcome {
+            return stays(skip);
+        }
+        let wanted = match wanted(case, from) {
+            Ok(wanted) => wanted,
+            Err(message) => return Proposal::Unplaceable { reason: MoveReason::ReplicasChanged, message },
+        };
+        if case.is_at(&wanted) {
+            return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
+        }
+        let term = match self.pass.admit(&request, &wanted) {
+            Ok(term) => term,
+            Err(refusal) => {
+                let (reason, message) = refused(&refusal);
+                return Proposal::Unplaceable { reason, message };
+            }
+        };
+        match self.within_quotas(case, &wanted) {
+            Ok(()) => Proposal::Move { arrivals: case.arrivals(&wanted), to: wanted, term, limited: false },
+            Err(exceeded) => self.over_quota(case, &wanted, exceeded),
+        }
+    }
+
+    /// The binding goes to the targets `to`, as far as later bindings are concerned.
+    pub fn accept(&mut self, case: &Case, to: &[Target]) {
+        self.shift(case, &case.request.targets, to);
+        self.charge(&case.object, &case.request.targets, to);
+    }
+
+    /// The quotas' part of `accept`.
+    pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
+        if let Some(quotas) = &mut self.quotas {
+            quotas.take(binding, &counts(from), &counts(to));
+        }
+    }
+
+    /// What the quotas leave to a binding, in copies of `each`. `None`: they do not limit it.
+    pub fn left_by_quotas(&mut self, binding: &Object, each: &[i32]) -> Option<quota::Left> {
+        self.quotas.as_mut()?.left(binding, each)
+    }
+
+    /// Whether the quotas allow the binding these targets.
+    pub fn within_quotas(&mut self, case: &Case, to: &[Target]) -> Result<(), quota::Exceeded> {
+        let Some(quotas) = self.quotas.as_mut() else { return Ok(()) };
+        quotas.check(&case.object, &counts(&case.request.targets), &counts(to))
+    }
+
+    /// `accept` of a binding that is on the targets `from`, apart from quotas. With `from` empty,
+    /// replicas that are on their way take the room that no cluster's report has taken yet.
+    pub fn shift(&mut self, case: &Case, from: &[Target], to: &[Target]) {
+        if !case.is_placement() {
+            self.know_groups(&case.request);
+            self.pass.shift(&case.request, from, to);
+        }
+    }
+
+    /// Takes or gives back room for replicas of a workload that nobody asks about here.
+    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.pass.move_room(request, from, to);
+    }
+
+    /// How many more copies of the workload a cluster can take.
+    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
+        self.pass.room(request, cluster)
+    }
+
+    pub(super) fn decide(&mut self, case: &Case, mode: Mode) -> Decision {
+        self.know_groups(&case.request);
+        let request = self.request(case, mode);
+        self.pass.decide_as(&request, mode)
+    }
+
+    /// The request as the scheduler would make it for a pass of this mode: see `Pass::judge`.
+    fn request<'c>(&self, case: &'c Case, mode: Mode) -> Cow<'c, Request> {
+        let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
+        let driven_out_of = case.driven_out_of.iter().map(|cluster| &**cluster).filter(|_| forgives);
+        let recovered: Vec<&str> = driven_out_of.filter(|cluster| !self.hostile.contains_key(*cluster)).collect();
+        let limited = (!case.limited.is_empty()).then_some(&*self.hostile).into_iter().flatten();
+        let outstayed: Vec<Box<str>> = limited
+            .filter(|(_, taints)| Stay::of(taints, &case.limited, self.now).is_over(self.now))
+            .map(|(name, _)| Box::from(&**name))
+            .collect();
+        if recovered.is_empty() && outstayed.is_empty() {
+            return Cow::Borrowed(&case.request);
+        }
+        let mut request = case.request.clone();
+        request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
+        request.evicting.extend(outstayed);
+        Cow::Owned(request)
+    }
+
+    /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
+    /// nothing is read before somebody asks. A group belongs to one namespace.
+    fn know_groups(&mut self, request: &Request) {
+        if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
+            return;
+        }
+        self.grouped.insert(request.namespace.clone());
+        for object in self.view.list(RESOURCE_BINDINGS, Some(&request.namespace)) {
+            let content = object.text.content();
+            let Ok(sketch) = BindingSketch::of(&content) else { continue };
+            let Some(groups) = sketch.spec.groups() else { continue };
+            let groups = WorkloadGroups {
+                affinity: groups.affinity_group.as_str().into(),
+                anti_affinity: groups.anti_affinity_group.as_str().into(),
+            };
+            let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
+            let targets: Vec<Target> = sketch.spec.clusters().iter().map(|target| on(&target.name)).collect();
+            let workloads = self.pass.workloads_mut();
+            workloads.upsert(&request.namespace, &object.key.name, &groups, &groups, &targets);
+        }
+    }
+
+    /// What the limits leave of a decision.
+    fn bounded(&mut self, case: &Case, how: &How, decision: Decision) -> Proposal {
+        let placed = match decision.outcome {
+            Outcome::Placed(placed) => placed,
+            Outcome::Skipped(skip) => return stays(skip),
+            Outcome::Failed(failed) => return self.fits_nowhere(case, how.engine_mode(), failed),
+        };
+        if case.is_at(&placed.targets) {
+            return Proposal::Stay { reason: None, message: "it is where it belongs".to_owned() };
+        }
+        let total = in_all(case, &placed.targets);
+        let fewest = how.limits.fewest(total);
+        let decided = weight(case, &placed.targets);
+        if decided < fewest {
+            let message = format!("{decided} of {total} replicas would move, and fewer than {fewest} are left alone");
+            return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
+        }
+        let to = self.limited(case, &how.limits, &placed.targets);
+        let moved = weight(case, &to);
+        if case.is_at(&to) {
+            let message = format!("{decided} of {total} replicas would move, and the limits allow none of it");
+            return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
+        }
+        if moved < fewest {
+            let message = format!("the limits allow {moved} of {decided} replicas to move, fewer than {fewest}");
+            return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
+        }
+        if let Err(exceeded) = self.within_quotas(case, &to) {
+            return self.over_quota(case, &to, exceeded);
+        }
+        let limited = to != placed.targets;
+        Proposal::Move { arrivals: case.arrivals(&to), to, term: placed.term, limited }
+    }
+
+    /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
+    /// no cluster gets more.
+    fn limited(&self, case: &Case, limits: &Limits, wanted: &[Target]) -> Vec<Target> {
+        let most = limits.most(in_all(case, wanted));
+        let preserves = limits.preserves_available();
+        if most.is_none_or(|most| weight(case, wanted) <= most) && !preserves {
+            return wanted.to_vec();
+        }
+        let reports = preserves.then(|| case.reports());
+        let may_leave = |cluster: &str, there: i64| match &reports {
+            None => there,
+            Some(reports) => there - case.available_on(cluster, reports, &self.unready),
+        };
+        if is_divided(case, wanted) {
+            cut_replicas(case, wanted, most, may_leave)
+        } else {
+            cut_clusters(case, wanted, most, may_leave)
+        }
+    }
+
+    fn fits_nowhere(&mut self, case: &Case, mode: Mode, failed: Failed) -> Proposal {
+        let Failed { reason, message, requeue, .. } = failed;
+        let is_of_room = match reason {
+            Reason::NoClusterFit => false,
+            // What only an edit can change is no matter of room.
+            Reason::Unschedulable => requeue == Requeue::Unschedulable || !self.deviates(),
+            Reason::SchedulerError => message.contains("no enough resource"),
+        };
+        if !is_of_room {
+            return Proposal::Unplaceable { reason: MoveReason::NoClusterFits, message };
+        }
+        let request = self.request(case, mode);
+        let untouched =
+            self.untouched.get_or_insert_with(|| Pass::new(&self.clusters, &Workloads::default(), &self.profile));
+        // Groups are matters of fit. Here only room is asked about.
+        let would_fit = untouched.decide_as(&request, mode).is_success();
+        let message = match would_fit {
+            true => {
+                let replicas = request.replicas;
+                format!("moves planned before it take the room for its {replicas} replicas: {message}")
+            }
+            false => message,
+        };
+        Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
+    }
+
+    /// A quota does not allow these targets.
+    fn over_quota(&self, case: &Case, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
+        let mut unplanned = quota::Ledger::new(Arc::clone(&self.view));
+        let was_allowed = unplanned.check(&case.object, &counts(&case.request.targets), &counts(to)).is_ok();
+        let quota::Exceeded { message, .. } = exceeded;
+        let message =
+            if was_allowed { format!("moves planned before it use what is left: {message}") } else { message };
+        Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
+    }
+
+    fn deviates(&self) -> bool {
+        self.profile.rules == Rules::Default
+    }
+}
+
+/// The replicas on each cluster.
+fn counts(targets: &[Target]) -> Vec<i32> {
+    targets.iter().map(|target| target.replicas).collect()
+}
+
+fn of_placement(case: &Case) -> Proposal {
+    match case.request.deleting {
+        true => stays(Skip::Deleting),
+        false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
+    }
+}
+
+/// A placement goes where its own scheduler places it. Whether that is back is seen in the end.
+fn return_of_placement(case: &Case, from: &[Share]) -> Proposal {
+    let target = |share: &Share| Target { name: share.name.as_str().into(), replicas: 0, components: Vec::new() };
+    let to: Vec<Target> = from.iter().map(target).collect();
+    if case.is_at(&to) {
+        return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
+    }
+    match of_placement(case) {
+        Proposal::Move { term, arrivals, limited, .. } => Proposal::Move { to, term, arrivals, limited },
+        other => other,
+    }
+}
+
+fn stays(skip: Skip) -> Proposal {
+    let message = match skip {
+        Skip::Filtered => "its scheduling is suspended, another scheduler places it, or no policy manages it",
+        Skip::Deleting => "it is being deleted",
+        Skip::NoPlacement(_) => "it has no placement",
+        Skip::Unchanged => "nothing asks for a decision",
+    };
+    Proposal::Stay { reason: None, message: message.to_owned() }
+}
+
+fn refused(refusal: &Refusal) -> (MoveReason, String) {
+    match refusal {
+        Refusal::Lost { cluster } => {
+            (MoveReason::ClusterLost, format!("cluster {cluster} is gone, or is being deleted"))
+        }
+        Refusal::Unfit { cluster, objection } => {
+            (MoveReason::NoClusterFits, format!("cluster {cluster} does not fit: {objection}"))
+        }
+        Refusal::NoRoom { cluster, arriving, room } => {
+            (MoveReason::NoRoom, format!("{arriving} replicas would arrive at {cluster}, which has room for {room}"))
+        }
+    }
+}
+
+/// The targets that `from` names, for the workload as it is now. The error says that the workload
+/// has another number of replicas.
+fn wanted(case: &Case, from: &[Share]) -> Result<Vec<Target>, String> {
+    let request = &case.request;
+    let mut from: Vec<&Share> = from.iter().collect();
+    from.sort_unstable();
+    let known = |name: &str| request.targets.iter().find(|target| *target.name == *name);
+    let components = request.targets.iter().map(|target| &target.components).find(|parts| !parts.is_empty());
+    let target = |share: &&Share| Target {
+        name: known(&share.name).map_or_else(|| share.name.as_str().into(), |target| Arc::clone(&target.name)),
+        replicas: share.replicas,
+        components: components.cloned().unwrap_or_default(),
+    };
+    let mut targets: Vec<Target> = from.iter().map(target).collect();
+    if !is_divided(case, &targets) {
+        let each = request.targets.first().map_or(0, |target| target.replicas);
+        targets.iter_mut().for_each(|target| target.replicas = each);
+        return Ok(targets);
+    }
+    let (was, is) = (from.iter().map(|share| i64::from(share.replicas)).sum::<i64>(), i64::from(request.replicas));
+    if was != is {
+        return Err(format!("it had {was} replicas then, and has {is} now"));
+    }
+    Ok(targets)
+}
+
+/// Whether the replicas are divided among the clusters. If not, each cluster has all of them, or
+/// there are none.
+fn is_divided(case: &Case, targets: &[Target]) -> bool {
+    let duplicated =
+        case.request.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
+    !duplicated && targets.iter().chain(&case.request.targets).any(|target| target.replicas > 0)
+}
+
+/// What percentages are taken of: the replicas of the workload. Where each cluster has all of them,
+/// those of all clusters. A copy of an object without replicas counts as one.
+fn in_all(case: &Case, wanted: &[Target]) -> i64 {
+    let replicas = i64::from(case.request.replicas.max(1));
+    if is_divided(case, wanted) { replicas } else { replicas.saturating_mul(wanted.len() as i64) }
+}
+
+/// What limits count of these targets: replicas that arrive. A copy of an object without replicas
+/// counts as one.
+fn weight(case: &Case, to: &[Target]) -> i64 {
+    let is_new = |target: &&Target| case.request.targets.iter().all(|known| known.name != target.name);
+    let objects = to.iter().filter(|target| target.replicas == 0).filter(is_new).count() as i64;
+    case.arrivals(to) + objects
+}
+
+/// All clusters that are concerned, by name, with the present and the wanted target.
+fn stakes<'a>(case: &'a Case, wanted: &'a [Target]) -> BTreeMap<&'a str, (Option<&'a Target>, Option<&'a Target>)> {
+    let mut stakes: BTreeMap<&str, (Option<&Target>, Option<&Target>)> = BTreeMap::new();
+    case.request.targets.iter().for_each(|target| stakes.entry(&*target.name).or_default().0 = Some(target));
+    wanted.iter().for_each(|target| stakes.entry(&*target.name).or_default().1 = Some(target));
+    stakes
+}
+
+fn replicas(target: Option<&Target>) -> i64 {
+    target.map_or(0, |target| i64::from(target.replicas))
+}
+
+fn cut_replicas(
+    case: &Case,
+    wanted: &[Target],
+    most: Option<i64>,
+    may_leave: impl Fn(&str, i64) -> i64,
+) -> Vec<Target> {
+    let clusters = stakes(case, wanted);
+    let stake = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
+        let present = replicas(*is);
+        Stake { present, wanted: replicas(*shall), may_leave: may_leave(name, present) }
+    };
+    let after = limits::cut(&clusters.iter().map(stake).collect::<Vec<_>>(), most);
+    let targets = clusters.values().zip(after).filter(|(_, after)| *after > 0);
+    let target = |((is, shall), after): (&(Option<&Target>, Option<&Target>), i64)| {
+        let known = shall.or(*is).expect("a cluster is concerned for one of them");
+        Target { replicas: i32::try_from(after).unwrap_or(i32::MAX), ..known.clone() }
+    };
+    targets.map(target).collect()
+}
+
+/// Where each cluster has the whole workload, clusters are exchanged for clusters.
+fn cut_clusters(
+    case: &Case,
+    wanted: &[Target],
+    most: Option<i64>,
+    may_leave: impl Fn(&str, i64) -> i64,
+) -> Vec<Target> {
+    let clusters = stakes(case, wanted);
+    // Where it stays, it gets the number that is wanted, which is no matter of moving.
+    let staying: i64 = clusters
+        .values()
+        .filter(|(is, _)| is.is_some())
+        .map(|(is, shall)| shall.map_or(0, |shall| (i64::from(shall.replicas) - replicas(*is)).max(0)))
+        .sum();
+    let each = wanted.iter().map(|target| i64::from(target.replicas)).max().unwrap_or(0).max(1);
+    let stake = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
+        let present = i64::from(is.is_some());
+        // A copy leaves as a whole or not at all.
+        let all = replicas(*is).max(1);
+        let may_leave = i64::from(may_leave(name, all) >= all);
+        Stake { present, wanted: i64::from(shall.is_some()), may_leave }
+    };
+    let most = most.map(|most| (most - staying).max(0) / each);
+    let after = limits::cut(&clusters.iter().map(stake).collect::<Vec<_>>(), most);
+    let targets = clusters.values().zip(after).filter(|(_, after)| *after > 0);
+    targets.map(|((is, shall), _)| shall.or(*is).expect("it is concerned").clone()).collect()
+}

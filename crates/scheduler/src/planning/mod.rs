@@ -1,0 +1,88 @@
+//! The planning door: what would happen to many bindings, and whether it fits together.
+//!
+//! 1. A [`Planner`] keeps the clusters in step and gives a [`Present`]: one view, made ready for
+//!    decisions. It may be changed, to ask what would happen if.
+//! 2. A [`Selection`] finds the bindings that are meant, as [`Case`]s.
+//! 3. [`plan`] decides them all, one after another, against a ledger of room (BD1). A [`Draft`] is
+//!    that ledger, for callers that go step by step.
+//! 4. [`edits`] is the write that carries a decision out.
+//!
+//! Nothing here writes, waits or asks the time.
+
+mod case;
+mod draft;
+mod limits;
+mod plan;
+mod selection;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use self::case::{Case, shares};
+pub use self::draft::{Draft, How, Proposal, is_displaced};
+pub use self::plan::{Plan, Planned, Rank, Refused, Stayed, in_order, plan, plan_by, plan_return, rank, ranked};
+pub use self::selection::{SELECTED_MAX, Selection, TooMany};
+use super::commit;
+use super::members::Members;
+use ballast_api::core::Taint;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, Trigger};
+use ballast_engine::karmada::{ClusterSet, Decision, Mode, Outcome, Placed, Profile, Target};
+use ballast_k8s::{Edit, Object, Time};
+use ballast_watch::View;
+
+/// Makes views ready for decisions. Cheap where few clusters have changed since the last one.
+pub struct Planner {
+    profile: Arc<Profile>,
+    members: Mutex<Members>,
+}
+
+/// Everything that decisions are made from. Cheap to clone, and to change before it is used.
+#[derive(Clone)]
+pub struct Present {
+    pub view: Arc<View>,
+    pub clusters: ClusterSet,
+    /// The clusters with NoExecute taints, and their taints.
+    pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    /// The clusters that say that they are not Ready.
+    pub unready: Arc<BTreeSet<Arc<str>>>,
+    pub profile: Arc<Profile>,
+    pub now: Time,
+}
+
+impl Planner {
+    /// The profile has to be that of the scheduler: plans are about what it would decide.
+    pub fn new(profile: Profile) -> Planner {
+        Planner { profile: Arc::new(profile), members: Mutex::default() }
+    }
+
+    /// The view may also be an older one than that of the call before.
+    pub fn present(&self, view: Arc<View>, now: Time) -> Present {
+        // A panic elsewhere leaves clusters that are in order, each by itself.
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.sync(&view);
+        Present {
+            clusters: members.fleet.clone(),
+            hostile: Arc::clone(&members.hostile),
+            unready: Arc::clone(&members.unready),
+            profile: Arc::clone(&self.profile),
+            view,
+            now,
+        }
+    }
+}
+
+/// The edits that put a binding on these targets, as the scheduler would write them after a pass
+/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups.
+///
+/// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
+/// left to the scheduler.
+pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+    let content = object.text.content();
+    let placement = BindingSketch::placement_of(&content);
+    let trigger = Trigger::of(binding);
+    let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
+    let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };
+    commit::edits(binding, placement, object.generation, trigger, &decision, true, now)
+}

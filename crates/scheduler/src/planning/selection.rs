@@ -1,0 +1,316 @@
+//! Which bindings are meant: the union of the entries, and of each entry everything that it says.
+//!
+//! Bindings are looked at as sketches, on all cores, and only those that are selected are read
+//! whole. They come out in key order, whatever the number of cores.
+//!
+//! A Fleet placement is found by its kind alone: an entry that names no kind means bindings (BD10).
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::case::Common;
+use super::{Case, Draft, Present, is_displaced};
+use ballast_api::ballast::v1alpha1::SelectEntry;
+use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
+use ballast_api::fleet::placement::v1beta1::trigger;
+use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES, PROPAGATION_POLICIES, PolicyIds};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference, TargetSketch};
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Selector};
+use ballast_watch::View;
+
+/// The most bindings that may be selected at once (BD12).
+pub const SELECTED_MAX: usize = 100_000;
+
+/// Fewer bindings than this are looked at by one thread, because starting another costs more.
+const PER_THREAD_MIN: usize = 500;
+
+/// How many were selected, which is more than [`SELECTED_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} bindings are selected, and {SELECTED_MAX} at most can be planned at once")]
+pub struct TooMany(pub usize);
+
+/// What is selected, prepared for a look at each binding.
+#[derive(Debug)]
+pub struct Selection {
+    select: Vec<Entry>,
+    exclude: Vec<Entry>,
+    /// None: all namespaces, and cluster-scoped bindings.
+    scope: Option<Box<str>>,
+    /// The policy of each permanent id, for bindings that carry only the id.
+    ids: PolicyIds,
+}
+
+#[derive(Debug)]
+struct Entry {
+    said: SelectEntry,
+    labels: Option<Selector>,
+    policies: Option<GroupResource>,
+}
+
+/// Whether an entry selects a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Match {
+    No,
+    Yes,
+    /// If it is displaced, or is not, as the entry says.
+    IfDisplaced(bool),
+}
+
+impl Selection {
+    /// `scope` is the namespace that a namespaced object means. The errors are about selectors and
+    /// policies that make no sense.
+    pub fn new(
+        select: &[SelectEntry],
+        exclude: &[SelectEntry],
+        scope: Option<&str>,
+        view: &View,
+    ) -> Result<Selection, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let mut entries = |list: &[SelectEntry], field: &str| -> Vec<Entry> {
+            let path = FieldPath::new("spec").child(field);
+            let entry = |(index, entry): (usize, &SelectEntry)| Entry::new(entry, &path.index(index), &mut errors);
+            list.iter().enumerate().map(entry).collect()
+        };
+        let (select, exclude) = (entries(select, "select"), entries(exclude, "exclude"));
+        let asks = select.iter().chain(&exclude).any(|entry| entry.policies.is_some());
+        let policies = asks.then(|| POLICIES.into_iter().flat_map(|kind| view.list(kind, None)));
+        let ids = PolicyIds::of(policies.into_iter().flatten().map(|policy| &**policy));
+        match errors.is_empty() {
+            true => Ok(Selection { select, exclude, scope: scope.map(Box::from), ids }),
+            false => Err(errors),
+        }
+    }
+
+    /// The selected bindings and placements, in key order. They are judged as they are in the view
+    /// of `present`.
+    pub fn find(&self, present: &Present) -> Result<Vec<Case>, TooMany> {
+        let objects = self.objects(&present.view);
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let share = objects.len().div_ceil(threads).max(PER_THREAD_MIN);
+        let count = AtomicUsize::new(0);
+        let mut cases: Vec<Case> = match objects.len() <= share {
+            true => self.find_among(&objects, present, &count),
+            false => std::thread::scope(|scope| {
+                let count = &count;
+                let find = |part| scope.spawn(move || self.find_among(part, present, count));
+                let parts: Vec<_> = objects.chunks(share).map(find).collect();
+                let joined = parts.into_iter().map(|part| match part.join() {
+                    Ok(cases) => cases,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                });
+                joined.flatten().collect()
+            }),
+        };
+        cases.extend(self.placements(&present.view, &count));
+        match count.into_inner() {
+            count if count > SELECTED_MAX => Err(TooMany(count)),
+            _ => Ok(cases),
+        }
+    }
+
+    /// Whether this binding is selected. Placements are not looked at.
+    pub fn selects(&self, case: &Case, draft: &mut Draft) -> bool {
+        let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *case.object.key.namespace);
+        is_in_scope
+            && BindingSketch::of(&case.object.text.content()).is_ok_and(|sketch| {
+                let displaced = &mut None;
+                let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(draft, case));
+                self.judge(&case.object, &sketch, &mut is_displaced)
+            })
+    }
+
+    /// The bindings that can be selected at all.
+    fn objects<'v>(&self, view: &'v View) -> Vec<&'v Arc<Object>> {
+        if let Some(scope) = &self.scope {
+            return view.list(BINDINGS[0], Some(scope)).collect();
+        }
+        // A workload of a namespace has its binding there.
+        let mut namespaces: Vec<Option<&str>> =
+            self.select.iter().map(|entry| entry.said.namespace.as_deref()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        match namespaces.first() {
+            None => Vec::new(),
+            Some(None) => BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).collect(),
+            Some(Some(_)) => {
+                namespaces.into_iter().flatten().flat_map(|namespace| view.list(BINDINGS[0], Some(namespace))).collect()
+            }
+        }
+    }
+
+    fn find_among(&self, objects: &[&Arc<Object>], present: &Present, count: &AtomicUsize) -> Vec<Case> {
+        let mut draft = None;
+        let mut common = Common::default();
+        let mut cases = Vec::new();
+        for object in objects {
+            let content = object.text.content();
+            let Ok(sketch) = BindingSketch::of(&content) else { continue };
+            let mut case = None;
+            let mut is_displaced = || {
+                let case = case.get_or_insert_with(|| Case::of(object));
+                let draft = draft.get_or_insert_with(|| Draft::new(present));
+                case.as_ref().is_some_and(|case| is_displaced(draft, case))
+            };
+            if !self.judge(object, &sketch, &mut is_displaced) {
+                continue;
+            }
+            // Beyond the bound they are only counted, for the message.
+            if count.fetch_add(1, Ordering::Relaxed) < SELECTED_MAX {
+                let case = case.unwrap_or_else(|| Case::of(object));
+                cases.extend(case.map(|case| case.shared(&mut common)));
+            }
+        }
+        cases
+    }
+
+    fn judge(&self, object: &Object, sketch: &BindingSketch<'_>, is_displaced: &mut dyn FnMut() -> bool) -> bool {
+        let looked = Looked::new(object, sketch, &self.ids);
+        let mut any = |entries: &[Entry]| {
+            // What needs a decision comes last.
+            let found: Vec<Match> = entries.iter().map(|entry| entry.matches(&looked)).collect();
+            found.contains(&Match::Yes)
+                || found.iter().any(|found| match found {
+                    Match::IfDisplaced(wanted) => is_displaced() == *wanted,
+                    _ => false,
+                })
+        };
+        any(&self.select) && !any(&self.exclude)
+    }
+
+    fn placements(&self, view: &View, count: &AtomicUsize) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for kinds in SCOPES {
+            let names = |entry: &&Entry| entry.names(kinds);
+            if !self.select.iter().any(|entry| names(&entry)) {
+                continue;
+            }
+            for object in view.list(kinds.placements, self.scope.as_deref()) {
+                // A namespaced object means its own namespace. Cluster-scoped kinds are not in it.
+                if self.scope.is_some() && object.key.namespace.is_empty() {
+                    continue;
+                }
+                let case = Case::of_placement(view, object, kinds);
+                let selects = |entries: &[Entry]| entries.iter().filter(names).any(|entry| entry.is_about(&case));
+                if selects(&self.select) && !selects(&self.exclude) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    cases.push(case);
+                }
+            }
+        }
+        cases
+    }
+}
+
+/// What entries ask about a binding, each read at most once.
+struct Looked<'a> {
+    object: &'a Object,
+    resource: Option<ObjectReference>,
+    targets: Vec<TargetSketch<'a>>,
+    managers: std::cell::OnceCell<Vec<Key>>,
+    sketch: &'a BindingSketch<'a>,
+    ids: &'a PolicyIds,
+}
+
+impl<'a> Looked<'a> {
+    fn new(object: &'a Object, sketch: &'a BindingSketch<'a>, ids: &'a PolicyIds) -> Looked<'a> {
+        let (resource, targets) = (sketch.spec.resource(), sketch.spec.clusters());
+        Looked { object, resource, targets, managers: std::cell::OnceCell::new(), sketch, ids }
+    }
+
+    fn managers(&self) -> &[Key] {
+        self.managers.get_or_init(|| self.ids.managers(self.object, &self.sketch.annotations()))
+    }
+
+    fn is_on(&self, cluster: &String) -> bool {
+        self.targets.iter().any(|target| target.name == **cluster)
+    }
+}
+
+impl Entry {
+    fn new(said: &SelectEntry, path: &FieldPath, errors: &mut FieldErrors) -> Entry {
+        let labels = said.label_selector.as_ref().map(|selector| {
+            let equal = selector.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let others = selector
+                .match_expressions
+                .iter()
+                .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
+            Selector::from_parts(equal, others).unwrap_or_else(|malformed| {
+                errors.invalid(&path.child("labelSelector"), selector, malformed);
+                Selector::default()
+            })
+        });
+        let policies = said.policy_ref.as_ref().map(|policy| match &*policy.kind {
+            "PropagationPolicy" => PROPAGATION_POLICIES,
+            "ClusterPropagationPolicy" => CLUSTER_PROPAGATION_POLICIES,
+            other => {
+                let kinds = ["PropagationPolicy", "ClusterPropagationPolicy"];
+                errors.not_supported(&path.child("policyRef").child("kind"), other, &kinds);
+                PROPAGATION_POLICIES
+            }
+        });
+        Entry { said: said.clone(), labels, policies }
+    }
+
+    fn matches(&self, binding: &Looked<'_>) -> Match {
+        let SelectEntry { placed_on, not_placed_on, displaced, .. } = &self.said;
+        let fits = self.fits_resource(binding)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(&*binding.object.labels))
+            && placed_on.iter().all(|cluster| binding.is_on(cluster))
+            && !not_placed_on.iter().any(|cluster| binding.is_on(cluster))
+            && self.fits_policy(binding);
+        match displaced {
+            _ if !fits => Match::No,
+            None => Match::Yes,
+            Some(wanted) => Match::IfDisplaced(*wanted),
+        }
+    }
+
+    fn fits_resource(&self, binding: &Looked<'_>) -> bool {
+        let SelectEntry { api_version, kind, namespace, name, .. } = &self.said;
+        if api_version.is_none() && kind.is_none() && namespace.is_none() && name.is_none() {
+            return true;
+        }
+        let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        binding.resource.as_ref().is_some_and(|resource| {
+            is(api_version, &resource.api_version)
+                && is(kind, &resource.kind)
+                && is(namespace, resource.namespace.as_deref().unwrap_or_default())
+                && is(name, &resource.name)
+        })
+    }
+
+    fn fits_policy(&self, binding: &Looked<'_>) -> bool {
+        let (Some(wanted), Some(resource)) = (&self.said.policy_ref, self.policies) else { return true };
+        binding.managers().iter().any(|policy| {
+            let namespace = wanted.namespace.as_deref().filter(|_| resource == PROPAGATION_POLICIES);
+            policy.resource == resource
+                && *policy.name == *wanted.name
+                && namespace.is_none_or(|namespace| *policy.namespace == *namespace)
+        })
+    }
+
+    /// Whether the entry is about placements of this scope.
+    fn names(&self, kinds: &PlacementKinds) -> bool {
+        let kind = self.said.kind.as_deref().unwrap_or_default();
+        let of_group =
+            |version: &String| trigger::kinds_named(version, kind).is_some_and(|known| known.kind == kinds.kind);
+        kind == kinds.kind && self.said.api_version.as_ref().is_none_or(of_group)
+    }
+
+    /// Whether everything that the entry says holds for the placement, beside its kind. Nothing is
+    /// known of a placement's policy, or of where it would be placed.
+    fn is_about(&self, placement: &Case) -> bool {
+        let SelectEntry { namespace, name, placed_on, not_placed_on, displaced, policy_ref, .. } = &self.said;
+        let key = &placement.object.key;
+        let is_on = |cluster: &String| placement.request.targets.iter().any(|target| *target.name == **cluster);
+        let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        is(namespace, &key.namespace)
+            && is(name, &key.name)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(&*placement.object.labels))
+            && placed_on.iter().all(is_on)
+            && !not_placed_on.iter().any(is_on)
+            && displaced.is_none()
+            && policy_ref.is_none()
+    }
+}

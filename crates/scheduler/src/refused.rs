@@ -1,0 +1,80 @@
+//! Bindings whose placement was decided, and refused when it was to be written: by a quota (QU4),
+//! or by a webhook (AD13).
+//!
+//! They keep the targets that they have, and their triggers wait. They are decided again: when the
+//! quota has more room, or after a backoff, because nobody says when a webhook would answer
+//! otherwise.
+
+use std::sync::Arc;
+
+use super::{commit, news};
+use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_base::metrics;
+use ballast_engine::karmada::Reason;
+use ballast_k8s::{Object, Status, Time, read_json};
+use ballast_quota::QUOTA_EXCEEDED;
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_worker::events::Recorder;
+use ballast_worker::{Failure, Handled, Next, Worked};
+
+/// A placement that was refused.
+pub struct Refused {
+    base: Arc<Object>,
+    /// The reason of the condition.
+    reason: &'static str,
+    message: String,
+    next: Next,
+}
+
+impl Refused {
+    /// By a quota of ours.
+    pub fn by_quota(base: Arc<Object>, message: String) -> Refused {
+        Refused { base, reason: QUOTA_EXCEEDED, message, next: Next::Park }
+    }
+
+    /// By somebody who was asked. A quota of theirs has the reason of ours.
+    pub fn by_others(base: Arc<Object>, status: &Status) -> Refused {
+        let reason = if status.reason == QUOTA_EXCEEDED { QUOTA_EXCEEDED } else { Reason::SchedulerError.as_str() };
+        Refused { base, reason, message: status.message.clone(), next: Next::Retry }
+    }
+}
+
+/// Says on each binding why it was refused, in one transaction.
+pub async fn tell_all(client: &Client, recorder: &Recorder, refused: Vec<Refused>, now: Time, worked: &mut Worked) {
+    let mut changes = Vec::new();
+    let mut telling = Vec::new();
+    for Refused { base: object, reason, message, next } in refused {
+        metrics::scheduled("unschedulable");
+        tracing::debug!(key = %object.key, reason, message, "refused");
+        let Ok(binding) = read_json::<AnyBinding>(&object.text.content()) else { continue };
+        let edits = commit::refusal(&binding, reason, &message, now);
+        let news = news::of_refusal(&object.key, binding, message, edits.is_empty());
+        if edits.is_empty() {
+            news.tell(recorder);
+            worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(object.key.clone(), next) });
+            continue;
+        }
+        telling.push((object.key.clone(), news, next));
+        changes.push((object.key.resource, Change::Edit { base: object, edits }));
+    }
+    if changes.is_empty() {
+        return;
+    }
+    let outcomes = match client.batch(changes, Atomicity::Each).await {
+        Ok(outcomes) => outcomes,
+        Err(status) => {
+            tracing::warn!(%status, "failed to say which bindings are refused");
+            let next = Failure::of(&status).into();
+            return worked.outcomes.extend(telling.into_iter().map(|(key, ..)| Handled::new(key, next)));
+        }
+    };
+    for ((key, news, after), outcome) in telling.into_iter().zip(outcomes) {
+        worked.outcomes.push(match outcome {
+            Ok(object) => {
+                news.tell(recorder);
+                Handled { seen: Some(object.revision), ..Handled::new(key, after) }
+            }
+            Err(status) => Handled::new(key, Failure::of(&status).into()),
+        });
+    }
+}

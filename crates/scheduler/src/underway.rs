@@ -1,0 +1,233 @@
+//! The mark of a binding that a rebalance is moving: the annotation `ballast.dev/move`.
+//!
+//! While a binding bears the mark, its targets are the business of the rebalance: for a time they
+//! may add up to more than its replicas, when new replicas come before old ones go. So the
+//! scheduler leaves the binding alone, unless it is disturbed. Others come first (BD6): then the
+//! usual pass decides, and takes the mark away in the same write. Pure.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::MovePhase;
+use ballast_api::karmada::work::v1alpha2::BindingSketch;
+use ballast_engine::karmada::{ClusterSet, Profile, Request, Target};
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_watch::View;
+
+/// The annotation's name.
+pub const MOVE: &str = "ballast.dev/move";
+
+pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
+pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballast.dev");
+
+/// What the annotation says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// The rebalance: `clusterrebalances/<name>` or `rebalances/<namespace>/<name>`.
+    pub by: String,
+    /// The name of the Move.
+    #[serde(rename = "move")]
+    pub name: String,
+    /// The replicas of the workload when the move began, those of components included.
+    pub replicas: i64,
+    /// The targets that the rebalance wrote last.
+    pub at: Vec<(String, i64)>,
+}
+
+/// What is read of a Move.
+#[derive(Deserialize)]
+struct MoveSketch {
+    #[serde(default)]
+    status: MoveStatusSketch,
+}
+
+#[derive(Default, Deserialize)]
+struct MoveStatusSketch {
+    phase: Option<MovePhase>,
+}
+
+/// Why a move is not carried on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// A trigger is pending.
+    Triggered,
+    PlacementChanged,
+    ReplicasChanged {
+        from: i64,
+        to: i64,
+    },
+    /// A target's cluster is gone or about to go.
+    ClusterLost(String),
+    /// The binding was evicted from this cluster.
+    Evicted(String),
+    /// Somebody else wrote the targets.
+    TargetsChanged,
+}
+
+impl UnderWay {
+    /// `None`: the binding is not under way. A mark that cannot be read says nothing, so whatever
+    /// the binding is placed on disturbs it.
+    pub fn of(annotations: &Pairs<String>) -> Option<UnderWay> {
+        annotations.get(MOVE).map(|text| serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// The mark that a stored binding bears.
+    pub fn on(binding: &Object) -> Option<UnderWay> {
+        UnderWay::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
+    }
+
+    /// The value of the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers can be written")
+    }
+
+    /// Whether the Move that a binding's mark names is under way. If it is not, the mark was left
+    /// behind and says nothing: its rebalance was kept in another log, or could not take it away.
+    pub fn is_carried_on(&self, binding: &Key, view: &View) -> bool {
+        let key = match &*binding.namespace {
+            "" => Key::cluster(CLUSTER_MOVES, &*self.name),
+            namespace => Key::namespaced(MOVES, namespace, &*self.name),
+        };
+        let sketch = |object: &Object| serde_json::from_slice::<MoveSketch>(&object.text.content()).ok();
+        view.get(&key)
+            .and_then(|object| sketch(object))
+            .is_some_and(|read| read.status.phase == Some(MovePhase::Moving))
+    }
+
+    /// The replicas of a workload as the mark counts them.
+    pub fn replicas_of(request: &Request) -> i64 {
+        let components = request.components.iter().map(|component| i64::from(component.replicas));
+        i64::from(request.replicas) + components.sum::<i64>()
+    }
+
+    /// Targets as the mark lists them: by name.
+    pub fn listed(targets: &[Target]) -> Vec<(String, i64)> {
+        let mut listed: Vec<(String, i64)> =
+            targets.iter().map(|target| (target.name.to_string(), i64::from(target.replicas))).collect();
+        listed.sort();
+        listed
+    }
+
+    /// What keeps the move from being carried on. `None`: the binding is as the rebalance left it.
+    pub fn disturbance(&self, request: &Request, fleet: &ClusterSet, profile: &Profile) -> Option<Disturbance> {
+        if request.is_triggered(profile) {
+            return Some(Disturbance::Triggered);
+        }
+        let replicas = UnderWay::replicas_of(request);
+        if replicas != self.replicas {
+            return Some(Disturbance::ReplicasChanged { from: self.replicas, to: replicas });
+        }
+        if request.placement_changed {
+            return Some(Disturbance::PlacementChanged);
+        }
+        let is_lost = |name: &str| fleet.find(name).is_none_or(|cluster| cluster.deleting);
+        if let Some(lost) = request.targets.iter().find(|target| is_lost(&target.name)) {
+            return Some(Disturbance::ClusterLost(lost.name.to_string()));
+        }
+        if UnderWay::listed(&request.targets) == self.at {
+            return None;
+        }
+        let is_evicted = |name: &str| {
+            let is_target = request.targets.iter().any(|target| *target.name == *name);
+            !is_target && (is_lost(name) || request.evicting.iter().any(|cluster| **cluster == *name))
+        };
+        match self.at.iter().find(|(name, _)| is_evicted(name)) {
+            Some((name, _)) => Some(Disturbance::Evicted(name.clone())),
+            None => Some(Disturbance::TargetsChanged),
+        }
+    }
+}
+
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disturbance::Triggered => f.write_str("a trigger asked for another placement meanwhile"),
+            Disturbance::PlacementChanged => f.write_str("the placement rules changed meanwhile"),
+            Disturbance::ReplicasChanged { from, to } => {
+                write!(f, "the replicas changed from {from} to {to} meanwhile")
+            }
+            Disturbance::ClusterLost(name) => write!(f, "cluster {name} is gone or about to go"),
+            Disturbance::Evicted(name) => write!(f, "it was evicted from cluster {name}"),
+            Disturbance::TargetsChanged => f.write_str("somebody else changed the targets meanwhile"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_engine::karmada::Cluster;
+
+    fn target(name: &str, replicas: i32) -> Target {
+        Target { name: name.into(), replicas, components: Vec::new() }
+    }
+
+    fn fleet() -> ClusterSet {
+        let named = |name: &str| Cluster {
+            name: name.into(),
+            deleting: false,
+            labels: Box::default(),
+            provider: Box::default(),
+            region: Box::default(),
+            zones: Box::default(),
+            taints: Box::default(),
+            apis: Box::default(),
+            room: None,
+        };
+        ClusterSet::new(["member1", "member2"].map(named))
+    }
+
+    /// Four replicas that surge to five.
+    fn moving() -> (UnderWay, Request) {
+        let targets = vec![target("member1", 4), target("member2", 1)];
+        let at = UnderWay::listed(&targets);
+        let mark = UnderWay { by: "clusterrebalances/a".to_owned(), name: "a.web".to_owned(), replicas: 4, at };
+        (mark, Request { replicas: 4, targets, ..Request::default() })
+    }
+
+    fn seen(mark: &UnderWay, request: &Request) -> Option<Disturbance> {
+        mark.disturbance(request, &fleet(), &Profile::default())
+    }
+
+    #[test]
+    fn a_binding_is_left_alone_as_long_as_it_is_as_the_rebalance_left_it() {
+        let (mark, request) = moving();
+        assert_eq!(seen(&mark, &request), None);
+        // What it was evicted from before does not matter.
+        assert_eq!(seen(&mark, &Request { evicting: vec!["member9".into()], ..request }), None);
+    }
+
+    #[test]
+    fn triggers_evictions_lost_clusters_rules_and_replicas_disturb_it() {
+        let (mark, request) = moving();
+        let with = |change: &dyn Fn(&mut Request)| {
+            let mut request = request.clone();
+            change(&mut request);
+            seen(&mark, &request)
+        };
+        assert_eq!(with(&|request| request.force = true), Some(Disturbance::Triggered));
+        assert_eq!(with(&|request| request.placement_changed = true), Some(Disturbance::PlacementChanged));
+        let grown = Disturbance::ReplicasChanged { from: 4, to: 6 };
+        assert_eq!(with(&|request| request.replicas = 6), Some(grown));
+        let lost = |request: &mut Request| request.targets.push(target("member9", 1));
+        assert_eq!(with(&lost), Some(Disturbance::ClusterLost("member9".to_owned())));
+        let evicted = |request: &mut Request| {
+            request.targets.remove(0);
+            request.evicting.push("member1".into());
+        };
+        assert_eq!(with(&evicted), Some(Disturbance::Evicted("member1".to_owned())));
+        assert_eq!(with(&|request| request.targets[0].replicas = 3), Some(Disturbance::TargetsChanged));
+    }
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_one_that_makes_no_sense_is_disturbed() {
+        let (mark, request) = moving();
+        let annotations = |text: String| [(MOVE.to_owned(), text)].into_iter().collect::<Pairs<String>>();
+        assert_eq!(UnderWay::of(&annotations(mark.text())), Some(mark));
+        let odd = UnderWay::of(&annotations("tomorrow".to_owned())).unwrap();
+        assert!(seen(&odd, &request).is_some());
+        assert_eq!(UnderWay::of(&Pairs::default()), None);
+    }
+}

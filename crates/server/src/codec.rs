@@ -1,0 +1,349 @@
+//! Chooses the form of an answer by `Accept`, and reads the media type of a body from
+//! `Content-Type` (CT1-CT6, PM4, WA22).
+//!
+//! `Accept` is read as in kube-apiserver: of the items, ordered by q, the first one that is
+//! served wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+
+use ballast_k8s::Status;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    #[default]
+    Json,
+    Yaml,
+}
+
+impl Encoding {
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Encoding::Json => JSON,
+            Encoding::Yaml => YAML,
+        }
+    }
+}
+
+/// The form in which objects are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
+    Whole,
+    /// A `Table` of this version of `meta.k8s.io`.
+    Table(MetaVersion),
+    /// `PartialObjectMetadata`, or its list for a list.
+    Metadata(MetaVersion),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVersion {
+    V1,
+    V1beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The kind of answer, which decides what forms it can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Object,
+    List,
+    Watch,
+    /// An object without table and metadata forms, such as the outcome of a delete or an action.
+    Plain,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    pub encoding: Encoding,
+    pub form: Form,
+    /// Whether large answers may be compressed.
+    pub gzip: bool,
+}
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+
+/// The best form that the client accepts, or a 406 if none is served.
+pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
+    let served: &[(Encoding, &str)] = match answer {
+        Answer::Watch => &[(Encoding::Json, JSON)],
+        _ => &[(Encoding::Json, JSON), (Encoding::Yaml, YAML)],
+    };
+    let gzip = answer != Answer::Watch && takes_gzip(headers);
+    let items = items(headers);
+    if items.is_empty() {
+        return Ok(Accepted { gzip, ..Accepted::default() });
+    }
+    for item in &items {
+        for (encoding, name) in served {
+            if item.names(name)
+                && let Some(form) = item.form(answer)
+            {
+                return Ok(Accepted { encoding: *encoding, form, gzip });
+            }
+        }
+    }
+    if answer == Answer::List && items.iter().any(|item| matches!(item.form(Answer::Object), Some(Form::Metadata(_)))) {
+        let message = "you requested PartialObjectMetadata, but the requested object is a list \
+                       (*unstructured.UnstructuredList)";
+        return Err(Status::failure(406, "NotAcceptable", message));
+    }
+    // For YAML, upstream says that it cannot be streamed. Otherwise it lists what is served.
+    if answer == Answer::Watch && items.iter().any(|item| item.names(YAML)) {
+        return Err(Status::not_acceptable(&["application/json;stream=watch"]));
+    }
+    Err(Status::not_acceptable(&[JSON, YAML]))
+}
+
+/// The encoding of an error: YAML if it was asked for, else JSON (ER24).
+pub fn negotiate_error(headers: &HeaderMap) -> Encoding {
+    let items = items(headers);
+    let named = items.iter().find_map(|item| {
+        [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| item.names(name))
+    });
+    named.map_or(Encoding::Json, |(encoding, _)| encoding)
+}
+
+/// Whether any item names documents of this group, version and kind (`g`, `v`, `as`), whatever
+/// its rank. Aggregated discovery is chosen this way (DI12).
+pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> bool {
+    items(headers).iter().any(|item| {
+        let wanted = [("g", group), ("v", version), ("as", kind)];
+        item.names(JSON) && wanted.iter().all(|(name, value)| item.param(name) == Some(*value))
+    })
+}
+
+/// The media type that the client prefers among those served, for documents that are no objects.
+pub fn preferred<'a>(headers: &HeaderMap, served: &[&'a str]) -> Option<&'a str> {
+    let items = items(headers);
+    if items.is_empty() {
+        return served.first().copied();
+    }
+    items.iter().find_map(|item| served.iter().copied().find(|name| item.names(name)))
+}
+
+/// Whether an item of `Accept` asks for indented text.
+pub fn wants_pretty(headers: &HeaderMap) -> bool {
+    unranked_items(headers, &ACCEPT).any(|item| item.names(JSON) && matches!(item.param("pretty"), Some("1" | "true")))
+}
+
+/// Whether the client accepts gzip, and does not exclude it with `q=0` (CT7).
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    unranked_items(headers, &ACCEPT_ENCODING).any(|item| item.kind.eq_ignore_ascii_case("gzip") && item.q > 0.0)
+}
+
+/// The media type of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    Json,
+    Yaml,
+    JsonPatch,
+    MergePatch,
+    ApplyYaml,
+    Protobuf,
+    Other,
+}
+
+/// Reads the media type. Parameters such as `charset` do not matter, and no header means JSON
+/// (CT5).
+pub fn media(headers: &HeaderMap) -> Media {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Media::Json };
+    let text = value.to_str().unwrap_or_default();
+    let name = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match name.as_str() {
+        "" | JSON => Media::Json,
+        YAML => Media::Yaml,
+        "application/json-patch+json" => Media::JsonPatch,
+        "application/merge-patch+json" => Media::MergePatch,
+        "application/apply-patch+yaml" => Media::ApplyYaml,
+        "application/vnd.kubernetes.protobuf" => Media::Protobuf,
+        _ => Media::Other,
+    }
+}
+
+/// One item of an `Accept` header or a similar one.
+#[derive(Debug)]
+struct AcceptItem<'a> {
+    /// Such as `application/json` or `*/*`; in other headers a bare token.
+    kind: &'a str,
+    params: Vec<(&'a str, &'a str)>,
+    q: f32,
+}
+
+impl<'a> AcceptItem<'a> {
+    fn read(text: &'a str) -> AcceptItem<'a> {
+        let mut pieces = text.split(';').map(str::trim);
+        let kind = pieces.next().unwrap_or_default();
+        let mut item = AcceptItem { kind, params: vec![], q: 1.0 };
+        for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+            let value = value.trim().trim_matches('"');
+            match key.trim() {
+                "q" => item.q = value.parse().unwrap_or(1.0),
+                key => item.params.push((key, value)),
+            }
+        }
+        item
+    }
+
+    fn names(&self, media_type: &str) -> bool {
+        match self.kind.split_once('/') {
+            Some(("*", "*")) => true,
+            Some((kind, "*")) => media_type.split('/').next() == Some(kind),
+            _ => self.kind.eq_ignore_ascii_case(media_type),
+        }
+    }
+
+    fn param(&self, name: &str) -> Option<&'a str> {
+        self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    /// The form that this item asks for, if this answer can have it.
+    fn form(&self, answer: Answer) -> Option<Form> {
+        if self.param("stream").is_some_and(|stream| stream != "watch") {
+            return None;
+        }
+        let Some(kind) = self.param("as") else { return Some(Form::Whole) };
+        let version = match (self.param("g"), self.param("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+            (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1beta1,
+            _ => return None,
+        };
+        match (kind, answer) {
+            ("Table", Answer::Object | Answer::List | Answer::Watch) => Some(Form::Table(version)),
+            ("PartialObjectMetadata", Answer::Object | Answer::Watch) => Some(Form::Metadata(version)),
+            ("PartialObjectMetadataList", Answer::List) => Some(Form::Metadata(version)),
+            _ => None,
+        }
+    }
+}
+
+/// The items of `Accept`, best first. Clauses with the same q keep their order, wildcards last.
+fn items(headers: &HeaderMap) -> Vec<AcceptItem<'_>> {
+    let mut items: Vec<AcceptItem<'_>> = unranked_items(headers, &ACCEPT).collect();
+    let wildness = |item: &AcceptItem<'_>| item.kind.matches('*').count();
+    items.sort_by(|a, b| b.q.total_cmp(&a.q).then(wildness(a).cmp(&wildness(b))));
+    items
+}
+
+fn unranked_items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = AcceptItem<'a>> {
+    let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|part| !part.is_empty()).map(AcceptItem::read)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(accept: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !accept.is_empty() {
+            headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+        }
+        headers
+    }
+
+    fn chosen(accept: &str, answer: Answer) -> Option<(Encoding, Form)> {
+        negotiate(&headers(accept), answer).ok().map(|accepted| (accepted.encoding, accepted.form))
+    }
+
+    #[test]
+    fn ct1_ct2_ct3_json_is_the_default_and_what_is_not_served_is_passed_over() {
+        use Encoding::{Json, Yaml};
+        for (accept, expected) in [
+            ("", Some(Json)),
+            ("*/*", Some(Json)),
+            ("application/*", Some(Json)),
+            ("application/json;charset=utf-8", Some(Json)),
+            ("application/yaml", Some(Yaml)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(Json)),
+            ("application/cbor, */*", Some(Json)),
+            ("application/json;q=0.1, application/yaml", Some(Yaml)),
+            ("*/*, application/yaml", Some(Yaml)),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/cbor", None),
+            ("text/html", None),
+            ("application/json;stream=watch", Some(Json)),
+            ("application/json;stream=other", None),
+        ] {
+            assert_eq!(chosen(accept, Answer::Object).map(|it| it.0), expected, "{accept}");
+        }
+        assert_eq!(chosen("application/yaml", Answer::Watch), None);
+        assert_eq!(chosen("application/json;stream=watch", Answer::Watch), Some((Json, Form::Whole)));
+    }
+
+    #[test]
+    fn ta1_pm4_tables_and_metadata_are_chosen_where_they_fit() {
+        use MetaVersion::{V1, V1beta1};
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;\
+                       g=meta.k8s.io,application/json";
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1";
+        for (accept, answer, expected) in [
+            (kubectl, Answer::List, Some(Form::Table(V1))),
+            (kubectl, Answer::Watch, Some(Form::Table(V1))),
+            (kubectl, Answer::Plain, Some(Form::Whole)),
+            (metadata, Answer::List, Some(Form::Metadata(V1))),
+            (single, Answer::Object, Some(Form::Metadata(V1beta1))),
+            (single, Answer::List, None),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", Answer::Plain, None),
+            ("application/json;as=Table;v=v2;g=meta.k8s.io", Answer::List, None),
+        ] {
+            assert_eq!(chosen(accept, answer).map(|it| it.1), expected, "{accept} {answer:?}");
+        }
+    }
+
+    #[test]
+    fn pm2_wa22_er13_a_refusal_says_what_could_be_had() {
+        let refusal = |accept: &str, answer| negotiate(&headers(accept), answer).unwrap_err().message;
+        let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert!(refusal(single, Answer::List).starts_with("you requested PartialObjectMetadata, but the requested"));
+        assert!(refusal("application/yaml", Answer::Watch).ends_with("are accepted: application/json;stream=watch"));
+        assert!(refusal("text/html", Answer::Watch).ends_with("are accepted: application/json, application/yaml"));
+    }
+
+    #[test]
+    fn er24_errors_are_json_unless_yaml_comes_first() {
+        assert_eq!(negotiate_error(&headers("application/json;as=Table;v=v1;g=meta.k8s.io")), Encoding::Json);
+        assert_eq!(negotiate_error(&headers("text/html")), Encoding::Json);
+        assert_eq!(negotiate_error(&headers("application/yaml")), Encoding::Yaml);
+    }
+
+    #[test]
+    fn ct5_content_types_are_read_without_their_parameters() {
+        for (value, expected) in [
+            (None, Media::Json),
+            (Some("application/json; charset=utf-8"), Media::Json),
+            (Some("Application/YAML"), Media::Yaml),
+            (Some("application/merge-patch+json"), Media::MergePatch),
+            (Some("application/strategic-merge-patch+json"), Media::Other),
+            (Some("application/vnd.kubernetes.protobuf"), Media::Protobuf),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            assert_eq!(media(&headers), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn ct7_gzip_must_be_offered() {
+        for (value, expected) in [("gzip, deflate, br", true), ("gzip;q=0", false), ("identity", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(takes_gzip(&headers), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds what answers a request: health, a document, or a verb of a kind.
+//!
+//! *Invariant:* each URL has one owner. The paths and methods of a kind follow from its row alone
+//! (VB7-VB10, VB24).
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::Method;
+use http::request::Parts;
+
+use super::request_info::{RequestInfo, ResourcePath, Route, Verb};
+use super::respond::{self, Response};
+use super::verbs::Call;
+use super::{App, documents, health, measure, proxy};
+use ballast_k8s::{Details, Status, User};
+use ballast_registry::{self as registry, Remarks};
+use ballast_resource::{Lifetime, ResourceKind};
+
+/// Answers a request that is authorized.
+pub async fn dispatch(
+    app: &App,
+    (user, remarks): (&User, &Remarks),
+    parts: &Parts,
+    info: &RequestInfo<'_>,
+    body: Body,
+) -> Result<Response, Status> {
+    match &info.target {
+        Route::Path(_) => path(app, parts, info),
+        Route::Resource(path) => {
+            let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
+                return Ok(respond::page_not_found());
+            };
+            resource(app, (user, remarks), parts, info, path, row, body).await
+        }
+    }
+}
+
+/// Whether the request changes nothing, although it has the form of a write.
+pub fn only_asks(app: &App, info: &RequestInfo<'_>) -> bool {
+    let Route::Resource(path) = &info.target else { return false };
+    let row = app.registry.kinds().find(&path.group, &path.version, &path.resource);
+    row.is_some_and(|row| row.only_asks)
+}
+
+/// Answers a path that is no resource: health, discovery, OpenAPI, version.
+pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response, Status> {
+    let Route::Path(segments) = &info.target else { return Ok(respond::page_not_found()) };
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let found = match *segments.as_slice() {
+        [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
+        [probe @ ("healthz" | "livez" | "readyz"), check] => health(app, probe, Some(check), info),
+        ["metrics"] if *info.method == Method::GET => Some(measure::answer(app)),
+        ref other => app.documents.answer(&parts.headers, info, other, app.clock.now()).transpose()?,
+    };
+    Ok(found.unwrap_or_else(respond::page_not_found))
+}
+
+fn health(app: &App, probe: &str, check: Option<&str>, info: &RequestInfo<'_>) -> Option<Response> {
+    health::answer(&app.checks, app.shutdown.has_begun(), probe, check, &info.query)
+}
+
+async fn resource(
+    app: &App,
+    (user, remarks): (&User, &Remarks),
+    parts: &Parts,
+    info: &RequestInfo<'_>,
+    path: &ResourcePath,
+    row: &Arc<ResourceKind>,
+    body: Body,
+) -> Result<Response, Status> {
+    let across_namespaces = matches!(path.verb, Verb::List | Verb::Watch);
+    let is_misplaced = match row.is_namespaced() {
+        true => path.namespace.is_empty() && !across_namespaces,
+        false => !path.namespace.is_empty(),
+    };
+    if is_misplaced {
+        return Ok(respond::page_not_found());
+    }
+    let status = match path.subresource.as_str() {
+        "" => false,
+        "status" if row.status_subresource => true,
+        "proxy" if row.proxy.is_some() && info.is_proxied() => false,
+        _ => return Err(Status::not_found(row.resource, &path.name)),
+    };
+    if let Some(why) = unusable(&path.name) {
+        return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {why}", path.name)));
+    }
+    if row.lifetime == Lifetime::Action && (path.verb != Verb::Create || !path.name.is_empty()) {
+        return Err(no_such_verb_of_an_action(path));
+    }
+    if path.name.is_empty() && matches!(path.verb, Verb::Update | Verb::Patch) {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let target =
+        registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
+    if info.is_proxied() {
+        return proxy::answer(app, user, parts, info, &target, body).await;
+    }
+    let call = Call { app, user, remarks, headers: &parts.headers, query: &info.query, target };
+    match path.verb {
+        Verb::Get => call.get().await,
+        Verb::Update => call.update(body).await,
+        Verb::Patch => call.patch(body).await,
+        verb if status => Err(Status::method_not_allowed(row.resource, verb.as_str())),
+        Verb::List => call.list().await,
+        Verb::Watch => call.watch().await,
+        Verb::Create => call.create(body).await,
+        Verb::Delete => call.delete(body).await,
+        Verb::DeleteCollection => call.delete_collection(body).await,
+        Verb::Unknown => Err(Status::method_not_allowed(row.resource, "")),
+    }
+}
+
+/// Why no object can have this name, because a URL with it may mean something else (VB20).
+fn unusable(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        _ if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}
+
+/// The answer of kube-apiserver for a kind whose only verb is `create` (VB8).
+fn no_such_verb_of_an_action(path: &ResourcePath) -> Status {
+    match path.name.is_empty() {
+        true => documents::method_not_allowed(),
+        false => Status::failure(404, "NotFound", "the server could not find the requested resource")
+            .with(Details::default()),
+    }
+}

@@ -1,0 +1,160 @@
+//! The documents that tell clients what is served: discovery and OpenAPI. They are made at the
+//! start and need no store.
+
+use axum::body::Body;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::json;
+
+use super::codec::{self, Accepted, Answer, Form};
+use super::request_info::RequestInfo;
+use super::respond::{self, Response};
+use ballast_k8s::{Details, Status, Time};
+use ballast_registry::{Discovery, OpenApi, Published};
+use ballast_resource::Kinds;
+
+const JSON: &str = "application/json";
+const SWAGGER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const SWAGGER_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// All documents, ready to be sent.
+pub struct Documents {
+    discovery: Discovery,
+    openapi: OpenApi,
+}
+
+impl Documents {
+    pub fn of(kinds: &Kinds) -> Documents {
+        Documents { discovery: Discovery::new(kinds), openapi: OpenApi::new(kinds) }
+    }
+
+    /// Answers a path that is neither a resource nor a probe; `None` if there is no such document.
+    pub(super) fn answer(
+        &self,
+        headers: &HeaderMap,
+        info: &RequestInfo<'_>,
+        segments: &[&str],
+        now: Time,
+    ) -> Option<Result<Response, Status>> {
+        let Documents { discovery, openapi } = self;
+        let takes_aggregated = || codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
+        let response = match *segments {
+            [""] => legacy(discovery.paths(), headers),
+            ["api"] if takes_aggregated() => Ok(aggregated(discovery.core_aggregated(), headers)),
+            ["apis"] if takes_aggregated() => Ok(aggregated(discovery.aggregated(), headers)),
+            ["api"] => legacy(discovery.core(), headers),
+            ["apis"] => legacy(discovery.groups(), headers),
+            ["apis", group] => legacy(discovery.group(group)?, headers),
+            ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
+            ["api", version] => legacy(discovery.resources("", version)?, headers),
+            ["version"] => legacy(discovery.version(), headers),
+            ["openapi", "v2"] => swagger(openapi, headers),
+            ["api", "v1", "namespaces", name] => namespace(name, headers),
+            // The aggregator asks for it without `Accept`, so the header does not matter (AG13).
+            ["openapi", "v3"] => Ok(remembered(openapi.index(), headers, JSON)),
+            ["openapi", "v3", ref path @ ..] => {
+                let path = path.join("/");
+                let document = openapi.document(&path)?;
+                match info.query.text("hash") {
+                    Some(hash) if hash != document.hash => Ok(moved(&path, document)),
+                    Some(_) => openapi_document(document, headers).map(|response| kept_for_a_year(response, now)),
+                    None => openapi_document(document, headers),
+                }
+            }
+            _ => return None,
+        };
+        Some(match matches!(*info.method, Method::GET | Method::HEAD) {
+            true => response,
+            false => Err(method_not_allowed()),
+        })
+    }
+}
+
+/// Namespaces are no objects here, so every name exists. kubectl asks for the namespace before it
+/// says that an object in it is not found, and would otherwise blame the namespace.
+fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
+    let accepted =
+        codec::negotiate(headers, Answer::Object).map(|accepted| Accepted { form: Form::Whole, ..accepted })?;
+    let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name},
+        "status": {"phase": "Active"}});
+    Ok(respond::value(StatusCode::OK, accepted, &namespace))
+}
+
+pub fn method_not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::failure(405, "MethodNotAllowed", message).with(Details::default())
+}
+
+fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
+    let accepted = codec::negotiate(headers, Answer::Plain)?;
+    respond::stored(StatusCode::OK, accepted, &document.body)
+}
+
+/// Clients recognize aggregated discovery by the three parameters of the media type (DI7).
+fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
+    remembered(document, headers, AGGREGATED)
+}
+
+/// Clients ask for the binary form by its old name, and expect the new one in the answer (OA5).
+fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
+    match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
+        Some(JSON) => Ok(remembered(openapi.swagger(), headers, JSON)),
+        Some(_) => Ok(remembered(openapi.swagger_protobuf(), headers, SWAGGER_PROTOBUF)),
+        None => Err(Status::not_acceptable(&[JSON, SWAGGER_PROTOBUF])),
+    }
+}
+
+fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
+    match codec::preferred(headers, &[JSON]) {
+        Some(_) => Ok(remembered(document, headers, JSON)),
+        None => Err(Status::not_acceptable(&[JSON])),
+    }
+}
+
+/// The client has an old index. This is the only redirect of an API path (AG7, OA3).
+fn moved(path: &str, document: &Published) -> Response {
+    let mut response = http::Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    set(&mut response, header::LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
+    response
+}
+
+/// The hash in the URL names the content, so clients may keep it without asking again (OA3).
+fn kept_for_a_year(mut response: Response, now: Time) -> Response {
+    const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
+    response.headers_mut().remove(header::CACHE_CONTROL);
+    set(&mut response, header::CACHE_CONTROL, "public, immutable");
+    if let Ok(moment) = jiff::Timestamp::from_second(now.plus_seconds(YEAR_SECONDS).seconds()) {
+        set(&mut response, header::EXPIRES, &moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    }
+    response
+}
+
+/// A document that clients keep and revalidate (DI9).
+fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
+    let etag = document.etag();
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let mut response = match known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag)) {
+        true => {
+            let mut response = http::Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => {
+            let accepted = Accepted { gzip: codec::takes_gzip(headers), ..Accepted::default() };
+            let mut response = respond::document(StatusCode::OK, accepted, document.body.clone());
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            response
+        }
+    };
+    set(&mut response, header::ETAG, &etag);
+    set(&mut response, header::VARY, "Accept");
+    set(&mut response, header::CACHE_CONTROL, "public");
+    response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &str) {
+    let value = HeaderValue::from_str(value).expect("names of groups, hexadecimal digits and fixed words");
+    response.headers_mut().append(name, value);
+}

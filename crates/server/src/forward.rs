@@ -1,0 +1,359 @@
+//! Passes writes on to the replica that leads, and recognizes those that another replica has passed
+//! on.
+//!
+//! A replica that follows authenticates, authorizes and audits a write; admission and the commit
+//! happen at the leader. The user travels in headers, as from a front proxy, over TLS with the
+//! deployment's own certificates on both sides (`Peers`).
+//!
+//! *Invariants.* A write is passed on once: a replica that gets one and does not lead refuses it.
+//! A write that may have reached a leader is not sent again. Who brings the header `FORWARDED` and
+//! no certificate of the deployment is nobody.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::pki_types::ServerName;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::respond::Response;
+use super::{Peer, Shutdown, hop, layers};
+use ballast_auth::{Authenticator, FrontProxy, HeaderNames, Trust};
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_k8s::{Details, Status, User};
+
+/// The name that replicas know each other by, whatever their addresses are.
+pub const PEER_NAME: &str = "replica.ballast.internal";
+
+/// Marks a write that another replica has passed on.
+const FORWARDED: HeaderName = HeaderName::from_static("x-ballast-forwarded");
+const USER: HeaderName = HeaderName::from_static("x-remote-user");
+const UID: HeaderName = HeaderName::from_static("x-remote-uid");
+const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
+const EXTRA: &str = "x-remote-extra-";
+/// A replica that was taken for the leader, and is not, answers with this.
+const MISDIRECTED: u16 = 421;
+
+/// How long a connection to the leader may take.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+/// Idle connections that are kept.
+const IDLE_CONNECTIONS_MAX: usize = 32;
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// The pause before the leader is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// How long an answer is waited for once another replica leads. A leader of the past that lives
+/// answers at once; one that is stopped or cut off never does.
+const FORMER_LEADER_MAX: Duration = Duration::from_secs(1);
+/// What is left of a request's time for the answer that nobody leads.
+const ANSWER_TIME: Duration = Duration::from_millis(500);
+
+/// Who leads, as far as this process knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// This process, until then at least.
+    Here {
+        until: Instant,
+    },
+    /// Another replica, at this address.
+    There {
+        address: String,
+    },
+    Nobody,
+}
+
+impl Lead {
+    fn is_here(&self) -> bool {
+        matches!(self, Lead::Here { until } if Instant::now() < *until)
+    }
+}
+
+/// The other replicas of this deployment.
+pub struct Replicas {
+    lead: watch::Receiver<Lead>,
+    /// `None` until the deployment's certificates are there.
+    peers: ArcSwapOption<Peers>,
+    clock: Arc<dyn Clock>,
+    shutdown: Shutdown,
+    /// The leader that was last told to be out of reach, so that it is logged once.
+    unreached: Mutex<Option<String>>,
+}
+
+struct Peers {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    authenticator: Authenticator,
+}
+
+/// What is to be done with a write.
+pub(super) enum Passed {
+    /// This replica leads: the body is to be read here.
+    Here(Body),
+    Answered(Response),
+}
+
+impl Replicas {
+    pub fn new(lead: watch::Receiver<Lead>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
+        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default() }
+    }
+
+    /// Trusts replicas with certificates of this CA, and shows them the certificate of `client`.
+    pub fn trust(&self, ca: ballast_auth::ClientCa, client: rustls::ClientConfig) {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_MAX));
+        let name = ServerName::try_from(PEER_NAME).expect("it is a DNS name");
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(client)
+            .https_only()
+            .with_server_name_resolver(FixedServerNameResolver::new(name))
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build(https);
+        let headers = HeaderNames {
+            username: vec![USER],
+            uid: vec![UID],
+            group: vec![GROUP],
+            extra_prefixes: vec![EXTRA.to_owned()],
+        };
+        let proxy = FrontProxy { ca, allowed_names: Vec::new(), headers };
+        let trust = Trust { front_proxy: Some(proxy), ..Trust::default() };
+        let authenticator = Authenticator::new(trust, Arc::clone(&self.clock));
+        self.peers.store(Some(Arc::new(Peers { client, authenticator })));
+    }
+
+    /// The user of a write that another replica has passed on; `None` for a client's own request.
+    pub(super) async fn user(&self, parts: &Parts) -> Option<Result<Arc<User>, Status>> {
+        if !parts.headers.contains_key(FORWARDED) {
+            return None;
+        }
+        let certificate = parts.extensions.get::<Arc<Peer>>().and_then(|peer| peer.certificate.as_ref());
+        let known = match (&*self.peers.load(), certificate) {
+            (Some(peers), Some(certificate)) => {
+                peers.authenticator.authenticate(Some(certificate), &parts.headers).await.ok().flatten()
+            }
+            _ => None,
+        };
+        Some(match known {
+            Some(_) if !self.lead.borrow().is_here() => {
+                Err(Status::failure(MISDIRECTED, "Misdirected", "this replica does not lead").already_logged())
+            }
+            Some(user) => Ok(user),
+            None => Err(Status::unauthorized()),
+        })
+    }
+
+    /// Has the leader do a write, and waits for one until `deadline`.
+    pub(super) async fn pass_on(
+        &self,
+        parts: &Parts,
+        user: &User,
+        body: Body,
+        deadline: Instant,
+    ) -> Result<Passed, Status> {
+        let mut lead = self.lead.clone();
+        if lead.borrow().is_here() {
+            return Ok(Passed::Here(body));
+        }
+        let end = deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline);
+        let text = layers::read_body(body).await?;
+        loop {
+            let now = lead.borrow_and_update().clone();
+            match &now {
+                now if now.is_here() => return Ok(Passed::Here(Body::from(text))),
+                Lead::There { address } => {
+                    let response = tokio::select! {
+                        response = self.send(address, parts, user, text.clone()) => response?,
+                        () = overtaken(self.lead.clone(), address) => {
+                            tracing::warn!(address, "the leader of the past does not answer a write");
+                            metrics::forwarded_write(503);
+                            return Err(in_doubt());
+                        }
+                    };
+                    if let Some(response) = response {
+                        metrics::forwarded_write(response.status().as_u16());
+                        return Ok(Passed::Answered(response));
+                    }
+                }
+                Lead::Here { .. } | Lead::Nobody => {}
+            }
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(end) => break,
+                // The last replica that ends would wait for a leader in vain.
+                () = self.shutdown.closing() => break,
+                changed = lead.changed() => if changed.is_err() { break },
+                () = tokio::time::sleep(RETRY_PAUSE) => {}
+            }
+        }
+        metrics::forwarded_write(503);
+        let details = Details { retry_after_seconds: 1, ..Details::default() };
+        let why = match &*lead.borrow() {
+            Lead::There { address } => format!("the leader at {address} cannot be reached"),
+            Lead::Here { .. } | Lead::Nobody => "no replica leads at the moment".to_owned(),
+        };
+        Err(Status::unavailable(why).with(details).already_logged())
+    }
+
+    /// Whether this is news of the leader at an address: that it is out of reach, or is not any
+    /// more.
+    fn is_news(&self, address: &str, is_reached: bool) -> bool {
+        let mut unreached = self.unreached.lock().expect("no panic while it is held");
+        let was_reached = unreached.as_deref() != Some(address);
+        *unreached = (!is_reached).then(|| address.to_owned());
+        was_reached != is_reached
+    }
+
+    /// `None` if this replica does not lead after all, or was not reached.
+    async fn send(&self, address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Option<Response>, Status> {
+        let Some(peers) = self.peers.load_full() else { return Ok(None) };
+        let request = request(address, parts, user, text)?;
+        match peers.client.request(request).await {
+            Ok(answer) if answer.status().as_u16() == MISDIRECTED => Ok(None),
+            Ok(answer) => {
+                if self.is_news(address, true) {
+                    tracing::info!(address, "the leader can be reached again");
+                }
+                whole(address, answer).await.map(Some)
+            }
+            Err(error) if error.is_connect() => {
+                if self.is_news(address, false) {
+                    let why = ballast_base::telemetry::with_causes(&error);
+                    tracing::warn!(address, why, "the leader is out of reach from here: writes wait");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(lost(address, &error)),
+        }
+    }
+}
+
+/// The answer of the leader, once all of it is here. Otherwise a part of it could be taken for the
+/// whole, and an answer that breaks off says less than that the write is in doubt.
+async fn whole<B>(address: &str, answer: http::Response<B>) -> Result<Response, Status>
+where
+    B: http_body::Body<Error: std::error::Error + 'static>,
+{
+    let (mut head, body) = answer.into_parts();
+    let text = body.collect().await.map_err(|error| lost(address, &error))?.to_bytes();
+    hop::remove(&mut head.headers);
+    Ok(Response::from_parts(head, Body::from(text)))
+}
+
+fn lost(address: &str, error: &(dyn std::error::Error + 'static)) -> Status {
+    let why = ballast_base::telemetry::with_causes(error);
+    tracing::warn!(address, why, "the leader was lost in the middle of a write");
+    in_doubt()
+}
+
+/// Ends when another replica than the one at `address` has led for a while.
+async fn overtaken(mut lead: watch::Receiver<Lead>, address: &str) {
+    let is_other = |now: &Lead| match now {
+        Lead::There { address: now } => now != address,
+        Lead::Here { .. } => true,
+        Lead::Nobody => false,
+    };
+    if lead.wait_for(is_other).await.is_err() {
+        // The election has ended, and with it this server.
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(FORMER_LEADER_MAX).await;
+}
+
+fn in_doubt() -> Status {
+    Status::unavailable("the leader was lost in the middle of the request, which may have been done")
+}
+
+fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Request<Full<Bytes>>, Status> {
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let uri: Uri = format!("https://{address}{path}").parse().map_err(Status::internal)?;
+    let mut request = Request::new(Full::new(text));
+    *request.method_mut() = parts.method.clone();
+    *request.uri_mut() = uri;
+    let headers = request.headers_mut();
+    *headers = parts.headers.clone();
+    hop::remove(headers);
+    for name in [header::CONTENT_LENGTH, header::EXPECT, header::HOST] {
+        headers.remove(name);
+    }
+    let is_credential = |name: &HeaderName| {
+        *name == header::AUTHORIZATION || ["x-remote-", "impersonate-"].iter().any(|it| name.as_str().starts_with(it))
+    };
+    let credentials: Vec<HeaderName> = headers.keys().filter(|name| is_credential(name)).cloned().collect();
+    for name in credentials {
+        headers.remove(name);
+    }
+    name_user(headers, user)?;
+    headers.insert(FORWARDED, HeaderValue::from_static("1"));
+    Ok(request)
+}
+
+fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
+    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(Status::internal);
+    headers.insert(USER, value(&user.name)?);
+    if !user.uid.is_empty() {
+        headers.insert(UID, value(&user.uid)?);
+    }
+    for group in &user.groups {
+        headers.append(GROUP, value(group)?);
+    }
+    for (key, values) in &user.extra {
+        let name = format!("{EXTRA}{}", utf8_percent_encode(key, NON_ALPHANUMERIC)).to_ascii_lowercase();
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(Status::internal)?;
+        for text in values {
+            headers.append(name.clone(), value(text)?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_is_none() {
+        let answer = |end: Option<std::io::Error>| {
+            let parts = [Ok("{\"kind\":"), Ok("\"Status\"}")].into_iter().chain(end.map(Err));
+            let answer = http::Response::builder().status(201).header(header::CONNECTION, "close");
+            answer.body(Body::from_stream(futures_util::stream::iter(parts))).unwrap()
+        };
+        let response = whole("a:1", answer(None)).await.unwrap();
+        assert_eq!((response.status().as_u16(), response.headers().len()), (201, 0));
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), r#"{"kind":"Status"}"#);
+        let lost = whole("a:1", answer(Some(std::io::ErrorKind::ConnectionReset.into()))).await.unwrap_err();
+        assert_eq!((lost.code, lost), (503, in_doubt()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_waited_for_until_another_replica_has_led_for_a_second() {
+        let there = |address: &str| Lead::There { address: address.to_owned() };
+        let (tell, lead) = watch::channel(there("a:1"));
+        let mut over = std::pin::pin!(overtaken(lead, "a:1"));
+        let began = Instant::now();
+        // A lease that has run out, and the same leader again.
+        for told in [Lead::Nobody, there("a:1"), Lead::Nobody] {
+            tell.send_replace(told);
+            assert!(tokio::time::timeout(Duration::from_secs(10), &mut over).await.is_err());
+        }
+        tell.send_replace(there("b:1"));
+        over.await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30) + FORMER_LEADER_MAX);
+    }
+}

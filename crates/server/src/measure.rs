@@ -1,0 +1,76 @@
+//! `/metrics`, and the labels under which a request is counted.
+//!
+//! *Invariant:* a client cannot create new series. A request for something that is not served is
+//! counted without its names (ME5).
+
+use http::{HeaderMap, Method, StatusCode, header};
+
+use super::App;
+use super::request_info::{RequestInfo, Route, Verb};
+use super::respond::{self, Response};
+use ballast_base::metrics;
+use ballast_resource::Lifetime;
+
+/// The labels of a request.
+pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
+    let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
+    let Route::Resource(path) = &info.target else {
+        return metrics::Request { verb: method(info.method), dry_run, ..metrics::Request::default() };
+    };
+    let verb = match path.verb {
+        Verb::Get => "GET",
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::Create => "POST",
+        Verb::Update => "PUT",
+        Verb::Patch if is_apply(headers) => "APPLY",
+        Verb::Patch => "PATCH",
+        // kube-apiserver has no DELETECOLLECTION here either: the scope tells them apart (ME4).
+        Verb::Delete | Verb::DeleteCollection => "DELETE",
+        Verb::Unknown => "OTHER",
+    };
+    let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
+        return metrics::Request { verb, dry_run, ..metrics::Request::default() };
+    };
+    let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
+        (false, _) => "resource",
+        // An object that is created has a name, at least in the body.
+        _ if path.verb == Verb::Create => "resource",
+        (true, false) => "namespace",
+        (true, true) => "cluster",
+    };
+    let (verb, subresource) = match path.subresource.as_str() {
+        "status" => (verb, "status"),
+        // kube-apiserver counts all methods of a connection as one verb.
+        "proxy" if row.proxy.is_some() => ("CONNECT", "proxy"),
+        _ => (verb, ""),
+    };
+    let (group, resource) = (row.resource.group(), row.resource.resource());
+    metrics::Request { verb, dry_run, group, version: row.version, resource, subresource, scope }
+}
+
+fn is_apply(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"application/apply-patch"))
+}
+
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "OTHER",
+    }
+}
+
+/// All metrics, including those that are read from the state (ME1).
+pub fn answer(app: &App) -> Response {
+    let view = app.registry.cache().view();
+    let lag = app.registry.cache().lag();
+    metrics::lag(lag.revisions, lag.time);
+    for row in app.registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
+        metrics::objects(row.resource.group(), row.resource.resource(), view.count(row.resource, None));
+    }
+    respond::with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::text())
+}

@@ -1,0 +1,260 @@
+//! The subresource `/proxy` of a kind: a request goes on to the server that an object stands for,
+//! and its answer comes back as it is, in pieces as they come (CP1, CP5).
+//!
+//! This module finds the object, bounds how much is open, and joins the two connections once both
+//! sides have agreed to another protocol (`kubectl exec`). Who the other server is, and what it is
+//! told, is left to a `FarSide`.
+//!
+//! *Invariants.* A request that is passed on has a place, and keeps it until its last byte. Nothing
+//! of it outlives the connection of its client. An answer that is cut off is never mistaken for a
+//! whole one.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body::{Frame, SizeHint};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::request_info::RequestInfo;
+use super::respond::Response;
+use super::{App, Peer, measure};
+use ballast_base::metrics;
+use ballast_k8s::{GetOptions, Object, Revision, Status, User};
+use ballast_registry::Locator;
+
+/// Requests that are passed on at a time. Watches and shells of all users are among them.
+const OPEN_MAX: usize = 1024;
+/// How long two joined connections may stay without a byte: as long as a kubelet lets them.
+const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+/// How long the two sides of a connection may take to switch to their protocol.
+const SWITCH_MAX: Duration = Duration::from_secs(10);
+/// How long answers may go on once the server closes.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+/// Bytes of each direction that two joined connections hold.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// The servers that objects stand for.
+#[async_trait]
+pub trait FarSide: Send + Sync {
+    /// Has the server of `object` answer. `path` is the request's path there, as it came: empty or
+    /// beginning with a slash. The request has the headers of its client. The answer to an upgrade
+    /// that succeeded is a 101 with hyper's `OnUpgrade` among its extensions.
+    ///
+    /// Fails with a `Status` if the object does not say where its server is, or if the server did
+    /// not answer.
+    async fn answer(
+        &self,
+        object: &Object,
+        path: &str,
+        user: &User,
+        request: Request<Body>,
+    ) -> Result<http::Response<Body>, Status>;
+}
+
+/// What answers `/proxy`, and how much is open.
+pub struct Proxy {
+    far: Arc<dyn FarSide>,
+    places: Arc<Semaphore>,
+}
+
+impl Proxy {
+    pub fn new(far: Arc<dyn FarSide>) -> Proxy {
+        Proxy { far, places: Arc::new(Semaphore::new(OPEN_MAX)) }
+    }
+}
+
+/// Answers a request for the subresource of the object that `target` names.
+pub async fn answer(
+    app: &App,
+    user: &User,
+    parts: &Parts,
+    info: &RequestInfo<'_>,
+    target: &Locator,
+    body: Body,
+) -> Result<Response, Status> {
+    let name = target.name.as_deref().unwrap_or_default();
+    let Some(proxy) = &app.proxy else { return Err(Status::not_found(target.row.resource, name)) };
+    let object = find(app, target).await?;
+    let Ok(place) = Arc::clone(&proxy.places).try_acquire_owned() else { return Err(Status::too_many_requests(1)) };
+    let held = metrics::long_running(&measure::request(app, info, &parts.headers));
+    let mut request = Request::from_parts(parts.clone(), body);
+    let near = request.extensions_mut().remove::<OnUpgrade>();
+    let mut answer = proxy.far.answer(&object, info.beyond_subresource(), user, request).await?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let (Some(near), Some(far)) = (near, answer.extensions_mut().remove::<OnUpgrade>()) else {
+            return Err(Status::internal("a connection switched its protocol without having been asked to"));
+        };
+        let gone = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.gone.clone()).unwrap_or_default();
+        let closing = app.shutdown.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = join(near, far) => {}
+                () = gone.cancelled() => {}
+                () = closing.closing() => {}
+            }
+            drop((place, held));
+        });
+        return Ok(answer);
+    }
+    harmless(&mut answer);
+    let closing = app.shutdown.clone();
+    let end = Box::pin(async move {
+        closing.closing().await;
+        tokio::time::sleep(FAREWELL_MAX).await;
+    });
+    Ok(answer.map(|body| Body::new(Passing { body, end, _kept: (place, held) })))
+}
+
+/// The object as this process knows it. Only one that it does not know is asked of the log, so that
+/// member clusters stay in reach while the database is not.
+async fn find(app: &App, target: &Locator) -> Result<Arc<Object>, Status> {
+    match app.registry.get(target, &GetOptions { revision: Some(Revision::ZERO) }).await {
+        Err(status) if status.code == 404 => app.registry.get(target, &GetOptions { revision: None }).await,
+        found => found,
+    }
+}
+
+/// What another server answers is never run as a page of this one, and sets no cookies here.
+/// Differs from Karmada (D58): there it runs.
+fn harmless(answer: &mut Response) {
+    let headers = answer.headers_mut();
+    let foreign: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+    for name in foreign.iter().chain([&header::SET_COOKIE]) {
+        headers.remove(name);
+    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// The body of an answer that is passed on. It has its place until it is dropped.
+struct Passing {
+    body: Body,
+    /// Resolves when the server cannot wait any longer.
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _kept: (OwnedSemaphorePermit, metrics::Held),
+}
+
+/// The server closes. The answer was not whole.
+#[derive(Debug, thiserror::Error)]
+#[error("the server closes")]
+struct Closing;
+
+impl http_body::Body for Passing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(axum::Error::new(Closing))));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Carries bytes between two connections that have switched their protocol, until both have ended
+/// or none has come for `IDLE_MAX`.
+async fn join(near: OnUpgrade, far: OnUpgrade) {
+    let switched = tokio::time::timeout(SWITCH_MAX, async { tokio::try_join!(near, far) }).await;
+    let Ok(Ok((near, far))) = switched else {
+        tracing::debug!("a connection was lost while it switched its protocol");
+        return;
+    };
+    let (near_in, near_out) = tokio::io::split(TokioIo::new(near));
+    let (far_in, far_out) = tokio::io::split(TokioIo::new(far));
+    let carried = AtomicU64::new(0);
+    let both = async { tokio::join!(carry(near_in, far_out, &carried), carry(far_in, near_out, &carried)) };
+    tokio::select! {
+        _ends = both => {}
+        () = idle(&carried) => tracing::debug!("a connection without a byte in {IDLE_MAX:?} was ended"),
+    }
+}
+
+/// Carries one direction to its end, and says so to the other side.
+async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, carried: &AtomicU64) {
+    let mut piece = vec![0; PIECE_BYTES];
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        if to.write_all(&piece[..read]).await.is_err() || to.flush().await.is_err() {
+            break;
+        }
+        carried.fetch_add(1, Ordering::Relaxed);
+    }
+    let _it_may_have_gone = to.shutdown().await;
+}
+
+/// Returns when nothing was carried for `IDLE_MAX`, or a little later.
+async fn idle(carried: &AtomicU64) {
+    let (mut seen, mut since) = (carried.load(Ordering::Relaxed), Instant::now());
+    while since.elapsed() < IDLE_MAX {
+        tokio::time::sleep_until(since + IDLE_MAX).await;
+        let now = carried.load(Ordering::Relaxed);
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn cp5_joined_connections_end_when_nothing_comes_for_long() {
+        let carried = AtomicU64::new(0);
+        let before = Instant::now();
+        let noise = async {
+            tokio::time::sleep(IDLE_MAX / 2).await;
+            carried.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = idle(&carried) => {}
+            () = noise => {}
+        }
+        assert_eq!(before.elapsed(), 2 * IDLE_MAX, "a byte in between counts");
+    }
+
+    #[tokio::test]
+    async fn cp5_each_direction_ends_by_itself() {
+        let (mut client, near) = tokio::io::duplex(64);
+        let (far, mut server) = tokio::io::duplex(64);
+        let ((near_in, near_out), (far_in, far_out)) = (tokio::io::split(near), tokio::io::split(far));
+        let carried = AtomicU64::new(0);
+        let both = async { tokio::join!(carry(near_in, far_out, &carried), carry(far_in, near_out, &carried)) };
+        let talk = async {
+            client.write_all(b"all of it").await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut heard = Vec::new();
+            server.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"all of it");
+            server.write_all(b"the answer").await.unwrap();
+            drop(server);
+            let mut heard = Vec::new();
+            client.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"the answer");
+        };
+        tokio::join!(both, talk);
+    }
+}

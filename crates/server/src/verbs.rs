@@ -1,0 +1,210 @@
+//! The verbs of a kind over HTTP. They read options and body, call the registry, and answer in the
+//! requested form.
+//!
+//! Checks come in this order: the form of the answer, the options, the media type, the body. So the
+//! body is read last.
+
+use axum::body::Body;
+use http::header::USER_AGENT;
+use http::{HeaderMap, StatusCode};
+
+use super::codec::{self, Accepted, Answer, Media};
+use super::respond::{self, Response};
+use super::write::{Form as BodyForm, Verb, Write};
+use super::{App, forms, layers, watch_stream};
+use ballast_auth::{Attributes, Permission, ResourceAttributes};
+use ballast_base::clock::Clock;
+use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
+use ballast_registry::{Caller, Deleted, Locator, MayCreate, Remarks, Written};
+use ballast_resource::Lifetime;
+
+/// One request for a kind.
+pub struct Call<'a> {
+    pub app: &'a App,
+    pub user: &'a User,
+    pub remarks: &'a Remarks,
+    pub headers: &'a HeaderMap,
+    pub query: &'a Query<'a>,
+    pub target: Locator,
+}
+
+const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
+const PATCH_MEDIA: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
+impl Call<'_> {
+    pub async fn get(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = GetOptions::from_query(self.query)?;
+        let object = self.app.registry.get(&self.target, &options).await?;
+        forms::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
+    }
+
+    pub async fn list(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::List)?;
+        let options = ListOptions::from_query(self.query)?;
+        let list = self.app.registry.list(&self.target, &options).await?;
+        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    pub async fn watch(&self) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Watch)?;
+        let options = ListOptions::from_query(self.query)?;
+        let watch = self.app.registry.watch(&self.target, &options).await?;
+        watch_stream::response(self.app, self.query, &self.target.row, watch, accepted)
+    }
+
+    pub async fn create(&self, body: Body) -> Result<Response, Status> {
+        let answer = match self.target.row.lifetime {
+            Lifetime::Stored => Answer::Object,
+            Lifetime::Action => Answer::Plain,
+        };
+        let accepted = self.negotiate(answer)?;
+        let options = self.write_options("CreateOptions")?;
+        let form = self.body_form()?;
+        self.write(Verb::Create(form), body, options, accepted).await
+    }
+
+    pub async fn update(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = self.write_options("UpdateOptions")?;
+        let form = self.body_form()?;
+        self.write(Verb::Update(form), body, options, accepted).await
+    }
+
+    pub async fn patch(&self, body: Body) -> Result<Response, Status> {
+        if codec::media(self.headers) == Media::ApplyYaml {
+            return self.apply(body).await;
+        }
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = self.write_options("PatchOptions")?;
+        WriteOptions::refuse_force(self.query)?;
+        let read: fn(&[u8]) -> Result<Patch, Status> = match codec::media(self.headers) {
+            Media::JsonPatch => Patch::json,
+            Media::MergePatch => Patch::merge,
+            _ => return Err(Status::unsupported_media_type(&PATCH_MEDIA)),
+        };
+        self.write(Verb::Patch(read), body, options, accepted).await
+    }
+
+    /// Server-side apply. Applying an object that does not exist creates it, and the user must be
+    /// authorized to do that (PA14).
+    async fn apply(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = WriteOptions::from_query("PatchOptions", self.query)?;
+        options.require_manager()?;
+        let text = layers::read_body(body).await?;
+        let apply = async |may| {
+            let write = Write { verb: Verb::Apply(may), text: text.clone(), options: options.clone() };
+            write.carry_out(&self.app.registry, self.caller(), &self.target).await
+        };
+        let written = match apply(MayCreate::Unknown).await? {
+            Some(written) => Some(written),
+            None => {
+                self.authorize_create().await?;
+                apply(MayCreate::Yes).await?
+            }
+        };
+        let written = written.ok_or_else(|| Status::internal("an apply was neither made nor refused"))?;
+        self.written(&written, accepted)
+    }
+
+    async fn write(
+        &self,
+        verb: Verb,
+        body: Body,
+        options: WriteOptions,
+        accepted: Accepted,
+    ) -> Result<Response, Status> {
+        let text = layers::read_body(body).await?;
+        let write = Write { verb, text, options };
+        let written = write.carry_out(&self.app.registry, self.caller(), &self.target).await?;
+        let written = written.ok_or_else(|| Status::internal("a write was neither made nor refused"))?;
+        self.written(&written, accepted)
+    }
+
+    async fn authorize_create(&self) -> Result<(), Status> {
+        let row = &self.target.row;
+        let attributes = Attributes::Resource(ResourceAttributes {
+            verb: "create",
+            group: row.group,
+            version: row.version,
+            resource: row.plural,
+            subresource: "",
+            namespace: self.target.namespace.as_deref().unwrap_or_default(),
+            name: self.target.name.as_deref().unwrap_or_default(),
+            ..ResourceAttributes::default()
+        });
+        match self.app.authorizer.decide(self.user, &attributes).await {
+            Permission::Allow(_) => Ok(()),
+            Permission::Deny(reason) => Err(attributes.forbidden(self.user, &reason)),
+            Permission::Failed(why) => Err(Status::internal(why)),
+        }
+    }
+
+    /// Without a field manager in the query, the name of the client is the manager (AP10).
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let user_agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        WriteOptions::from_query(kind, self.query).map(|options| options.or_user_agent(user_agent.unwrap_or_default()))
+    }
+
+    pub async fn delete(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::Object)?;
+        let options = self.delete_options(body).await?;
+        match self.app.registry.delete(self.caller(), &self.target, &options).await? {
+            Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
+            Deleted::Pending(object) => {
+                let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
+                forms::object(self.clock(), self.query, &self.target.row, &object, code, accepted)
+            }
+        }
+    }
+
+    pub async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
+        let accepted = self.negotiate(Answer::List)?;
+        let which = ListOptions::from_query(self.query)?;
+        let options = self.delete_options(body).await?;
+        let list = self.app.registry.delete_collection(self.caller(), &self.target, &which, &options).await?;
+        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        Caller { user: self.user, remarks: self.remarks }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.app.clock.as_ref()
+    }
+
+    fn negotiate(&self, answer: Answer) -> Result<Accepted, Status> {
+        codec::negotiate(self.headers, answer)
+    }
+
+    fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = forms::object(self.clock(), self.query, &self.target.row, &written.object, code, accepted)?;
+        respond::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+
+    async fn delete_options(&self, body: Body) -> Result<DeleteOptions, Status> {
+        let text = layers::read_body(body).await?;
+        if text.is_empty() {
+            return DeleteOptions::from_query_and_body(self.query, None);
+        }
+        let body = self
+            .body_form()?
+            .read(&text)
+            .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?;
+        DeleteOptions::from_query_and_body(self.query, Some(body.value))
+    }
+
+    fn body_form(&self) -> Result<BodyForm, Status> {
+        match codec::media(self.headers) {
+            Media::Json => Ok(BodyForm::Json),
+            Media::Yaml => Ok(BodyForm::Yaml),
+            Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyForm::Protobuf(shape)),
+            _ => Err(Status::unsupported_media_type(&BODY_MEDIA)),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Sends a watch as a body with one JSON object a line, until the client leaves.
+//!
+//! *Invariants:* the head of the answer leaves at once, with or without events (WA1). Nothing is
+//! compressed. No event is held back (WA23), except for a beat of the cache (`Cache::follow`). A
+//! shutdown ends the body cleanly (SH1). Events that are ready together leave together. Lines are
+//! made only when the client has room for them: a slow client loses its place in the window (WA17).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::codec::{Accepted, Form};
+use super::respond::{self, Response};
+use super::unsent::Farewell;
+use super::{App, Shutdown, forms};
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_k8s::{Object, Query, Revision, Status};
+use ballast_registry::table::{self, Columns, Printer, TableForm};
+use ballast_registry::{Watch, WatchEvent};
+use ballast_resource::{ResourceKind, Wording};
+
+/// Ready events are put into one piece up to this size.
+const PIECE_BYTES: usize = 48 * 1024;
+/// The approximate size of an event without its object.
+const WORDS_BYTES: usize = 40;
+
+pub fn response(
+    app: &App,
+    query: &Query<'_>,
+    row: &Arc<ResourceKind>,
+    watch: Watch,
+    accepted: Accepted,
+) -> Result<Response, Status> {
+    let writer = match accepted.form {
+        Form::Whole => Writer::Whole { row: row.clone(), wording: row.wording() },
+        Form::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
+        Form::Table(version) => Writer::Table {
+            printer: Printer::of(row),
+            form: forms::table_form(app.clock.as_ref(), query, version.api_version())?,
+            columns: Columns::Named,
+        },
+    };
+    let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
+    let lines = Lines { watch, writer, sent, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
+    let body = Body::from_stream(pieces(lines));
+    let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
+    response.extensions_mut().insert(Farewell(too_slow()));
+    Ok(response)
+}
+
+/// The event that ends a watch which nobody reads. Clients go on from their last revision.
+fn too_slow() -> Bytes {
+    let mut status = Status::too_many_requests(1);
+    status.message = "the watch was ended because its client does not read the events".to_owned();
+    let mut line = json!({"type": "ERROR", "object": status}).to_string();
+    line.push('\n');
+    line.into()
+}
+
+struct Lines {
+    watch: Watch,
+    writer: Writer,
+    sent: metrics::WatchEvents,
+    clock: Arc<dyn Clock>,
+    shutdown: Shutdown,
+}
+
+fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(lines, async |mut lines| {
+        let first = lines.next().await?;
+        let mut size = first.size() + WORDS_BYTES;
+        let mut events = vec![first];
+        while size < PIECE_BYTES
+            && let Some(event) = lines.watch.next_ready()
+        {
+            size += event.size() + WORDS_BYTES;
+            events.push(event);
+        }
+        // Whole objects get one buffer that is large enough. Other forms are much shorter.
+        let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
+        events.iter().for_each(|event| lines.write(&mut piece, event));
+        lines.sent.left(events.len() as u64, piece.len() as u64);
+        Some((Ok(piece.into()), lines))
+    })
+}
+
+/// The form in which objects are written.
+enum Writer {
+    Whole {
+        row: Arc<ResourceKind>,
+        wording: Wording,
+    },
+    Metadata {
+        api_version: &'static str,
+    },
+    /// Only the first event names the columns (WA20).
+    Table {
+        printer: Printer,
+        form: TableForm,
+        columns: Columns,
+    },
+}
+
+impl Lines {
+    /// The next event; `None` at the end.
+    async fn next(&mut self) -> Option<WatchEvent> {
+        tokio::select! {
+            event = self.watch.next() => event,
+            () = self.shutdown.closing() => None,
+        }
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, event: &WatchEvent) {
+        out.extend_from_slice(br#"{"type":""#);
+        out.extend_from_slice(event.kind().as_bytes());
+        out.extend_from_slice(br#"","object":"#);
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                self.object(object, out);
+            }
+            WatchEvent::Bookmark { revision, initial_events_end } => {
+                out.extend_from_slice(&self.bookmark(*revision, *initial_events_end));
+            }
+            WatchEvent::Error(status) => {
+                serde_json::to_writer(&mut *out, status).expect("a Status always serializes");
+            }
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn object(&mut self, object: &Object, out: &mut Vec<u8>) {
+        match &mut self.writer {
+            Writer::Whole { wording, .. } => wording.write(object, out),
+            Writer::Metadata { api_version } => out.extend_from_slice(&table::metadata(api_version, object)),
+            Writer::Table { printer, form, columns } => {
+                // Ages count up to now, however long the watch has lasted.
+                form.now = self.clock.now();
+                let columns = std::mem::replace(columns, Columns::Unnamed);
+                out.extend_from_slice(&printer.single(form, object, columns));
+            }
+        }
+    }
+
+    fn bookmark(&mut self, revision: Revision, is_initial_end: bool) -> Bytes {
+        let annotations = match is_initial_end {
+            true => json!({"k8s.io/initial-events-end": "true"}),
+            false => Value::Null,
+        };
+        match &mut self.writer {
+            Writer::Whole { row, .. } => {
+                let mut metadata = json!({"resourceVersion": revision.to_string()});
+                if is_initial_end {
+                    metadata["annotations"] = annotations;
+                }
+                let bookmark = json!({"kind": row.kind, "apiVersion": row.api_version(), "metadata": metadata});
+                bookmark.to_string().into()
+            }
+            Writer::Metadata { api_version } => table::metadata_bookmark(api_version, revision, &annotations),
+            Writer::Table { printer, form, columns } => {
+                let columns = std::mem::replace(columns, Columns::Unnamed);
+                printer.bookmark(form, revision, &annotations, columns)
+            }
+        }
+    }
+}

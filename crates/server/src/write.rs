@@ -1,0 +1,176 @@
+//! Decodes and admits the body of a write without delaying other requests.
+//!
+//! A body of megabytes takes tens of milliseconds. On a thread that serves, nobody else would be
+//! answered meanwhile, so such work runs on a thread of its own. Nearly all writes are small, and
+//! run where they are.
+
+use std::fmt::Display;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use ballast_k8s::protobuf::Message;
+use ballast_k8s::{self as k8s, GetOptions, Patch, Status, WriteOptions};
+use ballast_registry::{Caller, Locator, MayCreate, Registry, Remarks, Written, answer_due, due_at};
+
+/// Bodies and stored objects up to this size take a millisecond or two.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// How much of a body its sender is shown: of one that cannot be read (VB18), and of one without a
+/// kind (VB15).
+const SHOWN_BYTES_MAX: usize = 30;
+const KINDLESS_CHARS_MAX: usize = 1024;
+
+pub struct Write {
+    pub verb: Verb,
+    pub text: Bytes,
+    pub options: WriteOptions,
+}
+
+#[derive(Clone, Copy)]
+pub enum Verb {
+    Create(Form),
+    Update(Form),
+    Patch(fn(&[u8]) -> Result<Patch, Status>),
+    Apply(MayCreate),
+}
+
+/// The encoding of an object.
+#[derive(Clone, Copy)]
+pub enum Form {
+    Json,
+    Yaml,
+    Protobuf(&'static Message),
+}
+
+impl Write {
+    /// Does the write. Only an apply returns `None`: the object does not exist, and the caller must
+    /// be authorized to create it first.
+    pub async fn carry_out(
+        self,
+        registry: &Arc<Registry>,
+        caller: Caller<'_>,
+        target: &Locator,
+    ) -> Result<Option<Written>, Status> {
+        if self.text.len().max(registry.stored_bytes(target)) <= INLINE_BYTES_MAX {
+            return self.done_by(registry, caller, target).await;
+        }
+        let (registry, user, target) = (Arc::clone(registry), caller.user.clone(), target.clone());
+        let (runtime, due) = (Handle::current(), answer_due());
+        let done = move || {
+            let remarks = Remarks::default();
+            let caller = Caller { user: &user, remarks: &remarks };
+            let outcome = runtime.block_on(due_at(due, self.done_by(&registry, caller, &target)));
+            (outcome, remarks)
+        };
+        match tokio::task::spawn_blocking(done).await {
+            Ok((outcome, remarks)) => {
+                caller.remarks.add(&remarks);
+                outcome
+            }
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(Status::unavailable("the server is shutting down".to_owned())),
+            },
+        }
+    }
+
+    async fn done_by(
+        self,
+        registry: &Registry,
+        caller: Caller<'_>,
+        target: &Locator,
+    ) -> Result<Option<Written>, Status> {
+        let Write { verb, text, options } = self;
+        match verb {
+            Verb::Create(form) => {
+                let body = form.object(target.row.kind, &text)?;
+                registry.create(caller, target, body, &options).await.map(Some)
+            }
+            Verb::Update(form) => {
+                let body = form.object(target.row.kind, &text)?;
+                registry.update(caller, target, body, &options).await.map(Some)
+            }
+            Verb::Patch(read) => {
+                let patch = match read(&text) {
+                    Ok(patch) => patch,
+                    Err(malformed) => {
+                        // If there is nothing to patch, that is the error to report.
+                        registry.get(target, &GetOptions::default()).await?;
+                        return Err(malformed);
+                    }
+                };
+                registry.patch(caller, target, patch, &options).await.map(Some)
+            }
+            Verb::Apply(may_create) => {
+                let body = k8s::Body::from_yaml(&text);
+                let body = body.map_err(|error| {
+                    let step = match error {
+                        k8s::Malformed::NoObject(_) => "error unmarshaling JSON: while decoding JSON: ",
+                        k8s::Malformed::Unreadable(_) => "",
+                    };
+                    Status::bad_request(format!("error decoding YAML: {step}{error}"))
+                })?;
+                registry.apply(caller, target, body, &options, may_create).await
+            }
+        }
+    }
+}
+
+impl Form {
+    pub fn read(self, text: &[u8]) -> Result<k8s::Body, k8s::Malformed> {
+        match self {
+            Form::Json => k8s::Body::from_json(text),
+            Form::Yaml => k8s::Body::from_yaml(text),
+            Form::Protobuf(shape) => k8s::Body::from_protobuf(text, shape),
+        }
+    }
+
+    /// The object in a body, or why it is not of this kind.
+    fn object(self, kind: &str, text: &[u8]) -> Result<k8s::Body, Status> {
+        let unrecognized = |why: String| {
+            let shown = shown(text);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            ))
+        };
+        let unparsable = |why: &dyn Display| {
+            unrecognized(match self {
+                Form::Json | Form::Yaml => format!("couldn't get version/kind; json parse error: {why}"),
+                Form::Protobuf(_) => why.to_string(),
+            })
+        };
+        let body = self.read(text).map_err(|error| match (self, &error) {
+            (Form::Yaml, k8s::Malformed::Unreadable(why)) => {
+                unrecognized(why.trim_start_matches("error converting YAML to JSON: ").to_owned())
+            }
+            _ => unparsable(&error),
+        })?;
+        for name in ["kind", "apiVersion"] {
+            let Some(other) = body.value.get(name).filter(|value| !value.is_null() && !value.is_string()) else {
+                continue;
+            };
+            let found = k8s::type_of(other);
+            return Err(unparsable(&format!(
+                "json: cannot unmarshal {found} into Go struct field .{name} of type string"
+            )));
+        }
+        if body.value.get("kind").and_then(|kind| kind.as_str()).is_none_or(str::is_empty) {
+            let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();
+            return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
+        }
+        Ok(body)
+    }
+}
+
+/// The start of a body as upstream shows it: text if it looks like an object, else hexadecimal.
+fn shown(text: &[u8]) -> String {
+    let start = &text[..text.len().min(SHOWN_BYTES_MAX)];
+    let more = if start.len() < text.len() { " ..." } else { "" };
+    match start {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(start).into_owned() + more,
+        _ => start.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}

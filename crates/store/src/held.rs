@@ -1,0 +1,58 @@
+//! A log in the hands of one process that is no server. Nobody else writes meanwhile, so what the
+//! process writes is decided on the state that it has read.
+
+use std::sync::Arc;
+
+use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy};
+use ballast_k8s::Revision;
+
+/// A log that is led by whoever holds this.
+pub struct Held {
+    store: Arc<dyn Store>,
+    candidate: Candidate,
+    term: Term,
+}
+
+impl Held {
+    /// Opens the database and takes the lead under a name that no other process has. It is
+    /// `Unavailable` while somebody else leads. After a crash of the holder, others of a shared
+    /// database wait for the end of its lease, half a minute.
+    pub async fn open(url: &str, tables: &[Table], settings: &Settings, name: String) -> Result<Held, Error> {
+        let store = super::open_with(url, tables, settings).await?;
+        let candidate = Candidate { name, address: String::new() };
+        let term = copy::lead(&*store, url, &candidate).await?;
+        // Whoever left a mark knows nothing of what is written now.
+        store.set_mark(term, 0).await?;
+        Ok(Held { store, candidate, term })
+    }
+
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// As `Store::commit`, in the term of this holder.
+    pub async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        self.store.commit(self.term, changes).await
+    }
+
+    /// As `Store::lift`, in the term of this holder.
+    pub async fn lift(&self, to: Revision) -> Result<(), Error> {
+        self.store.lift(self.term, to).await
+    }
+
+    /// Does the work for as long as the lead is kept, which this renews. Once it is lost, the work
+    /// stops where it is.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        tokio::select! {
+            done = work => Ok(done),
+            lost = copy::keep_leading(&*self.store, &self.candidate, self.term) => Err(lost),
+        }
+    }
+
+    /// Gives the lead back, and brings everything into the file that the URL names.
+    pub async fn close(self) -> Result<(), Error> {
+        // A lease that cannot be given back ends by itself.
+        let _ = self.store.resign(self.term).await;
+        copy::tidy_up(&*self.store).await
+    }
+}

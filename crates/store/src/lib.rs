@@ -1,0 +1,458 @@
+//! Stores objects as one append-only log of changes. The newest change of a key is its state.
+//!
+//! The store knows neither kinds nor HTTP.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use ballast_k8s::{GroupResource, Key, Revision};
+
+mod copy;
+mod held;
+mod lease;
+mod log;
+mod memory;
+mod postgres;
+mod roster;
+mod rows;
+mod sqlite;
+mod table;
+
+pub use copy::{Copied, copy};
+pub use held::Held;
+pub use memory::MemoryStore;
+pub use postgres::{PostgresStore, Scratch, Settings};
+pub use roster::{Announcement, Sighting};
+pub use sqlite::{Faults, SqliteStore, backup, check};
+pub use table::Table;
+
+/// What a change did to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    /// Its name in a table.
+    fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Update => "update",
+            Operation::Delete => "delete",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Operation> {
+        [Operation::Create, Operation::Update, Operation::Delete]
+            .into_iter()
+            .find(|operation| operation.as_str() == name)
+    }
+}
+
+/// One row of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub revision: Revision,
+    pub key: Key,
+    pub operation: Operation,
+    /// The revision of the `Create` that this object began with. A key that was deleted and created
+    /// again has a new one.
+    pub created: Revision,
+    /// The revision of the change that this one replaces; zero for a `Create`.
+    pub previous: Revision,
+    /// Milliseconds since 1970, UTC, never less than in the change before. Compaction by age and
+    /// people read it.
+    pub time_ms: i64,
+    /// The object after the change as JSON, with `metadata.resourceVersion` equal to `revision`.
+    /// For a `Delete` it is the last state, with the revision of the deletion (WA7).
+    pub object: Bytes,
+}
+
+/// A change and the object that it replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    pub change: Change,
+    /// The object before the change; `None` for a `Create`.
+    pub before: Option<Bytes>,
+}
+
+/// A part of the log: the revisions greater than `after`, up to and including `through`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub after: Revision,
+    pub through: Revision,
+}
+
+/// Which part of the log exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The revision of the newest change; zero in an empty store.
+    pub last: Revision,
+    /// Of the changes up to this revision, only those may be left that were the state of a key at
+    /// this revision. `changes` from an earlier revision is `Error::Compacted`.
+    pub compacted: Revision,
+}
+
+/// How much of its disk a database takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub bytes: u64,
+    /// The part of it that holds nothing and is used again; `None` where nobody counts it.
+    pub free: Option<u64>,
+}
+
+/// How far a log is lifted whose clients may have seen later revisions than anybody here knows:
+/// more than a server writes between a backup and its use, or between an import and the switch.
+pub const REVISIONS_SKIPPED: i64 = 1_000_000_000;
+
+/// The latest revision that a log is lifted to. Up to here it is exact wherever JSON is read, and
+/// the revisions that follow do not run out.
+pub const LIFT_MAX: Revision = Revision(1 << 52);
+
+/// Where a log that ends with `last` is lifted to, so that neither its own revisions nor those that
+/// clients have seen elsewhere, up to `seen` and what came since, are given out again. `None`
+/// beyond `LIFT_MAX`.
+pub fn lifted(last: Revision, seen: Revision) -> Option<Revision> {
+    let to = Revision(last.max(seen).0.saturating_add(REVISIONS_SKIPPED));
+    (to <= LIFT_MAX).then_some(to)
+}
+
+/// Counts those who led: a term is greater than all before it. It is zero until somebody takes the
+/// lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term(pub i64);
+
+impl fmt::Display for Term {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Who would lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// No other candidate has it, nor had this one before it was started again.
+    pub name: String,
+    /// Where the others reach it, `host:port`.
+    pub address: String,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    pub term: Term,
+    /// The name of the leader; empty if nobody leads.
+    pub holder: String,
+    pub address: String,
+    /// How long the lease still lasts by the clock of the database. A holder counts from before its
+    /// call, so that it never believes in a lease that has ended.
+    pub remaining: Duration,
+}
+
+impl Leadership {
+    pub fn is_held_by(&self, candidate: &Candidate) -> bool {
+        self.holder == candidate.name && !self.remaining.is_zero()
+    }
+}
+
+/// Why a call of the store failed. Each back end maps the codes of its driver in one place.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The `previous` of a change is not the newest revision of its key, or its revision is not the
+    /// next one.
+    #[error("{key} was changed by another writer")]
+    Conflict { key: Key },
+    /// The term of the commit is not the present one. Nothing was stored.
+    #[error("another replica leads: the term is {current}, and no longer {asked}")]
+    Deposed { asked: Term, current: Term },
+    #[error("revision {asked} is compacted; the log begins after {compacted}")]
+    Compacted { asked: Revision, compacted: Revision },
+    /// The back end cannot do it now, as with a full disk, an I/O error or a lock. The same call
+    /// may succeed later. What has become of a commit is asked with `settle`.
+    #[error("the database is unavailable: {action}")]
+    Unavailable {
+        action: &'static str,
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The place that was named cannot hold a database; `advice` says what to do about it.
+    #[error("the database cannot be opened: {advice}")]
+    Misplaced { advice: String },
+    /// The database holds what this program did not write; `advice` says what to do about it.
+    #[error("the database cannot be used: {advice}")]
+    Corrupt {
+        advice: String,
+        #[source]
+        source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+impl Error {
+    /// What is wrong, in the few words that a client may be told.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Unavailable { source, .. } => {
+                postgres::reason(&**source).unwrap_or_else(|| sqlite::reason(&**source))
+            }
+            Error::Conflict { .. } => "another process has written to the database",
+            Error::Deposed { .. } => "another replica leads",
+            Error::Compacted { .. } => "the log is compacted",
+            Error::Misplaced { .. } => "the database cannot be opened",
+            Error::Corrupt { .. } => "the database is damaged",
+        }
+    }
+}
+
+/// An append-only log, which one or many processes share. One of them leads: it numbers the changes
+/// and commits them. All others follow.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Appends all of `changes` or none, and returns once they are durable.
+    ///
+    /// It is `Error::Deposed` unless `term` is the present one when the changes are stored. Their
+    /// revisions must follow the last one without a gap, and each `previous` must be the newest
+    /// revision of its key. Otherwise it is `Error::Conflict`. A key may occur several times.
+    ///
+    /// After `Unavailable` the changes may be durable or not. `settle` knows.
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error>;
+
+    /// What has become of a commit that was answered with `Unavailable`: whether its changes are in
+    /// the log. If not, they never will be, however late they arrive.
+    async fn settle(&self, _term: Term, changes: &[Change]) -> Result<bool, Error> {
+        let Some(last) = changes.last() else { return Ok(false) };
+        Ok(self.rows(&[last.revision]).await?.first() == Some(last))
+    }
+
+    /// The changes that were the states of their keys at the revision `at`, in the order of their
+    /// revisions: the first `limit` of those after `after`. Fewer than `limit` are the last ones.
+    /// All pages together are one moment, whatever is written meanwhile. If the log is compacted
+    /// beyond `at`, it is `Error::Compacted`.
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
+
+    /// How many callers of `page` are served at the same time.
+    fn readers(&self) -> usize {
+        1
+    }
+
+    /// The changes after a revision, oldest first, at most `limit` of them.
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
+
+    /// Returns when there may be changes after a revision, or when a leader resigns meanwhile. It
+    /// may return without either. Who waits for the lead asks now and then all the same.
+    async fn news(&self, after: Revision) -> Result<(), Error>;
+
+    /// The changes of one kind in a part of the log, oldest first, at most `limit` of them. It
+    /// never delays a commit.
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
+
+    /// The changes with these revisions that still exist, oldest first.
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;
+
+    /// Removes changes that were no longer the state of a key at `through`. Returns whether there
+    /// is more to do: one call looks at no more than `limit` changes, so it never delays a commit
+    /// for long. The newest change of a live key always stays. `bounds().compacted` moves first, so
+    /// a crash in between leaves superfluous rows and never a gap.
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
+
+    /// Makes `to` the end of the log, if the log ends before it. Everything up to there is
+    /// compacted: only states are left, a reader of the past is answered `Error::Compacted`, and
+    /// the next change is `to` plus one. So revisions that clients have seen elsewhere are not
+    /// given out with another meaning. It is `Error::Deposed` unless `term` is the present one. A
+    /// crash leaves a log that is lifted or is not, and the same call may be repeated.
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error>;
+
+    /// It sees every commit that was acknowledged anywhere before the call. So it is a barrier for
+    /// reads.
+    async fn bounds(&self) -> Result<Bounds, Error>;
+
+    /// Takes the lead for `lease` if nobody has it, renews it if the candidate has it, and says who
+    /// leads. The holder keeps its term. Who takes the lead begins a new one, and from then on no
+    /// commit of an earlier one is stored.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error>;
+
+    /// Takes the lead for `lease` in a term that was given out elsewhere, if no term as late was
+    /// ever here. Renews it if the candidate has it in this term, and says who leads. So with the
+    /// term zero it takes nothing. A lease that has ended gives the lead to nobody.
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error>;
+
+    /// Ends a term at once, so that another candidate need not wait for the lease to end. Does
+    /// nothing if the term has ended.
+    async fn resign(&self, term: Term) -> Result<(), Error>;
+
+    /// Says that a replica is there, and returns all that have said so lately, this one too,
+    /// ordered by their names. Who was not heard of for ten minutes is forgotten, and of more than
+    /// 32 those that were heard of last are told. It never delays a commit.
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error>;
+
+    /// Forgets a replica that ends. Does nothing if there is none of this name.
+    async fn depart(&self, name: &str) -> Result<(), Error>;
+
+    /// Finds out whether changes could be stored now. It makes something durable that is no change.
+    async fn probe(&self) -> Result<(), Error>;
+
+    /// A number that a leader has left in the database, and that says nothing of the log. `None`
+    /// where none can be left; zero where nobody has, or where a program that knows of no marks has
+    /// led since.
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        Ok(None)
+    }
+
+    /// Leaves a mark in the term of the caller. Does nothing if the term has ended, or where none
+    /// can be left.
+    async fn set_mark(&self, _term: Term, _mark: i32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// `None` where there is no disk, or nobody knows.
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        Ok(None)
+    }
+
+    /// Tidies up after the last commit: everything is in the file that the URL names. Later calls
+    /// still work.
+    async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The newest revision whose change is older than `time_ms` (milliseconds since 1970); zero if
+    /// there is none.
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error>;
+}
+
+/// Opens the database with this URL: `memory:`, `sqlite://relative/path`, `sqlite:///absolute/path`
+/// or `postgres://user@host/database`. A back end with SQL makes each of `tables` readable as a
+/// view.
+pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> {
+    open_with(url, tables, &Settings::default()).await
+}
+
+/// As `open`, with what is to be known about a database server.
+pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Result<Arc<dyn Store>, Error> {
+    check_url(url)?;
+    if url == "memory:" {
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    match url.strip_prefix("sqlite://") {
+        Some(path) => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
+        None => Ok(Arc::new(PostgresStore::open(url, tables, settings).await?)),
+    }
+}
+
+/// Refuses a database server that has no log at this URL: `open` would begin one.
+pub async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
+    match is_server(url) {
+        true => PostgresStore::check_log(url, settings).await,
+        false => Ok(()),
+    }
+}
+
+/// Whether the URL is of a kind that `open` knows.
+pub fn check_url(url: &str) -> Result<(), Error> {
+    if url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty()) || is_server(url) {
+        return Ok(());
+    }
+    let advice = format!("{:?} is none of sqlite://PATH, postgres://USER@HOST/DATABASE and memory:", shown(url));
+    Err(Error::Misplaced { advice })
+}
+
+/// What keeps the log that a URL names, for people: `SQLite`, `PostgreSQL` or `memory`.
+pub fn back_end(url: &str) -> &'static str {
+    match url {
+        "memory:" => "memory",
+        url if is_server(url) => "PostgreSQL",
+        _ => "SQLite",
+    }
+}
+
+/// Whether the URL names a database server, which several processes may share.
+pub fn is_server(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
+}
+
+/// What may stand in the query of a server's URL. There is `options[NAME]`, too.
+const PARAMETERS: &[&str] = &[
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
+fn is_parameter(key: &str) -> bool {
+    PARAMETERS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
+}
+
+/// The URL without its password, for logs and messages. A URL that nobody can use may have one,
+/// too, and hides what may be a part of it.
+pub fn shown(url: &str) -> String {
+    if url.starts_with("sqlite:") {
+        return url.to_owned();
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.contains(['@', '?']) { "...".to_owned() } else { url.to_owned() };
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    let is_known = |pair: &str| is_parameter(pair.split('=').next().unwrap_or_default());
+    if query.contains('@') && !pairs.iter().all(|pair| is_known(pair)) {
+        // The `?` may be one of a password that ends at the `@`.
+        return format!("{scheme}://...");
+    }
+    let place = match place.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => place.to_owned(),
+    };
+    let is_kept = |pair: &&str| is_known(pair) && !pair.starts_with("password=");
+    let query = pairs.into_iter().filter(is_kept).collect::<Vec<_>>().join("&");
+    match query.is_empty() {
+        true => format!("{scheme}://{place}"),
+        false => format!("{scheme}://{place}?{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, expected) in [
+            ("sqlite://a@b:c", "sqlite://a@b:c"),
+            ("postgres://ballast:s3cr@t@db:5432/b", "postgres://ballast@db:5432/b"),
+            ("postgres://db/b?user=x&password=s3&sslmode=verify-full", "postgres://db/b?user=x&sslmode=verify-full"),
+            ("postgresql://db?password=s3", "postgresql://db"),
+            ("postgres://u:s3@db/b?password=a@b&user=u", "postgres://u@db/b?user=u"),
+            ("postgres://u@db/b?options[search_path]=own&passwrd=s3", "postgres://u@db/b?options[search_path]=own"),
+            ("postgress://u:s3@h/db", "postgress://u@h/db"),
+            ("Postgres://u:s3@h/db", "Postgres://u@h/db"),
+            ("mysql://u:s/3@h/db", "mysql://u@h/db"),
+            ("postgres://u:sec?ret@h/db", "postgres://..."),
+            ("postgres://u:s@c?r=et@h/db?sslmode=require", "postgres://..."),
+            ("postgres:u:s3@h/db", "..."),
+            ("memory:", "memory:"),
+            ("ballast.db", "ballast.db"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
+    }
+}

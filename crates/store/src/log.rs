@@ -1,0 +1,91 @@
+//! The rules that every back end checks a commit against, and what followers wait for.
+
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+use tokio::sync::watch;
+
+use super::{Change, Error, Operation};
+use ballast_k8s::{Key, Revision};
+
+/// The end of the log: enough to say whether changes continue it.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    pub last: Revision,
+    /// The newest revision of each live key.
+    pub newest: NewestOf,
+}
+
+/// Keys come from users, so the hasher has a random seed. It takes a fraction of the time of the
+/// usual one.
+pub(super) type NewestOf = HashMap<Key, Revision, RandomState>;
+
+impl Heads {
+    /// The heads that make the first change of each key follow, whatever it replaces, and which
+    /// changes those are. The rest of the check needs nothing but the changes.
+    pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
+        let last = changes.first().map_or(0, |first| first.revision.0 - 1);
+        let mut heads = Heads { last: Revision(last), newest: NewestOf::default() };
+        let mut seen: HashSet<&Key, RandomState> = HashSet::default();
+        let is_first = changes.iter().map(|change| {
+            let is_first = seen.insert(&change.key);
+            if is_first && change.previous > Revision::ZERO {
+                heads.newest.insert(change.key.clone(), change.previous);
+            }
+            is_first
+        });
+        let is_first = is_first.collect();
+        (heads, is_first)
+    }
+
+    /// Each revision must be the next one, and each change must replace the newest state of its
+    /// key.
+    pub fn check(&self, changes: &[Change]) -> Result<(), Error> {
+        let mut last = self.last;
+        let mut pending: HashMap<&Key, Revision, RandomState> =
+            HashMap::with_capacity_and_hasher(changes.len(), RandomState::default());
+        for change in changes {
+            let state = pending.get(&change.key).or_else(|| self.newest.get(&change.key));
+            let previous = state.copied().unwrap_or(Revision::ZERO);
+            let creates = change.operation == Operation::Create;
+            let follows = change.revision == last.next() && change.previous == previous;
+            if !follows || creates != (previous == Revision::ZERO) {
+                return Err(Error::Conflict { key: change.key.clone() });
+            }
+            let gone = change.operation == Operation::Delete;
+            pending.insert(&change.key, if gone { Revision::ZERO } else { change.revision });
+            last = change.revision;
+        }
+        Ok(())
+    }
+
+    pub fn follow(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change.operation {
+                Operation::Create => drop(self.newest.insert(change.key.clone(), change.revision)),
+                // Keeps the old key, which shares its text with the object in the cache.
+                Operation::Update => drop(self.newest.get_mut(&change.key).map(|newest| *newest = change.revision)),
+                Operation::Delete => drop(self.newest.remove(&change.key)),
+            }
+            self.last = change.revision;
+        }
+    }
+}
+
+/// What a process knows of the end of the log that it writes itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Newest {
+    pub last: Revision,
+    /// How often a leader has resigned.
+    pub resigned: u64,
+}
+
+impl Newest {
+    /// Returns once there is a change after a revision, or a leader has resigned.
+    pub async fn wait(newest: &watch::Sender<Newest>, after: Revision) {
+        let mut heard = newest.subscribe();
+        let resigned = heard.borrow().resigned;
+        // The sender is borrowed, so it lives.
+        let _ = heard.wait_for(|newest| newest.last > after || newest.resigned != resigned).await;
+    }
+}

@@ -1,0 +1,184 @@
+//! The reference back end (`memory:`), for tests and for trying things.
+//!
+//! It shows in few lines what every back end must do. Its contents live as long as the process.
+//! Several replicas within one process may share it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::lease::Lease;
+use super::log::{Heads, Newest};
+use super::roster::{Announcement, Roster, Sighting};
+use super::{Bounds, Candidate, Change, Error, Leadership, Operation, Replacement, Span, Store, Term};
+use ballast_k8s::{GroupResource, Revision};
+
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    log: Mutex<Log>,
+    newest: watch::Sender<Newest>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    changes: BTreeMap<Revision, Change>,
+    heads: Heads,
+    /// By the revision of a change, the revision of the change that replaced it.
+    replaced: HashMap<Revision, Revision>,
+    lease: Lease,
+    roster: Roster,
+    compacted: Revision,
+    /// Compaction has looked at all changes up to this revision.
+    swept: Revision,
+}
+
+impl MemoryStore {
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Log {
+    /// `Store::compact`.
+    fn compact(&mut self, through: Revision, limit: usize) -> bool {
+        self.compacted = self.compacted.max(through.min(self.heads.last));
+        let end = self.compacted.min(Revision(self.swept.0.saturating_add(limit as i64)));
+        // A change is superseded when another one replaces it, so the replacements lead to it. A
+        // deletion replaces the last state and is no state itself.
+        let mut gone = Vec::new();
+        for change in self.changes.range(self.swept.next()..end.next()).map(|(_, change)| change) {
+            gone.push(change.previous);
+            if change.operation == Operation::Delete {
+                gone.push(change.revision);
+            }
+        }
+        for revision in gone {
+            self.changes.remove(&revision);
+            self.replaced.remove(&revision);
+        }
+        self.swept = end;
+        self.swept < self.compacted
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        let mut log = self.log();
+        log.lease.check(term)?;
+        log.heads.check(changes)?;
+        log.heads.follow(changes);
+        log.changes.extend(changes.iter().map(|change| (change.revision, change.clone())));
+        let replacing = changes.iter().filter(|change| change.previous > Revision::ZERO);
+        log.replaced.extend(replacing.map(|change| (change.previous, change.revision)));
+        self.newest.send_modify(|newest| newest.last = log.heads.last);
+        Ok(())
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        if at < log.compacted {
+            return Err(Error::Compacted { asked: at, compacted: log.compacted });
+        }
+        let changes = log.changes.range(after.next()..at.max(after).next()).map(|(_, change)| change);
+        let is_state = |change: &&Change| {
+            let by = log.replaced.get(&change.revision);
+            change.operation != Operation::Delete && by.is_none_or(|by| *by > at)
+        };
+        Ok(changes.filter(is_state).take(limit).cloned().collect())
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        if after < log.compacted {
+            return Err(Error::Compacted { asked: after, compacted: log.compacted });
+        }
+        Ok(log.changes.range(after.next()..).take(limit).map(|(_, change)| change.clone()).collect())
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let log = self.log();
+        if span.after < log.compacted {
+            return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
+        }
+        // An empty span, as of a view that has nothing newer, would be an invalid range.
+        let end = span.through.max(span.after).next();
+        let changes = log.changes.range(span.after.next()..end).map(|(_, change)| change);
+        let of_kind = changes.filter(|change| change.key.resource == resource).take(limit);
+        let before = |change: &Change| log.changes.get(&change.previous).map(|before| before.object.clone());
+        Ok(of_kind.map(|change| Replacement { change: change.clone(), before: before(change) }).collect())
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        let wanted: BTreeSet<&Revision> = revisions.iter().collect();
+        Ok(wanted.into_iter().filter_map(|revision| log.changes.get(revision).cloned()).collect())
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        Ok(self.log().compact(through, limit))
+    }
+
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        let mut log = self.log();
+        log.lease.check(term)?;
+        let last = log.heads.last;
+        if last < to {
+            log.compact(last, usize::MAX >> 1);
+            (log.heads.last, log.compacted, log.swept) = (to, to, to);
+            self.newest.send_modify(|newest| newest.last = to);
+        }
+        Ok(())
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        Newest::wait(&self.newest, after).await;
+        Ok(())
+    }
+
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.log().lease.lead(candidate, lease))
+    }
+
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.log().lease.lead_in(candidate, term, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.log().lease.resign(term);
+        self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        let Log { lease, roster, .. } = &mut *self.log();
+        Ok(roster.announce(announcement, lease.leader()))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        self.log().roster.depart(name);
+        Ok(())
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        let log = self.log();
+        Ok(Bounds { last: log.heads.last, compacted: log.compacted })
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        let log = self.log();
+        let older = log.changes.values().rev().find(|change| change.time_ms < time_ms);
+        Ok(older.map_or(Revision::ZERO, |change| change.revision))
+    }
+}

@@ -1,0 +1,217 @@
+//! Connects to the server. Every wait for it has a bound.
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::{ConnectOptions, Connection, Postgres};
+
+use super::Settings;
+use crate::{Error, PARAMETERS, is_parameter};
+
+/// The longest wait for a connection, with its TLS and its password.
+pub(super) const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Parameters of libpq that may stand in a URL, and change nothing: there are bounds of our own,
+/// and standbys are always refused.
+const WITHOUT_EFFECT: &[&str] = &[
+    "connect_timeout",
+    "fallback_application_name",
+    "gssencmode",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "target_session_attrs",
+    "tcp_user_timeout",
+];
+
+/// What is needed to connect. The password is read anew each time, because it may have changed.
+pub(super) struct Connector {
+    url: String,
+    password_file: Option<PathBuf>,
+    /// The longest wait for the answer to a statement.
+    pub answer_max: Duration,
+}
+
+impl Connector {
+    pub fn new(url: &str, settings: &Settings) -> Connector {
+        Connector {
+            url: url.to_owned(),
+            password_file: settings.password_file.clone(),
+            answer_max: settings.answer_max,
+        }
+    }
+
+    /// A password in the file wins over that of the URL and of `PGPASSFILE`.
+    pub fn options(&self) -> Result<PgConnectOptions, Error> {
+        let authority = authority(&self.url)?;
+        let parsed = PgConnectOptions::from_str(&self.url);
+        let mut options = parsed.map_err(|error| misplaced(format!("its URL cannot be read ({error})")))?;
+        if let Some(path) = &authority {
+            check_certificates(path)?;
+            // As in libpq. With `require`, sqlx would believe every certificate.
+            if matches!(options.get_ssl_mode(), PgSslMode::Require) {
+                options = options.ssl_mode(PgSslMode::VerifyCa);
+            }
+        }
+        if let Some(path) = &self.password_file {
+            let password = std::fs::read_to_string(path);
+            let password = password
+                .map_err(|error| misplaced(format!("the password file {} cannot be read ({error})", path.display())))?;
+            options = options.password(password.trim_end_matches(['\r', '\n']));
+        }
+        if options.get_application_name().is_none() {
+            options = options.application_name("ballast");
+        }
+        Ok(options.disable_statement_logging())
+    }
+
+    pub async fn connect(&self) -> Result<PgConnection, Error> {
+        let options = self.options()?;
+        let connecting = async {
+            let mut connection = options.connect().await?;
+            prepare(&mut connection, self.answer_max).await?;
+            Ok(connection)
+        };
+        let bound = CONNECT_MAX.min(self.answer_max);
+        within(bound, connecting).await.map_err(|error| super::errors::classify("failed to connect", error))
+    }
+}
+
+/// A connection of the pool, over which something is asked. Dropped before the answer has come, it
+/// ends: what still comes over it is not for the next call. Back in the pool it would be asked
+/// whether it lives, and one that has died silently would keep its place for a quarter of an hour.
+pub(super) struct Asked(Option<PoolConnection<Postgres>>);
+
+impl Asked {
+    pub fn over(connection: PoolConnection<Postgres>) -> Asked {
+        Asked(Some(connection))
+    }
+
+    pub fn connection(&mut self) -> &mut PgConnection {
+        self.0.as_mut().expect("it is given back once it is not asked any more")
+    }
+
+    /// Gives the connection back to the pool: the answer has come.
+    pub fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
+fn misplaced(advice: String) -> Error {
+    Error::Misplaced { advice }
+}
+
+/// The file of the authority that the URL trusts. A parameter that nobody knows is refused: it may
+/// be what was to make the connection safe.
+fn authority(url: &str) -> Result<Option<PathBuf>, Error> {
+    let url = url.split('#').next().unwrap_or_default();
+    let (_, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut authority = None;
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        if !is_parameter(&key) && !WITHOUT_EFFECT.contains(&&*key) {
+            // Before an `@`, it may be a part of a password.
+            let name = if query.contains('@') { String::new() } else { format!(" {key:?}") };
+            let known = PARAMETERS.join(", ");
+            return Err(misplaced(format!("its URL has an unknown parameter{name}; known are {known}, options[NAME]")));
+        }
+        if matches!(&*key, "sslrootcert" | "ssl-root-cert" | "ssl-ca") {
+            authority = Some(PathBuf::from(value.into_owned()));
+        }
+    }
+    Ok(authority)
+}
+
+fn check_certificates(path: &Path) -> Result<(), Error> {
+    let pem = std::fs::read(path);
+    let pem = pem.map_err(|error| misplaced(format!("the sslrootcert {} cannot be read ({error})", path.display())))?;
+    let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    match found.is_ok_and(|certificates| !certificates.is_empty()) {
+        true => Ok(()),
+        false => Err(misplaced(format!("the sslrootcert {} holds no certificate in PEM", path.display()))),
+    }
+}
+
+/// Makes a new connection ready. A standby is refused: it answers reads that are behind.
+pub(super) async fn prepare(connection: &mut PgConnection, answer_max: Duration) -> Result<(), sqlx::Error> {
+    let read_only: String = sqlx::query_scalar("SHOW transaction_read_only").fetch_one(&mut *connection).await?;
+    if read_only == "on" {
+        let standby = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the server takes no writes; is it a standby?");
+        return Err(sqlx::Error::Io(standby));
+    }
+    // The server gives up a statement before its caller does, so that none goes on for nobody.
+    let bound = format!("SET statement_timeout = {}", (answer_max * 3 / 4).as_millis());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(bound)).execute(connection).await?;
+    Ok(())
+}
+
+/// Gives up after a time. What was asked may have been done.
+pub(super) async fn within<T>(
+    bound: Duration,
+    asked: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(bound, asked).await.unwrap_or_else(|_| {
+        let text = format!("no answer within {} ms", bound.as_millis());
+        Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
+    })
+}
+
+/// Closes a connection in an orderly way, but does not wait long for it.
+pub(super) async fn close(connection: PgConnection) {
+    // A failure to close says nothing new.
+    let _ = within(CONNECT_MAX, connection.close()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(query: &str) -> Result<PgConnectOptions, Error> {
+        Connector::new(&format!("postgres://ballast@db/ballast?{query}"), &Settings::default()).options()
+    }
+
+    #[test]
+    fn what_nobody_knows_in_a_url_is_refused() {
+        for (query, expected) in [
+            ("sslmod=verify-full", "an unknown parameter \"sslmod\"; known are application_name"),
+            ("sslmode=verify-full&options[search_path=own", "\"options[search_path\""),
+            ("s3cret@db/b", "an unknown parameter; known"),
+            ("sslrootcert=/nowhere/ca.crt", "/nowhere/ca.crt cannot be read"),
+        ] {
+            let refused = options(query).unwrap_err();
+            assert!(matches!(&refused, Error::Misplaced { advice } if advice.contains(expected)), "{refused}");
+        }
+        assert!(options("connect_timeout=10&target_session_attrs=read-write").is_ok());
+        let known = options("sslmode=verify-full&options[search_path]=own&statement-cache-capacity=9&user=a");
+        assert!(matches!(known.unwrap().get_ssl_mode(), PgSslMode::VerifyFull));
+    }
+
+    #[test]
+    fn who_names_an_authority_has_the_server_prove_who_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.crt");
+        let query = format!("sslmode=require&sslrootcert={}", path.display());
+        std::fs::write(&path, "a letter").unwrap();
+        let refused = options(&query).unwrap_err().to_string();
+        assert!(refused.contains("ca.crt holds no certificate in PEM"), "{refused}");
+        let authority = rcgen::generate_simple_self_signed(["db".to_owned()]).unwrap();
+        std::fs::write(&path, authority.cert.pem()).unwrap();
+        assert!(matches!(options(&query).unwrap().get_ssl_mode(), PgSslMode::VerifyCa));
+        assert!(matches!(options("sslmode=require").unwrap().get_ssl_mode(), PgSslMode::Require));
+    }
+}

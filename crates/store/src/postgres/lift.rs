@@ -1,0 +1,44 @@
+//! The statements of a lift: what moves the end of a log on, and what finds the way over the gap.
+
+use sqlx::postgres::PgConnection;
+
+use super::statements::CHANNEL;
+use crate::Term;
+use ballast_k8s::Revision;
+
+/// Has the log end with `to` if it ends before it and the term is the present one, which is
+/// returned. Both rows change in one statement.
+pub(super) async fn lift(
+    connection: &mut PgConnection,
+    term: Term,
+    to: Revision,
+    notifies: bool,
+) -> Result<Term, sqlx::Error> {
+    let (current, is_lifted): (i64, bool) = sqlx::query_as(
+        "WITH lifted AS (
+             UPDATE head SET last = $2 WHERE term = $1 AND last < $2 RETURNING term
+         ), emptied AS (
+             UPDATE compaction SET compacted = $2, swept = $2 WHERE EXISTS (SELECT 1 FROM lifted)
+         )
+         SELECT term, true FROM lifted
+         UNION ALL
+         SELECT term, false FROM head WHERE NOT EXISTS (SELECT 1 FROM lifted)",
+    )
+    .bind(term.0)
+    .bind(to.0)
+    .fetch_one(&mut *connection)
+    .await?;
+    if notifies && is_lifted {
+        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(to.0.to_string()).execute(connection).await?;
+    }
+    Ok(Term(current))
+}
+
+/// The revision of the first row after a revision.
+pub(super) async fn row_after(connection: &mut PgConnection, after: Revision) -> Result<Option<Revision>, sqlx::Error> {
+    let found: Option<i64> = sqlx::query_scalar("SELECT min(revision) FROM changes WHERE revision > $1")
+        .bind(after.0)
+        .fetch_one(connection)
+        .await?;
+    Ok(found.map(Revision))
+}

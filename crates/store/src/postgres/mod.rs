@@ -1,0 +1,391 @@
+//! Keeps the log in PostgreSQL, or in what speaks its protocol. Any number of processes share it.
+//!
+//! *Invariants.* A commit is one statement, which carries its own fence: the leader's term, the
+//! session of its connection, and the revision before. So a leader of the past stores nothing. What
+//! a lost connection has still under way stores nothing either once a new session has begun, and
+//! only then is the log asked what has become of it.
+//!
+//! One connection commits, one listens for news, and a pool does the rest. Each wait has a bound.
+
+mod connector;
+mod errors;
+mod lift;
+mod news;
+mod open;
+mod roster;
+mod scratch;
+mod statements;
+mod tables;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Connection;
+use sqlx::postgres::PgPool;
+
+use super::copy;
+use super::{
+    Announcement, Bounds, Candidate, Change, Error, Leadership, Replacement, Sighting, Size, Span, Store, Table, Term,
+};
+use ballast_k8s::{GroupResource, Revision};
+
+use connector::{Asked, Connector, within};
+use errors::classify;
+pub(super) use errors::reason;
+use news::Listener;
+pub use scratch::Scratch;
+use writer::{Outcome, Writer};
+
+/// How a database server is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Holds the password. It is read for every new connection.
+    pub password_file: Option<PathBuf>,
+    /// Connections for reading; two more write and listen.
+    pub connections_max: u32,
+    /// How long a call may wait for a free connection.
+    pub connection_wait_max: Duration,
+    /// How long the answer to a statement may take.
+    pub answer_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            password_file: None,
+            connections_max: 8,
+            connection_wait_max: Duration::from_secs(5),
+            answer_max: Duration::from_secs(20),
+        }
+    }
+}
+
+/// How often a commit is tried again after contention or a lost connection.
+const COMMIT_TRIES: usize = 4;
+/// The least time to wait for who leads, however short the lease.
+const LEAD_MIN: Duration = Duration::from_secs(1);
+/// How long it may take to say that a replica is there. It is said again soon.
+const ANNOUNCE_MAX: Duration = Duration::from_secs(2);
+/// Changes that are looked at in one step before the log is lifted.
+const LIFT_ROWS: usize = 10_000;
+/// The pause before a commit or a read is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections of the pool that read the objects at a start. Each keeps a process of the server
+/// busy.
+const READERS_MAX: usize = 3;
+/// Revisions that are looked at in one statement. The server compares all of them.
+const SPAN_MAX: usize = 64 * 1024;
+
+pub struct PostgresStore {
+    connector: Arc<Connector>,
+    pool: PgPool,
+    /// A read is tried on so many connections, because all of the pool may have been lost at once.
+    read_tries: u32,
+    writer: Writer,
+    listener: Listener,
+    /// Whether the server has LISTEN and NOTIFY.
+    notifies: bool,
+    knows_sizes: bool,
+    /// Whether a commit failed, and nothing says that the next one will not.
+    fails: AtomicBool,
+}
+
+/// Runs a statement that may be repeated on a connection of the pool, within a bound.
+macro_rules! on_pool {
+    ($store:expr, $bound:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let outcome = match $store.pool.acquire().await {
+                Ok(connection) => {
+                    let mut asked = Asked::over(connection);
+                    let outcome = within($bound, statements::$statement(asked.connection() $(, $argument)*)).await;
+                    let is_answer = |error| errors::is_certain(error) && !errors::is_lost(error);
+                    if outcome.as_ref().err().is_none_or(is_answer) {
+                        asked.give_back();
+                    }
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(error) if tries < $store.read_tries && $store.may_repeat(&error) => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => break outcome.map_err(|error| classify($action, error)),
+            }
+        }
+    }};
+}
+
+impl PostgresStore {
+    /// Opens the database of a server, and brings its tables up to date.
+    pub async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<PostgresStore, Error> {
+        let connector = Arc::new(Connector::new(url, settings));
+        let opened = open::open(&connector, tables, settings).await?;
+        Ok(PostgresStore {
+            pool: opened.pool,
+            read_tries: settings.connections_max.saturating_add(2),
+            writer: Writer::new(Arc::clone(&connector), opened.notifies),
+            listener: Listener::new(Arc::clone(&connector), opened.notifies),
+            notifies: opened.notifies,
+            // Both are missing in CockroachDB.
+            knows_sizes: opened.notifies,
+            fails: AtomicBool::new(false),
+            connector,
+        })
+    }
+
+    /// Whether another connection may answer. Those that are made from now on have the newest
+    /// password.
+    fn may_repeat(&self, error: &sqlx::Error) -> bool {
+        let is_lost = errors::is_lost(error) || errors::is_refused_user(error);
+        if is_lost {
+            // Where the file of the password cannot be read now, the last one is tried again.
+            if let Ok(options) = self.connector.options() {
+                self.pool.set_connect_options(options);
+            }
+        }
+        is_lost || errors::is_contention(error)
+    }
+
+    async fn try_to_commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.writer.commit(term, changes).await? {
+                Outcome::Stored => {
+                    self.listener.rest();
+                    return Ok(());
+                }
+                Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
+                Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
+                    return Err(Error::Conflict { key: first.key.clone() });
+                }
+                Outcome::NotStored(error) => return Err(classify("failed to commit", error)),
+                Outcome::Unknown(error) => match self.settle(term, changes).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => error,
+                    // The caller settles it later.
+                    Err(_) => return Err(classify("failed to commit", error)),
+                },
+            };
+            if tries == COMMIT_TRIES {
+                return Err(classify("failed to commit", error));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Copies all rows into this empty log, in one transaction. The caller leads.
+    pub(crate) async fn fill(&self, term: Term, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+        let failed = |error| classify("failed to write the copy", error);
+        copy::check_empty(self.bounds().await?)?;
+        let mut connection = self.connector.connect().await?;
+        let mut transaction = within(self.connector.answer_max, connection.begin()).await.map_err(failed)?;
+        loop {
+            let page = rows.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            within(self.connector.answer_max, statements::insert(&mut transaction, &page)).await.map_err(failed)?;
+        }
+        let filled = statements::end_copy(&mut transaction, term, rows.bounds());
+        if !within(self.connector.answer_max, filled).await.map_err(failed)? {
+            let advice = "somebody else has written to it meanwhile; stop all replicas first".to_owned();
+            return Err(Error::Misplaced { advice });
+        }
+        within(self.connector.answer_max, transaction.commit()).await.map_err(failed)
+    }
+
+    /// To be asked when nothing was found: nothing is there, or it is compacted.
+    async fn still_there(&self, asked: Revision) -> Result<(), Error> {
+        match self.bounds().await?.compacted {
+            compacted if asked < compacted => Err(Error::Compacted { asked, compacted }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        let committed = self.try_to_commit(term, changes).await;
+        if matches!(committed, Err(Error::Unavailable { .. } | Error::Misplaced { .. })) {
+            self.fails.store(true, Ordering::Relaxed);
+        }
+        committed
+    }
+
+    async fn settle(&self, term: Term, changes: &[Change]) -> Result<bool, Error> {
+        let Some(last) = changes.last() else { return Ok(false) };
+        self.writer.fence_off(term).await?;
+        Ok(self.rows(&[last.revision]).await?.first() == Some(last))
+    }
+
+    /// Each statement says nothing once the log is compacted beyond `at`. So what is read in
+    /// several ones is whole, or the last of them is short and is asked about.
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let at = at.min(self.bounds().await?.last);
+        let (mut page, mut after, mut length) = (Vec::new(), after, limit.clamp(1, SPAN_MAX));
+        while page.len() < limit && after < at {
+            let span = Span { after, through: at.min(Revision(after.0.saturating_add(length as i64))) };
+            let wanted = limit - page.len();
+            let states =
+                on_pool!(self, self.connector.answer_max, "failed to read the objects", states(at, span, wanted))?;
+            after = span.through;
+            if states.is_empty() {
+                // A log that was lifted has a gap that no walk would cross.
+                match on_pool!(self, self.connector.answer_max, "failed to read the objects", row_after(after))? {
+                    Some(next) => after = Revision(next.0 - 1),
+                    None => break,
+                }
+            }
+            let found = states.len();
+            page.extend(states);
+            // The span that has what is still wanted, if the log goes on alike. A long stretch of
+            // history is crossed in a few steps.
+            length = match found {
+                0 => length * 4,
+                found => length.saturating_mul(limit.saturating_sub(page.len())) / found,
+            };
+            length = length.clamp(limit.clamp(1, SPAN_MAX), SPAN_MAX);
+        }
+        if page.len() < limit {
+            self.still_there(at).await?;
+        }
+        Ok(page)
+    }
+
+    fn readers(&self) -> usize {
+        READERS_MAX.min(self.pool.options().get_max_connections() as usize)
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let changes = on_pool!(self, self.connector.answer_max, "failed to read the log", changes(after, limit))?;
+        if changes.is_empty() {
+            self.still_there(after).await?;
+        }
+        Ok(changes)
+    }
+
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        self.listener.news(after).await;
+        Ok(())
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let changes =
+            on_pool!(self, self.connector.answer_max, "failed to read the log", history(resource, span, limit))?;
+        if changes.is_empty() {
+            self.still_there(span.after).await?;
+        }
+        Ok(changes)
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", rows(revisions))
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        let (bounds, swept) = on_pool!(self, self.connector.answer_max, "failed to compact the log", bounds())?;
+        let compacted = bounds.compacted.max(through.min(bounds.last));
+        if compacted > bounds.compacted {
+            on_pool!(self, self.connector.answer_max, "failed to compact the log", set_compacted(compacted))?;
+        }
+        let end = compacted.min(Revision(swept.0.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))));
+        if end > swept {
+            on_pool!(self, self.connector.answer_max, "failed to compact the log", sweep(swept, end))?;
+        }
+        Ok(end < compacted)
+    }
+
+    /// What is removed goes first, in slices. Nobody else commits in this term, so all of it is
+    /// gone when the log is lifted.
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        let last = self.bounds().await?.last;
+        let current = on_pool!(self, self.connector.answer_max, "failed to lift the log", term())?;
+        if last < to && current == term {
+            while self.compact(last, LIFT_ROWS).await? {}
+        }
+        let current =
+            on_pool!(self, self.connector.answer_max, "failed to lift the log", lift(term, to, self.notifies))?;
+        match current {
+            current if current == term => Ok(()),
+            current => Err(Error::Deposed { asked: term, current }),
+        }
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        let (bounds, _) = on_pool!(self, self.connector.answer_max, "failed to read the log", bounds())?;
+        Ok(bounds)
+    }
+
+    /// Answers while a usual lease still lasts, or not at all.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
+        on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease))
+    }
+
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
+        on_pool!(self, bound, "failed to ask who leads", lead_in(candidate, term, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
+    }
+
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica is there", announce(announcement))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica has gone", depart(name))
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        if self.fails.load(Ordering::Relaxed) {
+            // The row of the probe has its place on the disk, and the pool has its connections: all
+            // that a commit needs has to be tried.
+            self.writer.try_out().await?;
+            self.fails.store(false, Ordering::Relaxed);
+        }
+        on_pool!(self, self.connector.answer_max, "failed to write", probe())
+    }
+
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the mark", mark()).map(Some)
+    }
+
+    async fn set_mark(&self, term: Term, mark: i32) -> Result<(), Error> {
+        on_pool!(self, self.connector.answer_max, "failed to write the mark", set_mark(term, mark))
+    }
+
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        if !self.knows_sizes {
+            return Ok(None);
+        }
+        on_pool!(self, self.connector.answer_max, "failed to read the size", size()).map(Some)
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.writer.close().await;
+        self.listener.close().await;
+        // The pool itself stays open for later calls.
+        while let Some(idle) = self.pool.try_acquire() {
+            connector::close(idle.detach()).await;
+        }
+        Ok(())
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", revision_before(time_ms))
+    }
+}

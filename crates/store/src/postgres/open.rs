@@ -1,0 +1,192 @@
+//! Brings the tables of a database up to date. A database of a newer program is refused untouched.
+//!
+//! Two replicas may start at the same moment. A migration and its mark are one transaction, so one
+//! of them succeeds. The other fails, looks again, and finds it done.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+
+use super::connector::{self, Connector, prepare, within};
+use super::errors::{self, classify, corrupt};
+use super::tables;
+use super::{PostgresStore, Settings};
+use crate::{Error, Table, shown};
+
+/// Where the migrations that were made are listed.
+const MIGRATIONS_TABLE: &str = "ballast_migrations";
+
+/// What the migrations make. The views come on top.
+const TABLES: [&str; 6] = ["changes", "head", "compaction", "probe", "views", "replicas"];
+
+/// The files of `migrations/postgres`, listed for the same reason as those of SQLite.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let log = include_str!("../../../../migrations/postgres/0001_log.sql").into_sql_str();
+    let states = include_str!("../../../../migrations/postgres/0002_states.sql").into_sql_str();
+    let replicas = include_str!("../../../../migrations/postgres/0003_replicas.sql").into_sql_str();
+    let mut migrator = Migrator::with_migrations(vec![
+        Migration::new(1, "log".into(), MigrationType::Simple, log, false),
+        Migration::new(2, "states".into(), MigrationType::Simple, states, false),
+        Migration::new(3, "replicas".into(), MigrationType::Simple, replicas, false),
+    ]);
+    migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
+    // It would be an advisory lock, which not every server has.
+    migrator.set_locking(false);
+    migrator
+});
+
+/// How often a migration is tried while other replicas try it too.
+const TRIES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a migration may take.
+const MIGRATION_MAX: Duration = Duration::from_secs(600);
+
+pub(super) struct Opened {
+    pub pool: PgPool,
+    pub notifies: bool,
+}
+
+pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
+    let mut connection = connector.connect().await?;
+    inspect(&mut connection, tables).await?;
+    migrate(&mut connection, tables).await?;
+    let version: String = sqlx::query_scalar("SELECT version()")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(|error| classify("failed to read the server's version", error))?;
+    connector::close(connection).await;
+    let answer_max = connector.answer_max;
+    let pool = PgPoolOptions::new()
+        .max_connections(settings.connections_max)
+        .acquire_timeout(settings.connection_wait_max)
+        // It would be a second round trip for each statement. A lost connection is replaced.
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)))
+        .connect_lazy_with(connector.options()?);
+    Ok(Opened { pool, notifies: has_notifications(&version) })
+}
+
+/// CockroachDB speaks the protocol, but has no LISTEN.
+fn has_notifications(version: &str) -> bool {
+    !version.contains("CockroachDB")
+}
+
+impl PostgresStore {
+    /// As `store::check_log`. It only reads.
+    pub(crate) async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
+        let mut connection = Connector::new(url, settings).connect().await?;
+        let is_there = inspect(&mut connection, &[]).await?;
+        connector::close(connection).await;
+        if is_there {
+            return Ok(());
+        }
+        let advice = format!(
+            "there is no log at {}; name a database that a server has written to, and its schema if it has one of its \
+             own (?options=-csearch_path=NAME)",
+            shown(url)
+        );
+        Err(Error::Misplaced { advice })
+    }
+}
+
+/// Refuses a database that we should not write to, and says whether a log is there. It only reads.
+async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<bool, Error> {
+    let failed = |error| classify("failed to look at the tables", error);
+    let encoding: String =
+        sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *connection).await.map_err(failed)?;
+    if encoding != "UTF8" {
+        let advice = format!("its encoding is {encoding}; create it with ENCODING 'UTF8' TEMPLATE template0");
+        return Err(Error::Misplaced { advice });
+    }
+    let wanted = TABLES.iter().copied().chain(tables.iter().map(|table| &*table.name));
+    let wanted: Vec<String> = wanted.map(str::to_owned).collect();
+    let (ours, others): (bool, bool) = sqlx::query_as(
+        "SELECT coalesce(bool_or(table_name = $1), false),
+             coalesce(bool_or(table_name::text = ANY($2::text[])), false)
+         FROM information_schema.tables WHERE table_schema = current_schema()",
+    )
+    .bind(MIGRATIONS_TABLE)
+    .bind(wanted)
+    .fetch_one(&mut *connection)
+    .await
+    .map_err(failed)?;
+    if !ours && others {
+        let advice = "it holds tables of another program; name another database, or a schema of its own \
+                      with ?options=-csearch_path=NAME"
+            .to_owned();
+        return Err(Error::Misplaced { advice });
+    }
+    if !ours {
+        return Ok(false);
+    }
+    let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM ballast_migrations")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    if newest > known {
+        let (newest, known) = (newest.unwrap_or_default(), known.unwrap_or_default());
+        let advice = format!(
+            "it was written by a newer version of this program (its schema is {newest}, the newest known here is \
+             {known}); run that version, or name another database"
+        );
+        return Err(corrupt(advice, None));
+    }
+    Ok(true)
+}
+
+async fn migrate(connection: &mut PgConnection, tables: &[Table]) -> Result<(), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let migrated = async {
+            sqlx::query("SET statement_timeout = 0").execute(&mut *connection).await?;
+            MIGRATIONS.run(&mut *connection).await.map_err(executed)?;
+            tables::create(&mut *connection, tables).await
+        };
+        match within(MIGRATION_MAX, migrated).await {
+            Ok(()) => return Ok(()),
+            Err(error) if tries < TRIES && errors::is_created_twice(&error) => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(classify("failed to bring the tables up to date", error)),
+        }
+    }
+}
+
+/// The error of the database in an error of a migration.
+fn executed(error: MigrateError) -> sqlx::Error {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error,
+        error => sqlx::Error::Migrate(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A database remembers the checksum of each migration. A change of the format is a new file
+    /// and a new line here.
+    #[test]
+    fn every_migration_is_listed() {
+        let listed: Vec<String> = MIGRATIONS
+            .iter()
+            .map(|migration| format!("{:04}_{}.sql", migration.version, migration.description))
+            .collect();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
+        let mut files: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        assert_eq!(listed, files);
+    }
+
+    #[test]
+    fn who_has_no_listen_is_asked() {
+        assert!(has_notifications("PostgreSQL 15.8 on x86_64-pc-linux-gnu"));
+        assert!(!has_notifications("CockroachDB CCL v24.3.1 (x86_64-pc-linux-gnu)"));
+    }
+}

@@ -1,0 +1,75 @@
+//! The statements by which replicas tell each other that they are there.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{FromRow, Row};
+
+use super::statements::milliseconds;
+use crate::roster::{FORGOTTEN_AFTER, REPLICAS_MAX, ordered};
+use crate::{Announcement, Candidate, Sighting};
+
+/// One round trip: the own row is written, old ones go, and all are returned. The other rows are
+/// those before the statement, where the own one may be missing or old, so it comes from `here`.
+const ANNOUNCE: &str = "WITH gone AS (
+         DELETE FROM replicas
+         WHERE name <> $1 AND heard < clock_timestamp() - $6::bigint * interval '1 millisecond'
+     ), here AS (
+         INSERT INTO replicas (name, address, version, missing, lag_ms, heard)
+         VALUES ($1, $2, $3, $4, $5, clock_timestamp())
+         ON CONFLICT (name) DO UPDATE SET
+             address = excluded.address, version = excluded.version, missing = excluded.missing,
+             lag_ms = excluded.lag_ms, heard = excluded.heard
+         RETURNING name, address, version, missing, lag_ms, heard
+     ), known AS (
+         SELECT name, address, version, missing, lag_ms, heard FROM here
+         UNION ALL
+         SELECT name, address, version, missing, lag_ms, heard FROM replicas
+         WHERE name <> $1 AND heard >= clock_timestamp() - $6::bigint * interval '1 millisecond'
+     )
+     SELECT known.name, known.address, known.version, known.missing, known.lag_ms,
+         (extract(epoch FROM clock_timestamp() - known.heard) * 1000)::bigint AS silent_ms,
+         head.holder = known.name AND head.expires > clock_timestamp() AS leads
+     FROM known CROSS JOIN head ORDER BY known.heard DESC LIMIT $7";
+
+/// `Store::announce`.
+pub(super) async fn announce(
+    connection: &mut PgConnection,
+    announcement: &Announcement,
+) -> Result<Vec<Sighting>, sqlx::Error> {
+    let Announcement { replica, version, missing, lag } = announcement;
+    let rows: Vec<Sighting> = sqlx::query_as(ANNOUNCE)
+        .bind(&replica.name)
+        .bind(&replica.address)
+        .bind(version)
+        .bind(i64::try_from(*missing).unwrap_or(i64::MAX))
+        .bind(milliseconds(*lag))
+        .bind(milliseconds(FORGOTTEN_AFTER))
+        .bind(i64::try_from(REPLICAS_MAX).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await?;
+    Ok(ordered(rows.into_iter()))
+}
+
+/// `Store::depart`.
+pub(super) async fn depart(connection: &mut PgConnection, name: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM replicas WHERE name = $1").bind(name).execute(connection).await?;
+    Ok(())
+}
+
+impl FromRow<'_, PgRow> for Sighting {
+    fn from_row(row: &PgRow) -> Result<Sighting, sqlx::Error> {
+        // A clock that was set back makes no time less than zero.
+        let count = |column: &str| row.try_get(column).map(|count: i64| u64::try_from(count).unwrap_or(0));
+        Ok(Sighting {
+            announcement: Announcement {
+                replica: Candidate { name: row.try_get("name")?, address: row.try_get("address")? },
+                version: row.try_get("version")?,
+                missing: count("missing")?,
+                lag: Duration::from_millis(count("lag_ms")?),
+            },
+            leads: row.try_get("leads")?,
+            silent: Duration::from_millis(count("silent_ms")?),
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! The one connection that commits.
+//!
+//! It has a seat: its number within the term. A new connection takes a new seat, and with that
+//! commits of the old one are refused, even those that the network delivers later. Taking a seat
+//! waits for a commit that is being stored.
+
+use std::sync::Arc;
+
+use sqlx::postgres::PgConnection;
+use tokio::sync::Mutex;
+
+use super::connector::{self, Connector, within};
+use super::errors::{self, classify};
+use super::statements::{self, Seat};
+use crate::log::Heads;
+use crate::{Change, Error, Term};
+use ballast_k8s::Revision;
+
+const ACTION: &str = "failed to commit";
+
+pub(super) struct Writer {
+    connector: Arc<Connector>,
+    notifies: bool,
+    /// `None` before the first use, during a commit, and after one that failed in an unknown way.
+    seated: Mutex<Option<Seated>>,
+}
+
+struct Seated {
+    connection: PgConnection,
+    seat: Seat,
+}
+
+pub(super) enum Outcome {
+    Stored,
+    /// It failed for certain.
+    NotStored(sqlx::Error),
+    /// The changes may be stored, now or later, unless the seat is taken.
+    Unknown(sqlx::Error),
+}
+
+impl Writer {
+    pub fn new(connector: Arc<Connector>, notifies: bool) -> Writer {
+        Writer { connector, notifies, seated: Mutex::new(None) }
+    }
+
+    /// Tries once to store the changes, of which there is at least one.
+    pub async fn commit(&self, term: Term, changes: &[Change]) -> Result<Outcome, Error> {
+        let (heads, is_first) = Heads::supposed(changes);
+        heads.check(changes)?;
+        let mut slot = self.seated.lock().await;
+        let mut seated = self.sit(slot.take(), term).await?;
+        let appended = statements::append(&mut seated.connection, seated.seat, changes, &is_first, self.notifies);
+        match within(self.connector.answer_max, appended).await {
+            Ok(true) => {
+                *slot = Some(seated);
+                Ok(Outcome::Stored)
+            }
+            Ok(false) => {
+                let refused = statements::refused(&mut seated.connection, changes, &is_first);
+                let refused =
+                    within(self.connector.answer_max, refused).await.map_err(|error| classify(ACTION, error))?;
+                let seat = seated.seat;
+                *slot = Some(seated);
+                if refused.seat != seat {
+                    return Err(Error::Deposed { asked: term, current: refused.seat.term });
+                }
+                Err(conflict(changes, refused.misfit, refused.last))
+            }
+            Err(error) if errors::is_certain(&error) => {
+                if !errors::is_lost(&error) {
+                    *slot = Some(seated);
+                }
+                Ok(Outcome::NotStored(error))
+            }
+            Err(error) => Ok(Outcome::Unknown(error)),
+        }
+    }
+
+    /// Returns when nothing that was sent before will be stored any more.
+    pub async fn fence_off(&self, term: Term) -> Result<(), Error> {
+        let mut slot = self.seated.lock().await;
+        if slot.as_ref().is_some_and(|seated| seated.seat.term == term) {
+            // Only an outcome that is known leaves a seat behind.
+            return Ok(());
+        }
+        match self.sit(slot.take(), term).await {
+            Ok(seated) => *slot = Some(seated),
+            // The next term fences off all of this one.
+            Err(Error::Deposed { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Finds out whether commits are possible again: with a connection, as a commit without a seat
+    /// needs it, and with rows of the same size, which are taken back.
+    pub async fn try_out(&self) -> Result<(), Error> {
+        let mut connection = self.connector.connect().await?;
+        let tried = within(self.connector.answer_max, statements::try_room(&mut connection)).await;
+        connector::close(connection).await;
+        tried.map_err(|error| classify("failed to write", error))
+    }
+
+    pub async fn close(&self) {
+        if let Some(seated) = self.seated.lock().await.take() {
+            connector::close(seated.connection).await;
+        }
+    }
+
+    /// Keeps the seat if it is one of the term, and takes a new one otherwise.
+    async fn sit(&self, seated: Option<Seated>, term: Term) -> Result<Seated, Error> {
+        let mut connection = match seated {
+            Some(seated) if seated.seat.term == term => return Ok(seated),
+            Some(seated) => seated.connection,
+            None => self.connector.connect().await?,
+        };
+        let failed = |error| classify(ACTION, error);
+        match within(self.connector.answer_max, statements::take_seat(&mut connection, term)).await.map_err(failed)? {
+            Some(seat) => Ok(Seated { connection, seat }),
+            None => {
+                let current =
+                    within(self.connector.answer_max, statements::term(&mut connection)).await.map_err(failed)?;
+                Err(Error::Deposed { asked: term, current })
+            }
+        }
+    }
+}
+
+/// The change that does not fit, or the first one if the log has gone on.
+fn conflict(changes: &[Change], misfit: Option<Revision>, last: Revision) -> Error {
+    let goes_on = changes[0].revision == last.next();
+    let misfit = misfit.filter(|_| goes_on).and_then(|misfit| changes.iter().find(|change| change.revision == misfit));
+    Error::Conflict { key: misfit.unwrap_or(&changes[0]).key.clone() }
+}

@@ -1,0 +1,127 @@
+//! Reads every page of a database file, and says whether the file is whole.
+//!
+//! That takes in proportion to the file, so a start does not wait for it. It runs beside the server
+//! after an unclean end, and for whoever asks (`ballast check`). What each start looks at is in
+//! `open`, and a row that is missing is noticed where it is read.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use tokio::task::JoinHandle;
+
+use super::RESTORE;
+use super::errors::{classify, corrupt};
+use super::open::APPLICATION_ID;
+use crate::Error;
+use ballast_base::telemetry;
+
+/// Faults that are named. One is reason enough to restore a backup.
+const FAULTS_MAX: usize = 10;
+/// Steps of SQLite's machine after which a check looks whether it should stop.
+const STEPS_PER_LOOK: i32 = 100_000;
+/// How long the end of a server waits for a check that was told to stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// What is wrong with a file, as SQLite says it. Empty: it is whole.
+pub type Faults = Vec<String>;
+
+/// Looks at every page of the file, and whether its index fits its rows. Others may write
+/// meanwhile: what is looked at is one moment. A file that cannot be read as a database at all is
+/// an error.
+pub async fn check(database: &Path) -> Result<Faults, Error> {
+    look(database, "integrity_check", Arc::default()).await
+}
+
+async fn look(database: &Path, pragma: &str, is_stopped: Arc<AtomicBool>) -> Result<Faults, Error> {
+    let failed = |error| classify("failed to read the file", error);
+    let options = SqliteConnectOptions::new().filename(database).read_only(true).disable_statement_logging();
+    let mut connection = options.connect().await.map_err(failed)?;
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.map_err(failed)?;
+    if id != APPLICATION_ID {
+        return Err(corrupt(format!("{} is no database of ours; name another file", database.display()), None));
+    }
+    let goes_on = move || !is_stopped.load(Ordering::Relaxed);
+    connection.lock_handle().await.map_err(failed)?.set_progress_handler(STEPS_PER_LOOK, goes_on);
+    let statement = AssertSqlSafe(format!("PRAGMA {pragma}({FAULTS_MAX})"));
+    let said: Vec<String> = sqlx::query_scalar(statement).fetch_all(&mut connection).await.map_err(failed)?;
+    let _ = connection.close().await;
+    Ok(said.into_iter().filter(|line| line != "ok").map(|line| line.replace('\n', " ")).collect())
+}
+
+/// The check after an unclean end.
+pub(super) struct Audit {
+    is_due: AtomicBool,
+    is_stopped: Arc<AtomicBool>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    fault: Arc<OnceLock<String>>,
+}
+
+impl Audit {
+    pub fn due(is_due: bool) -> Audit {
+        Audit {
+            is_due: AtomicBool::new(is_due),
+            is_stopped: Arc::default(),
+            task: Mutex::default(),
+            fault: Arc::default(),
+        }
+    }
+
+    /// Begins the check if it is due. It is only once.
+    pub fn begin(&self, path: &Path) {
+        if !self.is_due.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let (path, fault, is_stopped) = (path.to_owned(), Arc::clone(&self.fault), Arc::clone(&self.is_stopped));
+        let task = tokio::spawn(async move {
+            let began = Instant::now();
+            let faults = match look(&path, "quick_check", Arc::clone(&is_stopped)).await {
+                Ok(faults) if faults.is_empty() => {
+                    let seconds = began.elapsed().as_secs_f64();
+                    return tracing::info!(
+                        seconds,
+                        "the last end was not clean: each page was checked, and all are whole"
+                    );
+                }
+                Ok(faults) => faults.join("; "),
+                Err(Error::Corrupt { .. }) => "it cannot be read to its end".to_owned(),
+                Err(_) if is_stopped.load(Ordering::Relaxed) => return,
+                Err(error) => {
+                    let error = telemetry::with_causes(&error);
+                    return tracing::warn!(error, "the last end was not clean, and the database could not be checked");
+                }
+            };
+            tracing::error!(faults, "the database is damaged; {RESTORE}");
+            let _first = fault.set(format!("{} is damaged ({faults}); {RESTORE}", path.display()));
+        });
+        *self.task() = Some(task);
+    }
+
+    /// What the check has found wrong.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.get().cloned()
+    }
+
+    /// Returns when nothing is read any more, so that the file can be tidied up.
+    pub async fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        let task = self.task().take();
+        if let Some(task) = task {
+            // If it is late, the next start checks again.
+            let _ = tokio::time::timeout(STOP_MAX, task).await;
+        }
+    }
+
+    fn task(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.task.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}

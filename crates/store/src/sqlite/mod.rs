@@ -1,0 +1,399 @@
+//! Keeps the log in a SQLite file, which `sqlite3` can read while the server runs.
+//!
+//! *Invariants.* Only one process has the file. A commit is one transaction, and it returns once
+//! its WAL frames are on the disk (`synchronous=FULL`). Checkpoints and compaction never run inside
+//! a commit.
+//!
+//! There is no pool: one connection writes, one reads and makes checkpoints, and one reads the
+//! past. The file never shrinks; pages that compaction frees are used again.
+
+mod audit;
+mod backup;
+mod checkpoint;
+mod connection;
+mod errors;
+mod open;
+mod space;
+mod statements;
+mod tables;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use super::copy;
+use super::lease::Lease;
+use super::log::{Heads, Newest};
+use super::roster::{Announcement, Roster, Sighting};
+use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
+use ballast_k8s::{GroupResource, Revision};
+
+use audit::Audit;
+pub use audit::{Faults, check};
+pub use backup::backup;
+use checkpoint::Checkpointer;
+use connection::Line;
+pub(super) use errors::reason;
+use errors::{classify, is_conflict};
+use words::Words;
+
+/// What to do about a damaged file.
+const RESTORE: &str = "restore it from a backup";
+/// What to do about a file that is not at its place any more.
+const REPLACED: &str =
+    "what is written now is lost when this program ends: stop the clients, and save the objects with `kubectl get`";
+
+pub struct SqliteStore {
+    path: PathBuf,
+    /// The file that is open. Its path may lead to another one later.
+    identity: space::Identity,
+    lines: Arc<Lines>,
+    words: std::sync::RwLock<Words>,
+    /// `None` before the first use, during a commit, and after a commit that failed.
+    heads: Mutex<Option<Heads>>,
+    gathering: Mutex<Gathering>,
+    lease: std::sync::Mutex<Lease>,
+    roster: std::sync::Mutex<Roster>,
+    newest: watch::Sender<Newest>,
+    checkpointer: Checkpointer,
+    audit: Audit,
+    _lock: open::Lock,
+}
+
+/// The heads that the pages of the start have shown so far, so that nobody reads the keys twice.
+#[derive(Default)]
+struct Gathering {
+    at: Revision,
+    /// The revision of the last row of the last page.
+    through: Revision,
+    heads: Heads,
+}
+
+struct Lines {
+    writer: Line,
+    reader: Line,
+    /// Reads the past, which many watches may ask for at once. Commits and checkpoints do not queue
+    /// behind them.
+    historian: Line,
+}
+
+/// Runs a statement on a line, gives the connection back after success, and names what failed.
+macro_rules! on {
+    ($line:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
+        let failed = |error| classify($action, error);
+        let mut lease = $line.lease().await.map_err(failed)?;
+        let outcome = statements::$statement(&mut lease.connection $(, $argument)*).await;
+        lease.end(outcome).await.map_err(failed)
+    }};
+}
+
+impl SqliteStore {
+    /// Opens or creates the file, with a view for each of `tables`.
+    pub async fn open(path: &Path, tables: &[Table]) -> Result<SqliteStore, Error> {
+        // A second name of a file must not get a second lock.
+        let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+        let path = target.as_deref().unwrap_or(path);
+        let opened = open::open(path, tables).await?;
+        let identity =
+            space::Identity::of(path).map_err(|error| open::unavailable("failed to open the file", error))?;
+        let lines = Arc::new(Lines {
+            writer: Line::new(opened.options.clone(), opened.writer),
+            reader: Line::new(opened.options.clone(), opened.reader),
+            historian: Line::unconnected(opened.options),
+        });
+        Ok(SqliteStore {
+            path: path.to_owned(),
+            identity,
+            checkpointer: Checkpointer::start(lines.clone()),
+            audit: Audit::due(opened.is_unclean),
+            lines,
+            words: std::sync::RwLock::new(opened.words),
+            heads: Mutex::new(None),
+            gathering: Mutex::default(),
+            lease: std::sync::Mutex::default(),
+            roster: std::sync::Mutex::default(),
+            newest: watch::Sender::default(),
+            _lock: opened.lock,
+        })
+    }
+
+    fn lease(&self) -> std::sync::MutexGuard<'_, Lease> {
+        self.lease.lock().expect("no holder of this lock can panic")
+    }
+
+    fn roster(&self) -> std::sync::MutexGuard<'_, Roster> {
+        self.roster.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Whether the file is still where others look for it. What is written to one that is not ends
+    /// with this process.
+    fn is_there(&self) -> Result<(), Error> {
+        match space::Identity::of(&self.path) {
+            Ok(found) if found == self.identity => Ok(()),
+            Ok(_) => Err(errors::corrupt(format!("{} was replaced by another file; {REPLACED}", self.shown()), None)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(errors::corrupt(format!("{} was removed or moved away; {REPLACED}", self.shown()), None))
+            }
+            Err(error) => Err(open::unavailable("failed to look at the file", error)),
+        }
+    }
+
+    fn shown(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Learns the keys of a page. With the last page they are the heads.
+    async fn gather(&self, at: Revision, after: Revision, page: &[Change], is_last: bool) -> Result<(), Error> {
+        let mut gathering = self.gathering.lock().await;
+        if after == Revision::ZERO {
+            *gathering = Gathering { at, ..Gathering::default() };
+        }
+        if (gathering.at, gathering.through) != (at, after) {
+            return Ok(());
+        }
+        gathering.heads.newest.extend(page.iter().map(|state| (state.key.clone(), state.revision)));
+        gathering.through = page.last().map_or(after, |last| last.revision);
+        if !is_last {
+            return Ok(());
+        }
+        let mut heads = std::mem::take(&mut *gathering).heads;
+        heads.last = at;
+        // Holding the slot keeps commits away meanwhile.
+        let mut slot = self.heads.lock().await;
+        if slot.is_none() && self.bounds().await?.last == at {
+            *slot = Some(heads);
+        }
+        Ok(())
+    }
+
+    /// Takes the heads, and loads them again after a failure made them doubtful.
+    async fn heads(&self) -> Result<(MutexGuard<'_, Option<Heads>>, Heads), Error> {
+        let mut slot = self.heads.lock().await;
+        let heads = match slot.take() {
+            Some(heads) => heads,
+            None => on!(self.lines.reader, "failed to read the keys", heads())?,
+        };
+        Ok((slot, heads))
+    }
+
+    /// To be asked after reading, because compaction moves the bound before it removes anything.
+    async fn still_there(&self, after: Revision) -> Result<(), Error> {
+        match self.bounds().await?.compacted {
+            compacted if after < compacted => Err(Error::Compacted { asked: after, compacted }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies all rows into this empty log, in one transaction.
+    pub(crate) async fn fill(&self, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+        const ACTION: &str = "failed to write the copy";
+        let mut slot = self.heads.lock().await;
+        copy::check_empty(self.bounds().await?)?;
+        *slot = None;
+        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
+        // Without `end` the connection is closed, and the transaction is gone.
+        let connection = &mut lease.connection;
+        statements::begin(connection).await.map_err(|error| classify(ACTION, error))?;
+        loop {
+            let page = rows.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            statements::insert_all(connection, &page, &self.words).await.map_err(|error| classify(ACTION, error))?;
+        }
+        let outcome = statements::end_copy(connection, rows.bounds(), &self.words).await;
+        lease.end(outcome).await.map_err(|error| classify(ACTION, error))
+    }
+
+    /// Returns the bytes of the texts of the rows.
+    async fn append(&self, changes: &[Change]) -> Result<usize, Error> {
+        const ACTION: &str = "failed to commit";
+        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
+        let outcome = statements::append(&mut lease.connection, changes, &self.words).await;
+        lease.end(outcome).await.map_err(|error| match changes.first() {
+            Some(first) if is_conflict(&error) => Error::Conflict { key: first.key.clone() },
+            _ => classify(ACTION, error),
+        })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
+        self.lease().check(term)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (mut slot, mut heads) = self.heads().await?;
+        if let Err(conflict) = heads.check(changes) {
+            *slot = Some(heads);
+            return Err(conflict);
+        }
+        // After a failure the rows may be stored or not, so the heads are not put back.
+        let bytes = self.append(changes).await?;
+        heads.follow(changes);
+        self.newest.send_modify(|newest| newest.last = heads.last);
+        *slot = Some(heads);
+        self.checkpointer.wrote(changes.len(), bytes);
+        Ok(())
+    }
+
+    async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit, &self.words))?;
+        self.still_there(at).await?;
+        let statements::Page { states, missing } = page;
+        if let Some(missing) = missing {
+            return Err(errors::corrupt(format!("the row of revision {missing} is missing; {RESTORE}"), None));
+        }
+        let is_last = states.len() < limit;
+        self.gather(at, after, &states, is_last).await?;
+        if is_last {
+            self.audit.begin(&self.path);
+        }
+        Ok(states)
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
+        let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit, &self.words))?;
+        self.still_there(after).await?;
+        Ok(changes)
+    }
+
+    /// Only this process writes to the file, so it hears of every change.
+    async fn news(&self, after: Revision) -> Result<(), Error> {
+        if self.bounds().await?.last <= after {
+            Newest::wait(&self.newest, after).await;
+        }
+        Ok(())
+    }
+
+    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let changes = on!(self.lines.historian, "failed to read the log", history(resource, span, limit, &self.words))?;
+        self.still_there(span.after).await?;
+        Ok(changes)
+    }
+
+    async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
+        on!(self.lines.reader, "failed to read the log", rows(revisions, &self.words))
+    }
+
+    async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
+        let (bounds, swept) = on!(self.lines.writer, "failed to compact the log", bounds())?;
+        let compacted = bounds.compacted.max(through.min(bounds.last));
+        if compacted > bounds.compacted {
+            on!(self.lines.writer, "failed to compact the log", set_compacted(compacted))?;
+        }
+        let end = compacted.min(Revision(swept.0.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))));
+        if end > swept {
+            on!(self.lines.writer, "failed to compact the log", sweep(swept, end))?;
+        }
+        Ok(end < compacted)
+    }
+
+    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+        self.lease().check(term)?;
+        let (mut slot, mut heads) = self.heads().await?;
+        if heads.last < to {
+            // After a failure the log may be lifted or not, so the heads are not put back.
+            on!(self.lines.writer, "failed to lift the log", lift(to))?;
+            heads.last = to;
+            self.newest.send_modify(|newest| newest.last = to);
+            self.checkpointer.wrote_beside();
+        }
+        *slot = Some(heads);
+        Ok(())
+    }
+
+    async fn bounds(&self) -> Result<Bounds, Error> {
+        let (bounds, _) = on!(self.lines.reader, "failed to read the log", bounds())?;
+        Ok(bounds)
+    }
+
+    /// Only this process has the file, so its lease need not outlive it.
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.lease().lead(candidate, lease))
+    }
+
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+        Ok(self.lease().lead_in(candidate, term, lease))
+    }
+
+    async fn resign(&self, term: Term) -> Result<(), Error> {
+        self.lease().resign(term);
+        self.newest.send_modify(|newest| newest.resigned += 1);
+        Ok(())
+    }
+
+    /// Only this process has the file, so nothing of it need outlive the process.
+    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+        Ok(self.roster().announce(announcement, self.lease().leader()))
+    }
+
+    async fn depart(&self, name: &str) -> Result<(), Error> {
+        self.roster().depart(name);
+        Ok(())
+    }
+
+    async fn probe(&self) -> Result<(), Error> {
+        if let Some(advice) = self.audit.fault() {
+            return Err(errors::corrupt(advice, None));
+        }
+        self.is_there()?;
+        on!(self.lines.writer, "failed to write", probe())?;
+        self.checkpointer.wrote_beside();
+        let beside = space::beside(&self.path);
+        let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
+        let tried = tried.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+        tried.map_err(|error| open::unavailable("failed to write beside the file", error))
+    }
+
+    async fn mark(&self) -> Result<Option<i32>, Error> {
+        on!(self.lines.reader, "failed to read the mark", mark()).map(Some)
+    }
+
+    async fn set_mark(&self, term: Term, mark: i32) -> Result<(), Error> {
+        if self.lease().check(term).is_err() {
+            return Ok(());
+        }
+        on!(self.lines.writer, "failed to write the mark", set_mark(mark))?;
+        self.checkpointer.wrote_beside();
+        Ok(())
+    }
+
+    async fn size(&self) -> Result<Option<Size>, Error> {
+        let Size { bytes, free } = on!(self.lines.reader, "failed to read the size", size())?;
+        Ok(Some(Size { bytes: bytes + space::wal_bytes(&self.path), free }))
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        const ACTION: &str = "failed to checkpoint the file";
+        self.checkpointer.stop();
+        self.audit.stop().await;
+        self.lines.reader.close().await;
+        self.lines.historian.close().await;
+        let is_whole = on!(self.lines.writer, "failed to checkpoint the file", truncate())?;
+        self.lines.writer.close().await;
+        match is_whole {
+            true => Ok(()),
+            false => Err(open::unavailable(ACTION, std::io::Error::other("another program is reading it"))),
+        }
+    }
+
+    async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
+        // Times never decrease along the log, so a binary search saves an index that would slow
+        // every commit.
+        let (mut older, mut younger) = (Revision::ZERO, self.bounds().await?.last.next());
+        while older.next() < younger {
+            let middle = Revision(older.0 + (younger.0 - older.0) / 2);
+            match on!(self.lines.reader, "failed to read the log", row_from(middle))? {
+                Some((revision, written_ms)) if written_ms < time_ms => older = revision,
+                _ => younger = middle,
+            }
+        }
+        Ok(older)
+    }
+}

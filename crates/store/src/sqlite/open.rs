@@ -1,0 +1,318 @@
+//! Opens a database file. A file of another program is refused untouched; ours is created or
+//! migrated.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqlSafeStr};
+
+use super::errors::{classify, corrupt};
+use super::words::Words;
+use super::{RESTORE, tables};
+use crate::{Error, Table};
+
+/// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
+/// SQLite and most of sqlx a second time, for the compiler.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |version, description: &'static str, text: &'static str| {
+        Migration::new(version, description.into(), MigrationType::Simple, text.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![
+        migration(1, "log", include_str!("../../../../migrations/sqlite/0001_log.sql")),
+        migration(2, "managers", include_str!("../../../../migrations/sqlite/0002_managers.sql")),
+    ])
+});
+
+/// The `PRAGMA application_id` of our files, set by the first migration.
+pub(super) const APPLICATION_ID: i64 = 1_112_298_324;
+
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The part of the first page that says what the file is.
+const HEADER_BYTES: u64 = 100;
+const OPEN: &str = "failed to open the file";
+
+/// Holds the database for this process. It locks a file beside it, because SQLite loses its locks
+/// when another handle of the database file is closed in this process.
+pub(super) struct Lock {
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child process that is being started has a copy of the handle for a moment. Closing ours
+        // alone would leave the lock with that copy.
+        let _ = self.file.unlock();
+    }
+}
+
+pub(super) struct Opened {
+    pub lock: Lock,
+    pub options: SqliteConnectOptions,
+    pub writer: SqliteConnection,
+    pub reader: SqliteConnection,
+    pub words: Words,
+    /// Whoever had the file last did not close it.
+    pub is_unclean: bool,
+}
+
+pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
+    check_folder(path)?;
+    let lock = Lock::take(path)?;
+    check_file(path)?;
+    let is_unclean = has_wal(path);
+    inspect(path).await?;
+    let options = options(path);
+    let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
+    tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
+    let words = Words::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
+    let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    Ok(Opened { lock, options, writer, reader, words, is_unclean })
+}
+
+/// Whether the WAL has something in it. After a clean end it is empty or gone.
+fn has_wal(path: &Path) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-wal");
+    std::fs::metadata(PathBuf::from(beside)).is_ok_and(|wal| wal.len() > 0)
+}
+
+/// Says what is wrong with a place before anything is made there.
+fn check_folder(path: &Path) -> Result<(), Error> {
+    let folder = folder_of(path);
+    let shown = folder.display();
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() && path.is_dir() => {
+            misplaced(format!("{} is a folder; name a file in it", path.display()))
+        }
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => misplaced(format!("{shown} is not a folder; name a file in a folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            misplaced(format!("the folder {shown} does not exist; create it, or name another place"))
+        }
+        Err(error) => misplaced(format!("the folder {shown} cannot be used ({error}); name another place")),
+    }
+}
+
+/// Whether a file that is there can be written. To be called with the lock held: closing a handle
+/// of the database file takes SQLite's locks away from whoever else in this process has it.
+fn check_file(path: &Path) -> Result<(), Error> {
+    match OpenOptions::new().read(true).append(true).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => misplaced(format!(
+            "{} cannot be written ({error}); let the user that runs this program write it, or name another place",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn misplaced<T>(advice: String) -> Result<T, Error> {
+    Err(Error::Misplaced { advice })
+}
+
+impl Lock {
+    fn take(path: &Path) -> Result<Lock, Error> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push("-lock");
+        let beside = PathBuf::from(beside);
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&beside);
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                let folder = folder_of(path).display();
+                return misplaced(format!(
+                    "no file can be made in the folder {folder} ({error}); let the user that runs this program write \
+                     to it, or name another place"
+                ));
+            }
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.read_to_string(&mut holder);
+                let text = format!("process {} serves from {}", holder.trim(), path.display());
+                return Err(unavailable("another process has the file", io::Error::other(text)));
+            }
+            Err(TryLockError::Error(error)) => return Err(unavailable("failed to lock the file", error)),
+        }
+        // The message above shows the process id. The lock holds without it.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Lock { file })
+    }
+}
+
+/// Refuses a file that we should not write to. It only reads.
+async fn inspect(path: &Path) -> Result<(), Error> {
+    let mut start = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unavailable(OPEN, error)),
+    };
+    if start.is_empty() {
+        return Ok(());
+    }
+    if !start.starts_with(MAGIC) {
+        let advice = format!("{} is not a SQLite database; name another file", path.display());
+        return Err(corrupt(advice, None));
+    }
+    if !has_wal(path) {
+        check_length(path, &start)?;
+    }
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    let verdict = inspect_contents(&mut connection, path).await;
+    let _ = connection.close().await;
+    verdict
+}
+
+async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
+    const READ: &str = "failed to read the file";
+    let failed = |error| classify(READ, error);
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await.map_err(failed)?;
+    let contents: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    if id == 0 && contents == 0 {
+        // It is empty, or was created a moment before a crash.
+        return Ok(());
+    }
+    if id != APPLICATION_ID {
+        let advice = format!("{} belongs to another program; name another file", path.display());
+        return Err(corrupt(advice, None));
+    }
+    let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    if newest > known {
+        let (newest, known) = (newest.unwrap_or_default(), known.unwrap_or_default());
+        let advice = format!(
+            "{} was written by a newer version of this program (its schema is {newest}, the newest known here is {known}); \
+             run that version, or name another file",
+            path.display()
+        );
+        return Err(corrupt(advice, None));
+    }
+    glance(connection).await.map_err(failed)
+}
+
+/// Looks at the ends of the log and of its index. Every page is read by `check`, which takes in
+/// proportion to the file, and so not by each start.
+async fn glance(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    const ENDS: [&str; 4] = [
+        "SELECT min(revision) FROM changes",
+        "SELECT max(revision) FROM changes",
+        "SELECT max(previous) FROM changes WHERE previous > 0",
+        "SELECT max(swept) FROM compaction",
+    ];
+    for end in ENDS {
+        let _found: Option<i64> = sqlx::query_scalar(end).fetch_one(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// A file that was cut off. Its first page says how long it was when the WAL was last emptied.
+fn check_length(path: &Path, start: &[u8]) -> Result<(), Error> {
+    let number =
+        |at: usize| start.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")));
+    let (Some(changed), Some(pages), Some(valid_for)) = (number(24), number(28), number(92)) else {
+        return Err(cut_off(path));
+    };
+    let page_bytes = match u16::from_be_bytes([start[16], start[17]]) {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
+    // Other programs may leave the length unset; SQLite says so by these two numbers.
+    let is_said = pages > 0 && changed == valid_for;
+    let there = std::fs::metadata(path).map_err(|error| unavailable(OPEN, error))?.len();
+    match is_said && there < u64::from(pages) * page_bytes {
+        true => Err(cut_off(path)),
+        false => Ok(()),
+    }
+}
+
+fn cut_off(path: &Path) -> Error {
+    corrupt(format!("{} is damaged (its end is missing); {RESTORE}", path.display()), None)
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        // Checkpoints run beside the commits (`checkpoint`).
+        .pragma("wal_autocheckpoint", "0")
+        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .pragma("temp_store", "memory")
+        .pragma("trusted_schema", "off")
+        .foreign_keys(false)
+        .row_buffer_size(ROWS_IN_FLIGHT)
+        .disable_statement_logging()
+}
+
+/// For new files. A commit and a checkpoint write whole pages, and each page is two system calls:
+/// with the usual 4 KiB, a binding that is rescheduled costs an eighth more, and a single write
+/// saves little, because it waits for the disk.
+const PAGE_BYTES: u32 = 16 << 10;
+/// Enough for the inner pages of the index.
+const CACHE_KIB: u32 = 16 << 10;
+/// Rows that the thread of a connection may read ahead, which helps at the start.
+const ROWS_IN_FLIGHT: usize = 500;
+
+pub(super) fn unavailable(action: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Unavailable { action, source: Arc::new(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database remembers the checksum of each migration, and a server refuses a database with
+    /// another one. A change of the format is a new file and a new line here.
+    #[test]
+    fn every_migration_is_listed_and_none_that_was_released_has_changed() {
+        let released = ["0001_log.sql bea0527a7702f537", "0002_managers.sql b44de1b6eee1cc78"];
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let listed: Vec<String> = MIGRATIONS
+            .iter()
+            .map(|migration| {
+                let Migration { version, description, checksum, .. } = migration;
+                format!("{version:04}_{description}.sql {}", hex(&checksum[..8]))
+            })
+            .collect();
+        assert_eq!(listed, released);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
+        let mut files: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        let listed: Vec<&str> = listed.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(listed, files);
+    }
+
+    #[test]
+    fn a_lock_ends_when_it_is_dropped_whoever_has_a_copy_of_its_handle() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ballast.db");
+        let lock = Lock::take(&path).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(Lock::take(&path).is_err());
+        drop(lock);
+        assert!(Lock::take(&path).is_ok());
+        drop(copy);
+    }
+}

@@ -1,0 +1,510 @@
+//! The SQL statements, and the conversion between rows and changes.
+
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
+
+use futures_util::TryStreamExt;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments, AssertSqlSafe, Row};
+
+use crate::log::{Heads, NewestOf};
+use crate::rows::{self as read, Keys, columns};
+use crate::{Bounds, Change, Operation, Replacement, Size, Span};
+use ballast_k8s::{GroupResource, Revision};
+
+use super::words::{Parted, Words};
+
+const COLUMNS: &str = concat!(columns!(), ", managers");
+const COLUMNS_COUNT: usize = 10;
+
+/// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
+const INSERT_ROWS: usize = 64;
+/// Rows of an INSERT while a large batch lasts.
+const INSERT_ROWS_LARGE: usize = 256;
+
+/// Appends the changes in one transaction. Returns the bytes of their texts.
+pub(super) async fn append(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    words: &RwLock<Words>,
+) -> Result<usize, sqlx::Error> {
+    let (texts, unstored) = part(changes, words)?;
+    let bytes = texts.iter().map(Parted::len).sum();
+    if unstored.is_empty() && insert_rows(changes.len()) == changes.len() {
+        // A single statement is a transaction by itself, and saves two round trips to the thread.
+        insert(connection, changes, texts).await?;
+        return Ok(bytes);
+    }
+    begin(connection).await?;
+    insert_parted(connection, changes, texts, unstored).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    lock(words).are_stored();
+    Ok(bytes)
+}
+
+/// Words with their numbers.
+type Numbered = Vec<(i64, Arc<str>)>;
+
+/// The texts as they stand in rows, and the words that have to be stored with them.
+fn part(changes: &[Change], words: &RwLock<Words>) -> Result<(Vec<Parted>, Numbered), sqlx::Error> {
+    let mut words = lock(words);
+    Ok((words.part(changes)?, words.unstored()))
+}
+
+fn lock(words: &RwLock<Words>) -> RwLockWriteGuard<'_, Words> {
+    words.write().expect("no holder of this lock can panic")
+}
+
+pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(connection).await?;
+    Ok(())
+}
+
+/// Inserts any number of rows, within a transaction.
+pub(super) async fn insert_all(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    words: &RwLock<Words>,
+) -> Result<(), sqlx::Error> {
+    let (texts, unstored) = part(changes, words)?;
+    insert_parted(connection, changes, texts, unstored).await
+}
+
+async fn insert_parted(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    texts: Vec<Parted>,
+    unstored: Numbered,
+) -> Result<(), sqlx::Error> {
+    for (id, text) in unstored {
+        // They are there already if a commit was stored that seemed to have failed.
+        let insert = sqlx::query("INSERT OR IGNORE INTO words (id, text) VALUES (?, ?)").bind(id).bind(text);
+        insert.execute(&mut *connection).await?;
+    }
+    let (mut rest, mut texts) = (changes, texts.into_iter());
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(insert_rows(rest.len()));
+        insert(connection, chunk, texts.by_ref().take(chunk.len())).await?;
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Commits the rows of a copy, with the bounds of the log that they come from.
+pub(super) async fn end_copy(
+    connection: &mut SqliteConnection,
+    bounds: Bounds,
+    words: &RwLock<Words>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1")
+        .bind(bounds.compacted.0)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    lock(words).are_stored();
+    Ok(())
+}
+
+/// How many of `rows` rows go into the next INSERT.
+fn insert_rows(rows: usize) -> usize {
+    if rows < INSERT_ROWS_LARGE { rows.min(INSERT_ROWS) } else { INSERT_ROWS_LARGE }
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    changes: &[Change],
+    texts: impl IntoIterator<Item = Parted>,
+) -> Result<(), sqlx::Error> {
+    let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
+    let statement = format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; changes.len()].join(", "));
+    let mut arguments = SqliteArguments::default();
+    arguments.reserve(changes.len() * COLUMNS_COUNT, 0);
+    let mut rows = changes.iter().zip(texts);
+    rows.try_for_each(|(change, text)| bind(&mut arguments, change, text)).map_err(sqlx::Error::Encode)?;
+    sqlx::query_with(AssertSqlSafe(statement), arguments).execute(connection).await?;
+    Ok(())
+}
+
+/// Binds the values in the order of `COLUMNS`.
+fn bind(arguments: &mut SqliteArguments, change: &Change, text: Parted) -> Result<(), sqlx::error::BoxDynError> {
+    arguments.add(change.revision.0)?;
+    arguments.add(change.key.resource.as_str())?;
+    arguments.add(change.key.namespace.clone())?;
+    arguments.add(change.key.name.clone())?;
+    arguments.add(change.operation.as_str())?;
+    arguments.add(change.created.0)?;
+    arguments.add(change.previous.0)?;
+    arguments.add(change.time_ms)?;
+    arguments.add(text.object)?;
+    arguments.add(text.managers)
+}
+
+/// A page of `Store::page`.
+pub(super) struct Page {
+    pub states: Vec<Change>,
+    /// A revision whose row should be there.
+    pub missing: Option<Revision>,
+}
+
+/// The states at a revision, `Store::page`.
+///
+/// History costs no reading of rows. Up to `swept` the log holds hardly anything but states, so its
+/// rows are walked. After it every revision has a row. What the index of replaced revisions does
+/// not name is a state there, or a deletion.
+pub(super) async fn page(
+    connection: &mut SqliteConnection,
+    at: Revision,
+    after: Revision,
+    limit: usize,
+    words: &RwLock<Words>,
+) -> Result<Page, sqlx::Error> {
+    // One moment: compaction may go on meanwhile.
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+    let (bounds, swept) = bounds(connection).await?;
+    let at = at.min(bounds.last);
+    let mut page = Page { states: Vec::new(), missing: None };
+    if after < swept {
+        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit, words).await?;
+    }
+    let mut after = after.max(swept);
+    let mut length = limit.clamp(1, LEFT_SPAN_MAX);
+    while page.states.len() < limit && after < at && page.missing.is_none() {
+        let span = Span { after, through: at.min(Revision(after.0.saturating_add(length as i64))) };
+        let mut left = left(connection, at, span).await?;
+        let wanted = limit - page.states.len();
+        // What is beyond the page is the beginning of the next one.
+        after = if left.len() > wanted { left[wanted - 1] } else { span.through };
+        left.truncate(wanted);
+        let found = rows(connection, &left, words).await?;
+        if found.len() < left.len() {
+            page.missing = left.iter().zip(&found).find(|(left, row)| **left != row.revision).map(|(left, _)| *left);
+            page.missing = page.missing.or(left.get(found.len()).copied());
+        }
+        page.states.extend(found.into_iter().filter(|change| change.operation != Operation::Delete));
+        // A long stretch of history is crossed in a few steps.
+        length = (length * 4).min(LEFT_SPAN_MAX);
+    }
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(page)
+}
+
+/// Revisions that are looked at in one step. The answer names each that was replaced.
+const LEFT_SPAN_MAX: usize = 64 * 1024;
+
+/// The states at a revision in a part of the log of which rows may be gone.
+async fn walked(
+    connection: &mut SqliteConnection,
+    at: Revision,
+    span: Span,
+    limit: usize,
+    words: &RwLock<Words>,
+) -> Result<Vec<Change>, sqlx::Error> {
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", managers FROM changes AS state
+         WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
+             SELECT 1 FROM changes AS later
+             WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?3)
+         ORDER BY revision LIMIT ?4"
+    ))
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(at.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    read::changes(asked.fetch(connection), words).await
+}
+
+/// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
+/// alone.
+async fn left(connection: &mut SqliteConnection, at: Revision, span: Span) -> Result<Vec<Revision>, sqlx::Error> {
+    // One text instead of a row for each: a row costs several times as much as looking it up.
+    // Of two lower bounds SQLite takes the first one to enter the index, and the other one is there
+    // because the index has no other entries.
+    let replaced: Option<String> = sqlx::query_scalar(
+        "SELECT group_concat(previous) FROM changes
+         WHERE previous > ?1 AND previous > 0 AND previous <= ?2 AND revision <= ?3",
+    )
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(at.0)
+    .fetch_one(connection)
+    .await?;
+    let mut is_left = vec![true; usize::try_from(span.through.0 - span.after.0).unwrap_or_default()];
+    for number in replaced.iter().flat_map(|text| text.split(',')) {
+        let number: i64 = number.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        is_left[(number - span.after.0 - 1) as usize] = false;
+    }
+    let left = (span.after.0 + 1..=span.through.0).zip(is_left).filter(|(_, is_left)| *is_left);
+    Ok(left.map(|(revision, _)| Revision(revision)).collect())
+}
+
+pub(super) async fn heads(connection: &mut SqliteConnection) -> Result<Heads, sqlx::Error> {
+    let (bounds, _) = bounds(connection).await?;
+    let mut heads = Heads { last: bounds.last, newest: NewestOf::default() };
+    let mut keys = Keys::default();
+    let mut states = sqlx::query(
+        "SELECT kind, namespace, name, revision FROM changes AS state
+         WHERE operation <> 'delete' AND NOT EXISTS (
+             SELECT 1 FROM changes AS later WHERE later.previous = state.revision AND later.previous > 0)",
+    )
+    .fetch(connection);
+    while let Some(row) = states.try_next().await? {
+        let key = keys.next(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        heads.newest.insert(key, Revision(row.try_get(3)?));
+    }
+    Ok(heads)
+}
+
+pub(super) async fn changes(
+    connection: &mut SqliteConnection,
+    after: Revision,
+    limit: usize,
+    words: &RwLock<Words>,
+) -> Result<Vec<Change>, sqlx::Error> {
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", managers FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"
+    ))
+    .bind(after.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    read::changes(asked.fetch(connection), words).await
+}
+
+/// The caller makes sure that the replaced rows still exist.
+pub(super) async fn history(
+    connection: &mut SqliteConnection,
+    resource: GroupResource,
+    span: Span,
+    limit: usize,
+    words: &RwLock<Words>,
+) -> Result<Vec<Replacement>, sqlx::Error> {
+    let asked = sqlx::query(
+        "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
+             change.previous, change.time_ms, change.object, change.managers, before.object, before.managers
+         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
+         WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
+         ORDER BY change.revision LIMIT ?",
+    )
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(resource.as_str())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    read::replacements(asked.fetch(connection), words).await
+}
+
+pub(super) async fn rows(
+    connection: &mut SqliteConnection,
+    revisions: &[Revision],
+    words: &RwLock<Words>,
+) -> Result<Vec<Change>, sqlx::Error> {
+    let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", managers FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
+    ))
+    .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
+    read::changes(asked.fetch(connection), words).await
+}
+
+/// The revision and the time of the first row at or after `revision`.
+pub(super) async fn row_from(
+    connection: &mut SqliteConnection,
+    revision: Revision,
+) -> Result<Option<(Revision, i64)>, sqlx::Error> {
+    let row: Option<(i64, i64)> =
+        sqlx::query_as("SELECT revision, time_ms FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1")
+            .bind(revision.0)
+            .fetch_optional(connection)
+            .await?;
+    Ok(row.map(|(revision, time_ms)| (Revision(revision), time_ms)))
+}
+
+/// The bounds of the log, and the revision up to which compaction has looked at it.
+pub(super) async fn bounds(connection: &mut SqliteConnection) -> Result<(Bounds, Revision), sqlx::Error> {
+    // The newest row may be compacted itself if it is a deletion.
+    let (last, compacted, swept): (i64, i64, i64) = sqlx::query_as(
+        "SELECT max(compacted, coalesce((SELECT max(revision) FROM changes), 0)), compacted, swept FROM compaction",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok((Bounds { last: Revision(last), compacted: Revision(compacted) }, Revision(swept)))
+}
+
+pub(super) async fn set_compacted(connection: &mut SqliteConnection, through: Revision) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE compaction SET compacted = ?").bind(through.0).execute(connection).await?;
+    Ok(())
+}
+
+/// Removes, in one transaction, what the changes of a part of the log have replaced.
+pub(super) async fn sweep(
+    connection: &mut SqliteConnection,
+    after: Revision,
+    through: Revision,
+) -> Result<(), sqlx::Error> {
+    begin(connection).await?;
+    // A row is superseded when another one replaces it, so the replacements lead to it. A deletion
+    // replaces the last state and is no state itself.
+    sqlx::query(
+        "DELETE FROM changes WHERE revision IN (
+             SELECT previous FROM changes WHERE revision > ?1 AND revision <= ?2 AND previous > 0
+             UNION ALL
+             SELECT revision FROM changes WHERE revision > ?1 AND revision <= ?2 AND operation = 'delete')",
+    )
+    .bind(after.0)
+    .bind(through.0)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE compaction SET swept = ?").bind(through.0).execute(&mut *connection).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
+/// Removes everything but the states, and has the log end with `to`, in one transaction. With the
+/// bound beyond the last row, the end of the log is the bound.
+pub(super) async fn lift(connection: &mut SqliteConnection, to: Revision) -> Result<(), sqlx::Error> {
+    begin(connection).await?;
+    sqlx::raw_sql(
+        "DELETE FROM changes WHERE operation = 'delete' OR revision IN
+             (SELECT previous FROM changes WHERE previous > 0)",
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1").bind(to.0).execute(&mut *connection).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
+
+/// The size of the file, without the WAL.
+pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx::Error> {
+    let (bytes, free): (i64, i64) = sqlx::query_as(
+        "SELECT page_count * page_size, freelist_count * page_size
+         FROM pragma_page_count(), pragma_page_size(), pragma_freelist_count()",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()) })
+}
+
+/// Makes a page durable that holds no data but the mark, which stays as it is.
+pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let mark = mark(connection).await?;
+    set_mark(connection, mark).await
+}
+
+/// `Store::mark`.
+pub(super) async fn mark(connection: &mut SqliteConnection) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
+}
+
+/// `Store::set_mark`. A program that does not know of marks writes 1 here, at its start and now and
+/// then.
+pub(super) async fn set_mark(connection: &mut SqliteConnection, mark: i32) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {mark}"))).execute(connection).await?;
+    Ok(())
+}
+
+/// Moves everything into the database file and empties the WAL. False if a reader is in the way.
+pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    let (busy, _pages, _moved): (i64, i64, i64) =
+        sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
+    Ok(busy == 0)
+}
+
+/// Moves as many pages as it can without waiting. Returns the length of the WAL in bytes.
+pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let (_busy, pages, _moved): (i64, i64, i64) =
+        sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
+    let page_bytes: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(connection).await?;
+    Ok(pages * page_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use sqlx::Connection;
+
+    use super::*;
+    use ballast_k8s::Key;
+
+    async fn empty() -> SqliteConnection {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        for tables in [
+            include_str!("../../../../migrations/sqlite/0001_log.sql"),
+            include_str!("../../../../migrations/sqlite/0002_managers.sql"),
+        ] {
+            sqlx::raw_sql(tables).execute(&mut connection).await.unwrap();
+        }
+        connection
+    }
+
+    /// An object that all managers have written at the same time.
+    fn create(revision: i64, name: &str) -> Change {
+        let time = "2026-11-24T08:00:00Z";
+        let text = format!(r#"{{"metadata":{{"managedFields":[{{"manager":"m","time":"{time}"}}],"name":"{name}"}}}}"#);
+        Change {
+            revision: Revision(revision),
+            key: Key::namespaced(GroupResource::new("pods"), "shop", name),
+            operation: Operation::Create,
+            created: Revision(revision),
+            previous: Revision::ZERO,
+            time_ms: 0,
+            object: text.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_words_of_a_commit_that_failed_are_stored_with_the_next_one() {
+        let mut connection = empty().await;
+        let words = RwLock::default();
+        append(&mut connection, &[create(1, "a")], &words).await.unwrap();
+        let twice = append(&mut connection, &[create(2, "b"), create(2, "c")], &words).await;
+        assert!(twice.is_err());
+        sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
+        append(&mut connection, &[create(2, "b")], &words).await.unwrap();
+        // The same words again, of a commit that was stored and seemed to have failed.
+        lock(&words).forget_that_they_are_stored();
+        append(&mut connection, &[create(3, "c")], &words).await.unwrap();
+        let parted: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(parted, [false, true, true]);
+        let words = RwLock::new(Words::load(&mut connection).await.unwrap());
+        let rows = changes(&mut connection, Revision::ZERO, 10, &words).await.unwrap();
+        assert_eq!(rows, [create(1, "a"), create(2, "b"), create(3, "c")]);
+    }
+
+    /// A page late in the log costs what an early one does: it does not walk the index up to there.
+    /// What SQLite does is counted in steps of its virtual machine.
+    #[tokio::test]
+    async fn a_late_page_costs_as_much_as_an_early_one() {
+        const ROWS: i64 = 20_000;
+        let mut connection = empty().await;
+        // One object that was updated all the time.
+        let filled = sqlx::query(
+            "INSERT INTO changes
+             WITH RECURSIVE rows (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM rows WHERE number < ?)
+             SELECT number, 'pods', 'shop', 'busy', 'update', 1, number - 1, 0, '{}', NULL FROM rows",
+        );
+        filled.bind(ROWS).execute(&mut connection).await.unwrap();
+        let steps = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            true
+        };
+        connection.lock_handle().await.unwrap().set_progress_handler(1, count);
+        let mut taken = Vec::new();
+        for after in [1_000, ROWS - 2_000] {
+            let before = steps.load(Ordering::Relaxed);
+            let span = Span { after: Revision(after), through: Revision(after + 1_000) };
+            assert_eq!(left(&mut connection, Revision(ROWS), span).await.unwrap(), []);
+            taken.push(steps.load(Ordering::Relaxed) - before);
+        }
+        assert!(taken[0] > 1_000 && taken[1] < taken[0] * 2, "{taken:?} steps");
+    }
+}

@@ -1,0 +1,365 @@
+//! Keeps apart what rows have in common. More than half of a row would be `metadata.managedFields`,
+//! whose words are the same for all objects that the same programs have written in the same way.
+//! The words stand in a table of their own, and a row has their numbers and its own times.
+//!
+//! *Invariants.* A text that was parted and joined is the same, byte by byte. Words are stored in
+//! the transaction of the first row that needs them, or before it. They are never removed, and
+//! their number is bounded; what finds no room stays in its row.
+//!
+//! The words that a failed commit should have stored may be there or not. They keep their numbers,
+//! and the next commit stores them if they are missing.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::BuildHasher;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
+use sqlx::Error;
+use sqlx::sqlite::SqliteConnection;
+
+use crate::Change;
+use crate::rows::{Cells, Objects};
+use ballast_k8s::Key;
+
+/// Words that are kept. A fleet has a few hundred.
+const WORDS_MAX: usize = 16_384;
+/// Longer words stay in their rows.
+const WORDS_BYTES_MAX: usize = 16 << 10;
+/// Bytes of all words together, in memory and in the file.
+const ALL_BYTES_MAX: usize = 16 << 20;
+/// Words that were met once and are remembered.
+const MET_MAX: usize = 16_384;
+/// More entries are not looked for.
+const ENTRIES_MAX: usize = 64;
+
+const HEAD: &[u8] = b"\"managedFields\":[";
+const TIME: &[u8] = b",\"time\":\"";
+const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
+const AFTER_TIME: &[u8] = b"\"}";
+/// Another member always follows.
+const TAIL: &[u8] = b"],";
+
+static HEADS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(HEAD));
+static TIMES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TIME));
+
+#[derive(Default)]
+pub(super) struct Words {
+    ids: HashMap<Arc<str>, i64, RandomState>,
+    texts: HashMap<i64, Arc<str>, RandomState>,
+    /// Given a number, and not known to be stored.
+    unstored: Vec<(i64, Arc<str>)>,
+    last: i64,
+    bytes: usize,
+    random: RandomState,
+    /// Hashes of words that have no number yet, each with the hash of the key that it was met at.
+    /// Words of one object alone are worth none.
+    met: HashMap<u64, u64, RandomState>,
+}
+
+/// A text as it stands in a row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Parted {
+    pub object: String,
+    pub managers: Option<String>,
+}
+
+impl Parted {
+    /// In bytes.
+    pub fn len(&self) -> usize {
+        self.object.len() + self.managers.as_ref().map_or(0, String::len)
+    }
+}
+
+/// An entry of a record, found in a text: its words, up to its time, and the time.
+type Found<'a> = (&'a str, &'a str);
+
+impl Words {
+    pub async fn load(connection: &mut SqliteConnection) -> Result<Words, Error> {
+        let rows: Vec<(i64, String)> = sqlx::query_as("SELECT id, text FROM words").fetch_all(connection).await?;
+        let mut words = Words::default();
+        for (id, text) in rows {
+            words.learn(id, text.into());
+        }
+        Ok(words)
+    }
+
+    fn learn(&mut self, id: i64, text: Arc<str>) {
+        self.last = self.last.max(id);
+        self.bytes += text.len();
+        self.ids.insert(Arc::clone(&text), id);
+        self.texts.insert(id, text);
+    }
+
+    /// The texts of the changes as they stand in rows. The first rows with some words keep them.
+    pub fn part(&mut self, changes: &[Change]) -> Result<Vec<Parted>, Error> {
+        let part = |change: &Change| {
+            let text = std::str::from_utf8(&change.object).map_err(|error| Error::Encode(Box::new(error)))?;
+            let parted = self.part_text(&change.key, text);
+            Ok(parted.unwrap_or_else(|| Parted { object: text.to_owned(), managers: None }))
+        };
+        changes.iter().map(part).collect()
+    }
+
+    fn part_text(&mut self, key: &Key, text: &str) -> Option<Parted> {
+        let (at, entries, end) = find(text)?;
+        let mut managers = format!("[{at}");
+        let mut are_known = true;
+        for (words, time) in entries {
+            // All of them are met now, also if the first one is new.
+            match self.id(key, words) {
+                Some(id) if are_known => write!(managers, ",{id},\"{time}\"").expect("a String takes everything"),
+                _ => are_known = false,
+            }
+        }
+        managers.push(']');
+        let object = || [&text[..at], &text[end..]].concat();
+        are_known.then(|| Parted { object: object(), managers: Some(managers) })
+    }
+
+    /// The number of these words. New ones get one when a second object has them.
+    fn id(&mut self, key: &Key, words: &str) -> Option<i64> {
+        if let Some(id) = self.ids.get(words) {
+            return Some(*id);
+        }
+        let has_room = self.ids.len() < WORDS_MAX && self.bytes + words.len() <= ALL_BYTES_MAX;
+        if words.len() > WORDS_BYTES_MAX || !has_room {
+            return None;
+        }
+        if self.met.len() >= MET_MAX {
+            self.met.clear();
+        }
+        let whose = self.random.hash_one(key);
+        let first = *self.met.entry(self.random.hash_one(words)).or_insert(whose);
+        if first == whose {
+            return None;
+        }
+        let (id, text): (i64, Arc<str>) = (self.last + 1, words.into());
+        self.learn(id, Arc::clone(&text));
+        self.unstored.push((id, text));
+        Some(id)
+    }
+
+    /// The words that rows have been parted from, and that may not be stored.
+    pub fn unstored(&self) -> Vec<(i64, Arc<str>)> {
+        self.unstored.clone()
+    }
+
+    /// All of them are stored by now.
+    pub fn are_stored(&mut self) {
+        self.unstored.clear();
+    }
+
+    #[cfg(test)]
+    pub fn forget_that_they_are_stored(&mut self) {
+        self.unstored = self.texts.iter().map(|(id, text)| (*id, Arc::clone(text))).collect();
+    }
+
+    /// The text that was parted. `None`: these are no managers of this object.
+    fn join(&self, object: &str, managers: &str) -> Option<Bytes> {
+        let mut parts = managers.strip_prefix('[')?.strip_suffix(']')?.split(',');
+        let (before, after) = object.split_at_checked(parts.next()?.parse().ok()?)?;
+        let (mut entries, mut length) = (Vec::new(), object.len() + HEAD.len() + TAIL.len());
+        while let Some(id) = parts.next() {
+            let words = self.texts.get(&id.parse().ok()?)?;
+            let time = parts.next()?.strip_prefix('"')?.strip_suffix('"')?;
+            length += usize::from(!entries.is_empty()) + words.len() + time.len() + AFTER_TIME.len();
+            entries.push((words, time));
+        }
+        let mut whole = Vec::with_capacity(length);
+        whole.extend_from_slice(before.as_bytes());
+        whole.extend_from_slice(HEAD);
+        for (number, (words, time)) in entries.into_iter().enumerate() {
+            if number > 0 {
+                whole.push(b',');
+            }
+            whole.extend_from_slice(words.as_bytes());
+            whole.extend_from_slice(time.as_bytes());
+            whole.extend_from_slice(AFTER_TIME);
+        }
+        whole.extend_from_slice(TAIL);
+        whole.extend_from_slice(after.as_bytes());
+        Some(whole.into())
+    }
+}
+
+/// The record of managers in a text: where it begins, its entries, and where it ends. `None` if it
+/// is not written as Ballast writes it.
+fn find(text: &str) -> Option<(usize, Vec<Found<'_>>, usize)> {
+    let bytes = text.as_bytes();
+    let at = HEADS.find(bytes)?;
+    // Otherwise it is the end of a longer name.
+    if !matches!(bytes[..at].last()?, b'{' | b',') {
+        return None;
+    }
+    let (mut entries, mut begin) = (Vec::new(), at + HEAD.len());
+    while entries.len() < ENTRIES_MAX {
+        let time = begin + TIMES.find(&bytes[begin..])? + TIME.len();
+        let rest = bytes[time..].get(TIME_LEN..)?.strip_prefix(AFTER_TIME)?;
+        entries.push((text.get(begin..time)?, text.get(time..time + TIME_LEN).filter(|time| is_time(time))?));
+        if let Some(after) = rest.strip_prefix(TAIL) {
+            return Some((at, entries, text.len() - after.len()));
+        }
+        begin = text.len() - rest.strip_prefix(b",")?.len();
+    }
+    None
+}
+
+/// Whether it can stand between two quotes and commas.
+fn is_time(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'Z'))
+}
+
+/// Reads texts in two columns: `object` and `managers`.
+impl Objects for std::sync::RwLock<Words> {
+    const COLUMNS: usize = 2;
+
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error> {
+        let Some(object) = row.optional_text(place)? else { return Ok(None) };
+        let Some(managers) = row.optional_text(place + 1)? else {
+            return Ok(Some(Bytes::copy_from_slice(object.as_bytes())));
+        };
+        let words = self.read().expect("no holder of this lock can panic");
+        let whole = words.join(object, managers);
+        whole.map(Some).ok_or_else(|| Error::Decode(format!("{managers} are no managers of this object").into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Operation;
+    use ballast_k8s::{GroupResource, Revision};
+
+    const PODS: GroupResource = GroupResource::new("pods");
+
+    fn change(name: &str, text: &str) -> Change {
+        Change {
+            revision: Revision(1),
+            key: Key::namespaced(PODS, "shop", name),
+            operation: Operation::Create,
+            created: Revision(1),
+            previous: Revision::ZERO,
+            time_ms: 0,
+            object: Bytes::copy_from_slice(text.as_bytes()),
+        }
+    }
+
+    fn part(words: &mut Words, name: &str, text: &str) -> Parted {
+        words.part(&[change(name, text)]).unwrap().remove(0)
+    }
+
+    fn joined(words: &Words, parted: &Parted) -> Bytes {
+        match &parted.managers {
+            Some(managers) => words.join(&parted.object, managers).expect("what was parted can be joined"),
+            None => Bytes::copy_from_slice(parted.object.as_bytes()),
+        }
+    }
+
+    fn object(name: &str, entries: &[(&str, &str)]) -> String {
+        let entry = |(manager, time): &(&str, &str)| format!(r#"{{"manager":"{manager}","time":"{time}"}}"#);
+        let entries: Vec<String> = entries.iter().map(entry).collect();
+        format!(r#"{{"metadata":{{"managedFields":[{}],"name":"{name}"}}}}"#, entries.join(","))
+    }
+
+    const MORNING: &str = "2026-11-24T08:00:00Z";
+    const NOON: &str = "2026-11-24T12:00:00Z";
+
+    #[test]
+    fn the_words_of_two_objects_are_kept_once() {
+        let mut words = Words::default();
+        let text = object("a", &[("kubectl", MORNING), ("ballast", NOON)]);
+        for _ in 0..2 {
+            let parted = part(&mut words, "a", &text);
+            assert_eq!(parted, Parted { object: text.clone(), managers: None }, "nobody else has its words");
+        }
+        let text = object("b", &[("kubectl", NOON), ("ballast", MORNING)]);
+        let parted = part(&mut words, "b", &text);
+        assert_eq!(parted.object, r#"{"metadata":{"name":"b"}}"#);
+        let expected = format!(r#"[13,1,"{NOON}",2,"{MORNING}"]"#);
+        assert_eq!(parted.managers.as_deref(), Some(&*expected));
+        assert_eq!(joined(&words, &parted), text);
+        let numbers: Vec<i64> = words.unstored().iter().map(|(id, _)| *id).collect();
+        assert_eq!(numbers, [1, 2]);
+        words.are_stored();
+        let parted = part(&mut words, "a", &text);
+        assert_eq!((joined(&words, &parted), words.unstored()), (text.into(), Vec::new()));
+    }
+
+    #[test]
+    fn what_others_write_in_another_way_stays_whole() {
+        let entry = format!(r#"{{"manager":"m","time":"{MORNING}"}}"#);
+        for text in [
+            r#"{"metadata":{"name":"a"}}"#.to_owned(),
+            r#"{"metadata":{"managedFields":[],"name":"a"}}"#.to_owned(),
+            r#"{"metadata":{"managedFields":[{"manager":"m"}],"name":"a"}}"#.to_owned(),
+            // Nothing follows.
+            format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#),
+            format!(r#"{{"metadata":{{"managedFields":[{entry},{{"manager":"m"}}],"name":"a"}}}}"#),
+            // Another name.
+            format!(r#"{{"\"managedFields":[{entry}],"name":"a"}}"#),
+            object("a", &[("m", "2026-11-24T08:00:0éZ")]),
+            object("a", &[("m", "2026-11-24T08:00:00\"")]),
+            object("a", &vec![("m", MORNING); ENTRIES_MAX + 1]),
+            object("a", &[(&"m".repeat(WORDS_BYTES_MAX), MORNING)]),
+        ] {
+            let mut words = Words::default();
+            for name in ["a", "b", "c"] {
+                assert_eq!(part(&mut words, name, &text), Parted { object: text.clone(), managers: None });
+            }
+        }
+    }
+
+    #[test]
+    fn words_have_bounds() {
+        let mut words = Words::default();
+        let text = |number: usize| object("a", &[(&format!("{number}{}", "m".repeat(WORDS_BYTES_MAX / 2)), NOON)]);
+        for number in 0..2 * ALL_BYTES_MAX / WORDS_BYTES_MAX + 2 {
+            for name in ["a", "b"] {
+                part(&mut words, name, &text(number));
+            }
+        }
+        assert!(words.bytes <= ALL_BYTES_MAX && words.bytes > ALL_BYTES_MAX - WORDS_BYTES_MAX, "{}", words.bytes);
+        assert!(part(&mut words, "c", &text(0)).managers.is_some(), "what is known stays known");
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_words_is_noticed() {
+        let mut words = Words::default();
+        words.learn(7, r#"{"manager":"m","time":""#.into());
+        let fits = words.join("{,}", &format!(r#"[1,7,"{NOON}"]"#));
+        assert_eq!(fits.unwrap(), format!(r#"{{"managedFields":[{{"manager":"m","time":"{NOON}"}}],,}}"#));
+        for managers in ["", "[]", "[9]", "[x]", "[1,8,\"\"]", "[1,7]", "[1,7,2026]", "[1,7,\"2026\""] {
+            assert_eq!(words.join("{,}", managers), None, "{managers}");
+        }
+        assert_eq!(words.join("é", "[1]"), None, "in the middle of a letter");
+    }
+
+    proptest! {
+        /// Whatever a text looks like, nothing of it is lost.
+        #[test]
+        fn what_is_parted_and_joined_is_the_same(pieces in prop::collection::vec(0usize..12, 0..40)) {
+            let pieces: String = pieces
+                .into_iter()
+                .map(|piece| {
+                    ["{", ",", "é", "}", "\"a\":1", "\"", "[1]"].get(piece).copied().unwrap_or(match piece {
+                        7 => "{\"managedFields\":[",
+                        8 => "{\"m\":1,\"time\":\"2026-11-24T08:00:00Z\"}",
+                        9 => "{\"n\":1,\"time\":\"2026-11-24T12:00:00Z\"},",
+                        10 => ",\"time\":\"",
+                        _ => "],",
+                    })
+                })
+                .collect();
+            let mut words = Words::default();
+            for name in ["a", "b", "c"] {
+                let parted = part(&mut words, name, &pieces);
+                prop_assert_eq!(joined(&words, &parted), pieces.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Reads events that the windows have forgotten from the log, page by page, until a window takes
+//! over. A watch resumes this way after a long absence or a restart.
+//!
+//! *Invariants.* A backlog gives the events that a subscriber would have given, and none that is
+//! not in the view yet. It holds one page, whose size the limits set. Pages are read over a
+//! connection of their own, so nobody else waits for them. Dropping the future of `next` loses no
+//! event, because the page that is being read is kept.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use ballast_k8s::{GroupResource, Revision};
+use ballast_store::{self as store, Replacement, Span};
+
+use super::load;
+use super::window::{Event, Expired};
+use super::{Cache, Subscriber};
+
+pub struct Backlog {
+    pages: Pages,
+}
+
+/// The rows of a kind after a revision, page by page.
+pub(super) struct Pages {
+    cache: Cache,
+    resource: GroupResource,
+    /// All rows of the kind up to this revision were given.
+    position: Revision,
+    /// Rows of the next page, derived from the size of the last one.
+    rows: usize,
+    reading: Option<Reading>,
+}
+
+struct Reading {
+    span: Span,
+    rows: usize,
+    page: JoinHandle<Result<Vec<Replacement>, store::Error>>,
+}
+
+/// Why a backlog cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error(transparent)]
+    Expired(#[from] Expired),
+    #[error("the log cannot be read now")]
+    Unreadable(#[source] store::Error),
+}
+
+/// Rows of the first page, when their size is unknown.
+const ROWS_AT_FIRST: usize = 32;
+
+impl Backlog {
+    pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> Backlog {
+        Backlog { pages: Pages::new(cache, resource, after) }
+    }
+
+    /// All events of the kind up to this revision were given.
+    pub fn position(&self) -> Revision {
+        self.pages.position
+    }
+
+    /// A subscriber that continues from `position`; `None` until the window reaches back to it.
+    pub fn join(&self) -> Option<Subscriber> {
+        self.pages.cache.follow(self.pages.resource, self.pages.position).ok()
+    }
+
+    /// The events of the next page, oldest first. The page may be empty.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
+        let newest = self.pages.cache.view().revision;
+        let page = self.pages.next(newest).await?;
+        page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)
+    }
+}
+
+impl Pages {
+    pub fn new(cache: Cache, resource: GroupResource, after: Revision) -> Pages {
+        Pages { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
+    }
+
+    /// All rows of the kind up to this revision were given.
+    pub fn position(&self) -> Revision {
+        self.position
+    }
+
+    /// The rows of the next page up to a revision, oldest first. The page may be empty.
+    pub async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, Lost> {
+        if self.reading.is_none() {
+            self.reading = Some(self.read(through));
+        }
+        let reading = self.reading.as_mut().expect("just made sure of it");
+        let page = (&mut reading.page).await;
+        let Reading { span, rows, .. } = self.reading.take().expect("it was there");
+        let page = match page {
+            Ok(Ok(page)) => page,
+            Ok(Err(store::Error::Compacted { asked, compacted })) => {
+                return Err(Expired { asked, oldest: compacted }.into());
+            }
+            Ok(Err(error)) => return Err(Lost::Unreadable(error)),
+            Err(stopped) => return Err(Lost::Unreadable(unreadable(Arc::new(stopped)))),
+        };
+        let limits = self.cache.limits();
+        // An empty page says nothing about the size of the next.
+        if let Some(fitting) = (page.len() * limits.backlog_page_bytes).checked_div(weight(&page)) {
+            self.rows = fitting.clamp(1, limits.backlog_rows_max);
+        }
+        self.position = match page.last() {
+            Some(last) if page.len() == rows => last.change.revision,
+            _ => span.through,
+        };
+        Ok(page)
+    }
+
+    /// Runs in its own task, because dropping a query halfway would cost its connection.
+    fn read(&self, through: Revision) -> Reading {
+        let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
+        let end = Revision(self.position.0.saturating_add(revisions));
+        let span = Span { after: self.position, through: end.min(through) };
+        let (store, resource, rows) = (self.cache.store(), self.resource, self.rows);
+        let page = tokio::spawn(async move {
+            match store {
+                Some(store) => store.history(resource, span, rows).await,
+                None => Err(stopped()),
+            }
+        });
+        Reading { span, rows, page }
+    }
+}
+
+/// What reading is answered once the writer has ended.
+pub(super) fn stopped() -> store::Error {
+    unreadable(Arc::new(io::Error::other("the writer has stopped")))
+}
+
+fn unreadable(source: Arc<dyn std::error::Error + Send + Sync>) -> store::Error {
+    store::Error::Unavailable { action: "failed to read the log", source }
+}
+
+fn weight(page: &[Replacement]) -> usize {
+    let before = |row: &Replacement| row.before.as_ref().map_or(0, |before| before.len());
+    page.iter().map(|row| row.change.object.len() + before(row)).sum()
+}

@@ -1,0 +1,31 @@
+//! Wakes the followers of a kind (`Cache::follow`), many events at a time.
+//!
+//! The first event after a pause wakes them at once. Then comes a rest whose length grows with the
+//! number of followers, and the events of that time wake them together. So a thousand watchers of a
+//! busy kind cost one wake-up each per rest, and none while the writer has its turn. A few watchers
+//! hardly wait at all.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Cache, Limits};
+use ballast_k8s::Revision;
+
+/// The resolution of timers. A shorter rest is left out.
+const GRAIN: Duration = Duration::from_millis(1);
+
+/// Runs for as long as it is polled. `tip` must come from `Cache::tip` before the first write,
+/// because that write may come before the first poll.
+pub(super) async fn run(mut tip: watch::Receiver<Revision>, cache: Cache, limits: Limits) -> Infallible {
+    loop {
+        // It cannot fail: the sender lives in the cache.
+        let _ = tip.changed().await;
+        let woken = u32::try_from(cache.wake_followers()).unwrap_or(u32::MAX);
+        let rest = limits.beat_per_follower.saturating_mul(woken).min(limits.beat_max);
+        if rest >= GRAIN {
+            tokio::time::sleep(rest).await;
+        }
+    }
+}

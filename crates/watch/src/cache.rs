@@ -1,0 +1,442 @@
+//! The newest view, the windows of past events, and the channels that announce both.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock, Weak};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use ballast_k8s::{GroupResource, Revision};
+use ballast_store::Store;
+
+use super::backlog::Backlog;
+use super::bell::Bell;
+use super::freshness::Freshness;
+use super::resting::Resting;
+use super::subscriber::{Feed, Interest, Subscriber};
+use super::window::{Event, Expired, Window};
+use super::{Limits, View};
+
+/// A handle to the cache. Clones share it.
+#[derive(Clone)]
+pub struct Cache {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    newest: ArcSwap<View>,
+    past: RwLock<Past>,
+    /// The revision of the newest view, sent after the view and its events are in place.
+    tip: watch::Sender<Revision>,
+    /// Only for events that the windows have forgotten. The task of the log owns it.
+    store: Weak<dyn Store>,
+    freshness: Freshness,
+    resting: Resting,
+    limits: Limits,
+}
+
+/// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
+pub(super) struct Past {
+    /// The floor of the windows that are still to be made.
+    start: Revision,
+    /// All events up to this revision were put into the windows.
+    revision: Revision,
+    kinds: BTreeMap<GroupResource, Kind>,
+    /// Past states that were asked for lately. The next page of a list asks for the same one.
+    views: BTreeMap<Revision, Arc<View>>,
+}
+
+/// What the windows have let go of. It is freed when this is dropped, which must be after the lock
+/// on the past was released: thousands of objects may go at once.
+#[must_use = "it should be dropped outside the lock"]
+#[derive(Default)]
+struct Forgotten {
+    events: Vec<Arc<Event>>,
+    views: Vec<Arc<View>>,
+}
+
+struct Kind {
+    window: Window,
+    /// The revision of the newest event.
+    newest: Revision,
+    /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
+    /// next one comes.
+    bells: Vec<Weak<Bell>>,
+    /// The revision of the newest event at the last beat, for followers.
+    beaten: Arc<watch::Sender<Revision>>,
+}
+
+impl Cache {
+    /// A cache at `view` that remembers no event up to `start`.
+    pub(super) fn new(
+        view: View,
+        start: Revision,
+        store: Weak<dyn Store>,
+        freshness: Freshness,
+        limits: Limits,
+    ) -> Cache {
+        let revision = view.revision;
+        let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
+        let (tip, _) = watch::channel(revision);
+        let newest = ArcSwap::from_pointee(view);
+        let (past, resting) = (RwLock::new(past), Resting::default());
+        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, resting, limits }) }
+    }
+
+    /// The newest state that is known here. Where nobody else writes, it contains every
+    /// acknowledged write; elsewhere, wait with `fresh` first.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.newest.load_full()
+    }
+
+    /// The exact state at a past revision, as long as the windows reach back to it. For a future
+    /// revision it is the newest state; wait with `reached` first.
+    pub fn view_at(&self, revision: Revision) -> Result<Arc<View>, Expired> {
+        let newest = self.view();
+        if revision >= newest.revision {
+            return Ok(newest);
+        }
+        let (later, undo) = {
+            let past = self.read();
+            let oldest = past.floor(&Interest::All);
+            if revision < oldest {
+                return Err(Expired { asked: revision, oldest });
+            }
+            let later = past.views.range(revision..).next().map_or(newest, |(_, view)| view.clone());
+            if later.revision == revision {
+                return Ok(later);
+            }
+            let undo = past.between(&Interest::All, revision, later.revision);
+            (later, undo)
+        };
+        // Outside the lock: it may take long, and others should not wait for one client's old page.
+        let mut view = View::clone(&later);
+        undo.iter().rev().for_each(|event| view.undo(event));
+        view.revision = revision;
+        let view = Arc::new(view);
+        let forgotten = self.write().keep(view.clone(), self.shared.limits.past_views_max);
+        drop(forgotten);
+        Ok(view)
+    }
+
+    /// Resolves when the newest view is at this revision or later.
+    pub async fn reached(&self, revision: Revision) {
+        let mut tip = self.shared.tip.subscribe();
+        // It cannot fail: the sender lives in the cache.
+        let _ = tip.wait_for(|&tip| tip >= revision).await;
+    }
+
+    /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
+    /// commit with such an event wakes it, and no other does.
+    pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
+        let feed = match &mut interest {
+            Interest::All => Feed::Channel(self.shared.tip.subscribe()),
+            Interest::Kinds(kinds) => {
+                kinds.sort_unstable();
+                kinds.dedup();
+                let bell = Arc::new(Bell::default());
+                let mut past = self.write();
+                kinds.iter().for_each(|&kind| past.kind(kind).hang(&bell));
+                Feed::Bell(bell)
+            }
+        };
+        let subscriber = Subscriber::new(self.clone(), interest, after, feed);
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+
+    /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
+    /// once for several commits that follow each other closely (`beat`).
+    pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
+        let feed = self.write().kind(resource).beaten.subscribe();
+        let interest = Interest::Kinds(vec![resource]);
+        let subscriber = Subscriber::new(self.clone(), interest, after, Feed::Channel(feed));
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+
+    /// The events of a kind after a revision that its window has forgotten.
+    pub fn backlog(&self, resource: GroupResource, after: Revision) -> Backlog {
+        Backlog::new(self.clone(), resource, after)
+    }
+
+    /// Makes the next view and its events visible, and wakes their subscribers.
+    pub(super) fn publish(&self, view: View, events: Vec<Arc<Event>>, now_ms: i64) {
+        let (revision, view) = (view.revision, Arc::new(view));
+        let gone = {
+            let mut past = self.write();
+            past.remember(&events);
+            past.revision = revision;
+            (past.trim(now_ms, &self.shared.limits), self.shared.newest.swap(view))
+        };
+        // Announced last, so that a subscriber that wakes up finds everything in place.
+        let mut moved: Vec<GroupResource> = events.iter().map(|event| event.object.key.resource).collect();
+        moved.dedup();
+        moved.sort_unstable();
+        moved.dedup();
+        let past = self.read();
+        moved.iter().for_each(|kind| past.kinds[kind].ring());
+        drop(past);
+        self.shared.tip.send_replace(revision);
+        self.shared.resting.add(&events);
+        drop(gone);
+    }
+
+    /// Wakes the followers of every kind with events since the last beat, and returns their number.
+    pub(super) fn wake_followers(&self) -> usize {
+        // Outside the lock, because the writer would have to wait for it.
+        let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
+            self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), kind.newest)).collect();
+        let mut woken = 0;
+        for (beaten, newest) in kinds {
+            if *beaten.borrow() < newest {
+                beaten.send_replace(newest);
+                woken += beaten.receiver_count();
+            }
+        }
+        woken
+    }
+
+    /// Announces the revision of the newest view.
+    pub(super) fn tip(&self) -> watch::Receiver<Revision> {
+        self.shared.tip.subscribe()
+    }
+
+    /// Fills the windows at the start, with events up to the revision of the view.
+    pub(super) fn recall(&self, events: &[Arc<Event>], now_ms: i64) {
+        let mut past = self.write();
+        past.remember(events);
+        let forgotten = past.trim(now_ms, &self.shared.limits);
+        drop(past);
+        drop(forgotten);
+    }
+
+    /// Goes on from a state whose events are not known. Every subscriber that is not there yet is
+    /// told that it has missed some.
+    pub(super) fn begin_anew(&self, view: View) {
+        let (revision, view) = (view.revision, Arc::new(view));
+        let gone = {
+            let mut past = self.write();
+            let gone = past.forget_all(revision);
+            (gone, self.shared.newest.swap(view))
+        };
+        self.read().kinds.values().for_each(Kind::ring);
+        self.shared.tip.send_replace(revision);
+        drop(gone);
+    }
+
+    /// Forgets events that have become too old. Kinds without writes need this.
+    pub(super) fn forget(&self, now_ms: i64) {
+        let forgotten = self.write().trim(now_ms, &self.shared.limits);
+        drop(forgotten);
+    }
+
+    pub(super) fn resting(&self) -> &Resting {
+        &self.shared.resting
+    }
+
+    pub(super) fn freshness(&self) -> &Freshness {
+        &self.shared.freshness
+    }
+
+    /// The store; `None` once the task of the log has ended.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.shared.store.upgrade()
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    pub(super) fn read(&self) -> std::sync::RwLockReadGuard<'_, Past> {
+        self.shared.past.read().expect("no holder of this lock can panic")
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Past> {
+        self.shared.past.write().expect("no holder of this lock can panic")
+    }
+}
+
+impl Past {
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The windows of the kinds of `interest`.
+    pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
+        let (all, some) = match interest {
+            Interest::All => (Some(self.kinds.values()), None),
+            Interest::Kinds(kinds) => (None, Some(kinds.iter().filter_map(|kind| self.kinds.get(kind)))),
+        };
+        all.into_iter().flatten().chain(some.into_iter().flatten()).map(|kind| &kind.window)
+    }
+
+    /// Some event of `interest` up to this revision may be forgotten.
+    pub fn floor(&self, interest: &Interest) -> Revision {
+        self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
+    }
+
+    /// The events of `interest` after one revision up to another, oldest first.
+    pub fn between(&self, interest: &Interest, after: Revision, through: Revision) -> Vec<Arc<Event>> {
+        let mut events: Vec<Arc<Event>> = self
+            .windows(interest)
+            .flat_map(|window| window.after(after).take_while(|event| event.revision <= through))
+            .cloned()
+            .collect();
+        events.sort_unstable_by_key(|event| event.revision);
+        events
+    }
+
+    fn kind(&mut self, resource: GroupResource) -> &mut Kind {
+        let (start, revision) = (self.start, self.revision);
+        self.kinds.entry(resource).or_insert_with(|| Kind {
+            window: Window::new(start),
+            newest: revision,
+            bells: Vec::new(),
+            beaten: Arc::new(watch::Sender::new(revision)),
+        })
+    }
+
+    fn remember(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            let kind = self.kind(event.object.key.resource);
+            kind.newest = event.revision;
+            kind.window.push(event.clone());
+        }
+    }
+
+    fn trim(&mut self, now_ms: i64, limits: &Limits) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        for kind in self.kinds.values_mut() {
+            kind.window.trim(now_ms, limits, &mut forgotten.events);
+        }
+        let oldest = self.floor(&Interest::All);
+        while self.views.first_key_value().is_some_and(|(&revision, _)| revision < oldest) {
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
+        }
+        forgotten
+    }
+
+    /// Forgets every event up to a revision that was not reached step by step.
+    fn forget_all(&mut self, revision: Revision) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        for kind in self.kinds.values_mut() {
+            forgotten.events.extend(kind.window.restart(revision));
+            kind.newest = revision;
+        }
+        forgotten.views.extend(std::mem::take(&mut self.views).into_values());
+        (self.start, self.revision) = (revision, revision);
+        forgotten
+    }
+
+    fn keep(&mut self, view: Arc<View>, views_max: usize) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        forgotten.views.extend(self.views.insert(view.revision, view));
+        while self.views.len() > views_max {
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
+        }
+        forgotten
+    }
+}
+
+impl Kind {
+    fn hang(&mut self, bell: &Arc<Bell>) {
+        self.bells.retain(|bell| bell.strong_count() > 0);
+        self.bells.push(Arc::downgrade(bell));
+    }
+
+    fn ring(&self) {
+        self.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use serde_json::json;
+
+    use super::super::window::EventKind;
+    use super::*;
+    use ballast_k8s::{Key, Object};
+    use ballast_store::MemoryStore;
+
+    const BINDINGS: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
+    const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+    /// Counts how often it wakes.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn event(number: i64) -> Arc<Event> {
+        let key = Key::namespaced(BINDINGS, "default", format!("web-{number}"));
+        let text = json!({"metadata": {"name": format!("web-{number}"), "namespace": "default"}}).to_string();
+        let object = Arc::new(Object::decode(key, Revision(number), text.into()).unwrap());
+        Arc::new(Event::new(Revision(number), EventKind::Created, object, None, 0))
+    }
+
+    #[test]
+    fn a_commit_wakes_once_who_cares_about_its_kinds_and_nobody_else() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let start = View::empty_at(Revision::ZERO);
+        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), Freshness::alone(), Limits::default());
+        let subscribe = |kinds: &[GroupResource]| {
+            let interest = Interest::Kinds(kinds.to_vec());
+            cache.subscribe(interest, Revision::ZERO).unwrap()
+        };
+        let (mut of_both, mut of_clusters) = (subscribe(&[BINDINGS, CLUSTERS, BINDINGS]), subscribe(&[CLUSTERS]));
+        let wakes: [Arc<Wakes>; 2] = Default::default();
+        let await_both = |of_both: &mut Subscriber, of_clusters: &mut Subscriber| {
+            for (subscriber, wakes) in [of_both, of_clusters].into_iter().zip(&wakes) {
+                let waker = Arc::clone(wakes).into();
+                let next = pin!(subscriber.next());
+                assert!(next.poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+        };
+        let publish = |numbers: &[i64]| {
+            let view = View::empty_at(Revision(*numbers.last().unwrap()));
+            cache.publish(view, numbers.iter().map(|&number| event(number)).collect(), 0);
+        };
+        let woken = || wakes.each_ref().map(|wakes| wakes.0.load(Ordering::Relaxed));
+        await_both(&mut of_both, &mut of_clusters);
+        publish(&[1, 2]);
+        assert_eq!(woken(), [1, 0]);
+        publish(&[3]);
+        assert_eq!(woken(), [1, 0], "it is awake already");
+        assert_eq!(of_both.next_ready().unwrap().unwrap().len(), 3);
+        assert!(of_both.next_ready().is_none() && of_clusters.next_ready().is_none());
+        await_both(&mut of_both, &mut of_clusters);
+        publish(&[4]);
+        assert_eq!(woken(), [2, 0]);
+        assert_eq!(of_both.next_ready().unwrap().unwrap()[0].revision, Revision(4));
+        drop(of_both);
+        let _later = subscribe(&[BINDINGS]);
+        assert_eq!(cache.read().kinds[&BINDINGS].bells.len(), 1, "who is gone needs no bell");
+    }
+
+    #[test]
+    fn what_the_windows_forget_is_freed_after_the_lock_is_released() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let limits = Limits { window_events_max: 1, ..Limits::default() };
+        let start = View::empty_at(Revision::ZERO);
+        let cache = Cache::new(start, Revision::ZERO, Arc::downgrade(&store), Freshness::alone(), limits.clone());
+        let oldest = event(1);
+        let watched = Arc::downgrade(&oldest);
+        let mut past = cache.write();
+        past.remember(&[oldest, event(2)]);
+        let forgotten = past.trim(0, &limits);
+        assert_eq!(forgotten.events.len(), 1);
+        drop(past);
+        assert!(watched.upgrade().is_some(), "it lives as long as the lock was held");
+        drop(forgotten);
+        assert!(watched.upgrade().is_none());
+    }
+}

@@ -1,0 +1,104 @@
+//! Plans one transaction: which writes are accepted, their revisions, and the view that results.
+//!
+//! It is pure. Nothing takes effect until the store has committed the changes.
+
+use std::sync::Arc;
+
+use ballast_k8s::{Object, Revision};
+use ballast_store::{Change, Operation};
+
+use super::View;
+use super::book::{Book, Bookkeeper};
+use super::window::{Event, EventKind};
+use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
+
+pub(super) type Planned = Result<Arc<Object>, Rejected>;
+
+/// The plan of one transaction.
+pub(super) struct Group {
+    /// The state after the accepted writes. Later writes of the group are checked against it.
+    pub view: View,
+    pub changes: Vec<Change>,
+    pub events: Vec<Arc<Event>>,
+    pub time_ms: i64,
+    book: Option<Box<dyn Book>>,
+}
+
+impl Group {
+    pub fn after(view: &View, time_ms: i64, keeper: Option<&dyn Bookkeeper>) -> Group {
+        let book = keeper.map(Bookkeeper::open);
+        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, book }
+    }
+
+    /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
+    pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<Planned> {
+        // Views share their structure, so this copy is cheap.
+        let (before, length) = (self.view.clone(), self.changes.len());
+        let is_undoable = atomicity == Atomicity::All && writes.len() > 1;
+        let book = self.book.as_ref().filter(|_| is_undoable).map(|book| book.copy());
+        let mut outcomes: Vec<Planned> = writes.iter().map(|write| self.put(write)).collect();
+        if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
+            self.view = before;
+            self.book = book.or(self.book.take());
+            self.changes.truncate(length);
+            self.events.truncate(length);
+            outcomes
+                .iter_mut()
+                .filter(|outcome| outcome.is_ok())
+                .for_each(|outcome| *outcome = Err(Rejected::NotTried));
+        }
+        outcomes
+    }
+
+    /// Adds what has to change with the accepted writes. Nothing is added afterwards.
+    pub fn close(&mut self) {
+        let Some(mut book) = self.book.take() else { return };
+        for (object, document) in book.close(&self.view) {
+            let (key, expect) = (object.key.clone(), Expect::At(object.revision));
+            let written = self.put(&Write { key, expect, draft: Draft::Put(document) });
+            debug_assert!(written.is_ok(), "a book writes what it finds in the view");
+        }
+    }
+
+    fn put(&mut self, write: &Write) -> Planned {
+        let state = self.view.get(&write.key).cloned();
+        let previous = check(write.expect, state)?;
+        let revision = self.view.revision.next();
+        let (operation, kind, document) = match (&write.draft, &previous) {
+            (Draft::Delete(document), _) => (Operation::Delete, EventKind::Deleted, document),
+            (Draft::Put(document), Some(_)) => (Operation::Update, EventKind::Updated, document),
+            (Draft::Put(document), None) => (Operation::Create, EventKind::Created, document),
+        };
+        let created = previous.as_ref().map_or(revision, |previous| previous.created);
+        let object = Arc::new(Object::of(write.key.clone(), revision, created, document));
+        if let Some(book) = &mut self.book {
+            let after = (kind != EventKind::Deleted).then_some(&object);
+            let entered = book.enter(&self.view, previous.as_ref(), after);
+            entered.map_err(|status| Rejected::Refused(Box::new(status)))?;
+        }
+        self.changes.push(Change {
+            revision,
+            key: object.key.clone(),
+            operation,
+            created,
+            previous: previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision),
+            time_ms: self.time_ms,
+            object: object.text.whole(),
+        });
+        let event = Event::new(revision, kind, object.clone(), previous, self.time_ms);
+        self.view.apply(&event);
+        self.events.push(Arc::new(event));
+        Ok(object)
+    }
+}
+
+/// The state that the write replaces, or why it is not the expected one.
+fn check(expect: Expect, state: Option<Arc<Object>>) -> Result<Option<Arc<Object>>, Rejected> {
+    match (expect, state) {
+        (Expect::Absent, None) => Ok(None),
+        (Expect::Absent, Some(there)) => Err(Rejected::Exists(there)),
+        (Expect::At(_), None) => Err(Rejected::Missing),
+        (Expect::At(revision), Some(there)) if there.revision == revision => Ok(Some(there)),
+        (Expect::At(_), Some(there)) => Err(Rejected::Changed(there)),
+    }
+}

@@ -1,0 +1,172 @@
+//! The task that owns the log: it follows, and leads while it has the office.
+//!
+//! *Invariants.* It leads only from a view that has everything that earlier terms committed: the
+//! office is taken after the store has given out the term, so no commit of an earlier one succeeds
+//! any more, and what succeeded is read first. While it follows, writes are refused.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use ballast_store::{self as store, Term};
+
+use super::follower::{Follower, RETRY_PAUSE};
+use super::freshness::Ask;
+use super::leader::{Ended, Leader};
+use super::writer::{Calls, WriteError};
+use super::{beat, compaction, freshness, rest};
+
+/// Whether this process leads: what the election wants, and what is so. There is one for each
+/// shared log.
+pub struct Office {
+    wanted: watch::Sender<Option<Term>>,
+    held: watch::Receiver<Option<Term>>,
+}
+
+/// The task of the log has ended, so this process cannot lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log is closed")]
+pub struct LogClosed;
+
+impl Office {
+    /// Leads in a term that the store has given to this process. Returns when the view has caught
+    /// up and writes are accepted.
+    pub async fn take(&mut self, term: Term) -> Result<(), LogClosed> {
+        self.wanted.send_replace(Some(term));
+        self.held.wait_for(|held| *held == Some(term)).await.map(drop).map_err(|_| LogClosed)
+    }
+
+    /// Follows from now on. Returns when the commit that was under way has ended. Calls that wait
+    /// are refused.
+    pub async fn leave(&mut self) -> Result<(), LogClosed> {
+        self.wanted.send_replace(None);
+        self.held.wait_for(Option::is_none).await.map(drop).map_err(|_| LogClosed)
+    }
+
+    /// Resolves when this process does not lead: the store refused a commit, as another replica has
+    /// a later term.
+    pub async fn lost(&mut self) -> Result<(), LogClosed> {
+        self.held.wait_for(Option::is_none).await.map(drop).map_err(|_| LogClosed)
+    }
+}
+
+pub(super) struct Replica {
+    log: Follower,
+    calls: Calls,
+    wanted: watch::Receiver<Option<Term>>,
+    held: watch::Sender<Option<Term>>,
+    /// This process has the log to itself, so nobody elects it, and it leads in term zero.
+    is_alone: bool,
+}
+
+impl Replica {
+    /// Of a log that no other process writes to: it leads from the start.
+    pub fn alone(log: Follower, calls: Calls) -> Replica {
+        // Nobody ever wants anything else.
+        let (_, wanted) = watch::channel(Some(Term::default()));
+        Replica { log, calls, wanted, held: watch::Sender::new(Some(Term::default())), is_alone: true }
+    }
+
+    /// Of a log that several processes share: it follows.
+    pub fn shared(log: Follower, calls: Calls) -> (Replica, Office) {
+        let (wants, wanted) = watch::channel(None);
+        let (held, holds) = watch::channel(None);
+        (Replica { log, calls, wanted, held, is_alone: false }, Office { wanted: wants, held: holds })
+    }
+
+    /// Runs until the last `Writer` is dropped, all queued writes are stored and the store is
+    /// closed, or until a fault.
+    pub async fn run(mut self, asked: Option<mpsc::Receiver<Ask>>) -> Result<(), store::Error> {
+        let Follower { store, clock, cache, .. } = &self.log;
+        let (store, cache) = (Arc::clone(store), cache.clone());
+        let beat = beat::run(cache.tip(), cache.clone(), cache.limits().clone());
+        let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), self.held.subscribe());
+        let packing = rest::run(cache.clone());
+        let barrier = async {
+            let Some(asked) = asked else { return std::future::pending().await };
+            let answering = freshness::answer(asked, store.clone(), cache.clone());
+            tokio::select! {
+                never = answering => never,
+                never = freshness::keep_watch(cache.clone()) => never,
+            }
+        };
+        tokio::select! {
+            // The beat comes after the turn that it follows. It then needs no wake-up of its own,
+            // and on one thread followers hear of a write before its caller does.
+            biased;
+            ended = self.terms() => ended?,
+            never = compaction => match never {},
+            never = barrier => match never {},
+            never = beat => match never {},
+            never = packing => match never {},
+        }
+        if let Err(error) = store.close().await {
+            // Everything is stored, but not all of it in the main file.
+            let error = ballast_base::telemetry::with_causes(&error);
+            tracing::warn!(error, "failed to tidy up the database at the end");
+        }
+        Ok(())
+    }
+
+    /// Everybody follows, one leads.
+    async fn terms(&mut self) -> Result<(), store::Error> {
+        let mut over = None;
+        loop {
+            let term = match self.is_alone {
+                true => Some(Term::default()),
+                false => self.follow(over).await?,
+            };
+            let Some(term) = term else { return Ok(()) };
+            self.held.send_replace(Some(term));
+            let mut leader = Leader::new(&mut self.log, term, self.is_alone);
+            let ended = leader.run(&mut self.calls, &mut self.wanted).await;
+            self.held.send_replace(None);
+            over = match ended? {
+                Ended::Closed => return Ok(()),
+                Ended::Deposed => Some(term),
+                Ended::Revoked => None,
+            };
+        }
+    }
+
+    /// Follows until the election wants this process to lead, in a term that is not over, and the
+    /// view has caught up; `None` once nobody can bring a write any more.
+    async fn follow(&mut self, over: Option<Term>) -> Result<Option<Term>, store::Error> {
+        let Replica { log, calls, wanted, .. } = self;
+        loop {
+            let term = {
+                let mut tail = pin!(log.tail());
+                loop {
+                    let next = *wanted.borrow_and_update();
+                    if let Some(term) = next.filter(|&term| Some(term) != over) {
+                        break term;
+                    }
+                    tokio::select! {
+                        biased;
+                        fault = &mut tail => return Err(fault),
+                        () = changed(wanted) => {}
+                        call = calls.next() => match call {
+                            Some(call) => call.caller.answer(Err(WriteError::Following)),
+                            None => return Ok(None),
+                        },
+                    }
+                }
+            };
+            while *wanted.borrow() == Some(term) {
+                match log.catch_up().await {
+                    Ok(()) => return Ok(Some(term)),
+                    Err(store::Error::Unavailable { .. }) => tokio::time::sleep(RETRY_PAUSE).await,
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+    }
+}
+
+/// Resolves when the election has said something new. It says nothing any more once it has ended.
+pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
+    if wanted.changed().await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,138 @@
+//! A cursor into the windows that is woken by new events.
+//!
+//! It holds no events, so a slow reader costs no memory. Once its place in the window is forgotten,
+//! it has to list again, or to look at the difference between two views.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use ballast_k8s::{GroupResource, Revision};
+
+use super::Cache;
+use super::bell::Bell;
+use super::cache::Past;
+use super::window::{Event, Expired};
+
+/// The kinds whose events a subscriber gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interest {
+    All,
+    Kinds(Vec<GroupResource>),
+}
+
+pub struct Subscriber {
+    cache: Cache,
+    interest: Interest,
+    /// All events of interest up to this revision were given.
+    cursor: Revision,
+    /// Whether the windows had no further event at the last look. The feed announces later ones.
+    caught_up: bool,
+    feed: Feed,
+}
+
+/// What announces further events.
+pub(super) enum Feed {
+    /// Of this subscriber alone: rung for each commit with an event of interest.
+    Bell(Arc<Bell>),
+    /// Shared by many, who are woken together.
+    Channel(watch::Receiver<Revision>),
+}
+
+impl Feed {
+    async fn moved(&mut self) {
+        match self {
+            Feed::Bell(bell) => bell.rung().await,
+            // It cannot fail: the sender lives in the cache.
+            Feed::Channel(moves) => drop(moves.changed().await),
+        }
+    }
+
+    /// Whether it has moved, without waiting. Afterwards it has not.
+    fn has_moved(&mut self) -> bool {
+        match self {
+            Feed::Bell(bell) => bell.was_rung(),
+            Feed::Channel(moves) => moves.borrow_and_update().has_changed(),
+        }
+    }
+}
+
+impl Subscriber {
+    pub(super) fn new(cache: Cache, interest: Interest, after: Revision, feed: Feed) -> Subscriber {
+        Subscriber { cache, interest, cursor: after, caught_up: false, feed }
+    }
+
+    /// Waits for the next events, and returns at least one, oldest first. Many events come in
+    /// parts. An error means that this subscriber was too slow and must list again. Dropping the
+    /// future loses no event.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
+        loop {
+            if self.caught_up {
+                self.feed.moved().await;
+            }
+            // Marked as seen before the look, so that an event in between wakes the next wait, and
+            // one that is given now does not.
+            self.feed.has_moved();
+            let events = self.take()?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// As `next`, without waiting: `None` if no event of interest has come. It looks at the windows
+    /// only if something has moved.
+    pub fn next_ready(&mut self) -> Option<Result<Vec<Arc<Event>>, Expired>> {
+        if self.caught_up && !self.feed.has_moved() {
+            return None;
+        }
+        self.take().map(|events| (!events.is_empty()).then_some(events)).transpose()
+    }
+
+    /// All events of interest up to this revision were given, as of the last look.
+    pub fn given(&self) -> Revision {
+        self.cursor
+    }
+
+    /// As `given`, as of now: the revision for a bookmark.
+    pub fn position(&self) -> Revision {
+        let past = self.cache.read();
+        // Where events were forgotten that were not given, some are missing though none waits.
+        let nothing_waits = self.check_in(&past).is_ok()
+            && past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());
+        if nothing_waits { self.cursor.max(past.revision()) } else { self.cursor }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Expired> {
+        self.check_in(&self.cache.read())
+    }
+
+    fn check_in(&self, past: &Past) -> Result<(), Expired> {
+        let oldest = past.floor(&self.interest);
+        if self.cursor < oldest {
+            return Err(Expired { asked: self.cursor, oldest });
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
+        let limit = self.cache.limits().events_per_turn_max;
+        let past = self.cache.read();
+        self.check_in(&past)?;
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        for window in past.windows(&self.interest) {
+            events.extend(window.after(self.cursor).take(limit).cloned());
+        }
+        let revision = past.revision();
+        drop(past);
+        // The first `limit` events of all kinds are among the first `limit` of each kind.
+        events.sort_unstable_by_key(|event| event.revision);
+        events.truncate(limit);
+        self.caught_up = events.len() < limit;
+        self.cursor = match events.last() {
+            Some(last) if !self.caught_up => last.revision,
+            _ => self.cursor.max(revision),
+        };
+        Ok(events)
+    }
+}

@@ -1,0 +1,179 @@
+//! The exact state of all kinds at one revision.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use imbl::ordmap::RangedIter;
+
+use ballast_k8s::{GroupResource, Key, Object, Revision};
+
+use super::window::{Event, EventKind};
+
+/// An immutable snapshot. Views share what they have in common, so holding an old one costs only
+/// what has changed since.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub revision: Revision,
+    kinds: BTreeMap<GroupResource, Objects>,
+}
+
+type Objects = OrdMap<Place, Arc<Object>>;
+
+/// Namespace and name, ordered as in a list.
+type Place = (Arc<str>, Arc<str>);
+
+/// A place to search for, which borrows its text.
+#[derive(Clone, Copy)]
+enum Seek<'a> {
+    At(&'a str, &'a str),
+    /// After the last object of this namespace, and before the next namespace.
+    EndOf(&'a str),
+}
+
+impl View {
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.kinds.get(&key.resource)?.get(&Seek::At(&key.namespace, &key.name))
+    }
+
+    /// The objects of a kind in key order. `None` means all namespaces.
+    pub fn list(&self, resource: GroupResource, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
+        let start = Bound::Included(Seek::At(namespace.unwrap_or_default(), ""));
+        self.range(resource, start, namespace)
+    }
+
+    /// The objects after `(namespace, name)` in key order: the next page of a list.
+    pub fn list_after<'a>(
+        &'a self,
+        resource: GroupResource,
+        namespace: Option<&str>,
+        after: (&str, &str),
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        // A place outside the namespace must not widen the list to other namespaces.
+        let start = match namespace {
+            Some(namespace) if after.0 < namespace => Bound::Included(Seek::At(namespace, "")),
+            Some(namespace) if after.0 > namespace => Bound::Excluded(Seek::EndOf(namespace)),
+            _ => Bound::Excluded(Seek::At(after.0, after.1)),
+        };
+        self.range(resource, start, namespace)
+    }
+
+    /// The objects whose names begin with `prefix`, in key order. The namespace is empty for
+    /// cluster-scoped kinds.
+    pub fn list_prefixed<'a>(
+        &'a self,
+        resource: GroupResource,
+        namespace: &'a str,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let from = Bound::Included(Seek::At(namespace, prefix));
+        self.range(resource, from, Some(namespace)).take_while(move |object| object.key.name.starts_with(prefix))
+    }
+
+    /// The number of objects. Without a namespace it is known; with one, the namespace is walked.
+    pub fn count(&self, resource: GroupResource, namespace: Option<&str>) -> usize {
+        match namespace {
+            None => self.kinds.get(&resource).map_or(0, OrdMap::len),
+            Some(_) => self.list(resource, namespace).count(),
+        }
+    }
+
+    fn range<'a>(
+        &'a self,
+        resource: GroupResource,
+        start: Bound<Seek<'_>>,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let end = namespace.map_or(Bound::Unbounded, |namespace| Bound::Excluded(Seek::EndOf(namespace)));
+        let objects = self.kinds.get(&resource);
+        let found: Option<RangedIter<'a, _, _, _>> = objects.map(|objects| objects.range((start, end)));
+        found.into_iter().flatten().map(|(_, object)| object)
+    }
+
+    /// A view of these objects alone, for who reads views without a server.
+    pub fn of(objects: impl IntoIterator<Item = Arc<Object>>) -> View {
+        let mut view = View::empty_at(Revision(1));
+        objects.into_iter().for_each(|object| view.insert(object));
+        view
+    }
+
+    /// Adds an object to a view of one's own, or replaces it.
+    pub fn put(&mut self, object: Arc<Object>) {
+        self.insert(object);
+    }
+
+    /// The kinds that have, or had, objects.
+    pub(super) fn kinds(&self) -> Vec<GroupResource> {
+        self.kinds.keys().copied().collect()
+    }
+
+    pub(super) fn empty_at(revision: Revision) -> View {
+        View { revision, kinds: BTreeMap::new() }
+    }
+
+    /// Whether the objects of a kind are the same here and there, as far as one can tell without a
+    /// look at them.
+    pub(super) fn shares(&self, other: &View, kind: GroupResource) -> bool {
+        match (self.kinds.get(&kind), other.kinds.get(&kind)) {
+            (Some(one), Some(other)) => one.ptr_eq(other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
+    /// The same state without the other kinds, of which it keeps nothing in memory.
+    pub fn only(&self, kinds: &[GroupResource]) -> View {
+        let wanted = self.kinds.iter().filter(|(kind, _)| kinds.contains(kind));
+        View { revision: self.revision, kinds: wanted.map(|(kind, objects)| (*kind, objects.clone())).collect() }
+    }
+
+    pub(super) fn insert(&mut self, object: Arc<Object>) {
+        let key = &object.key;
+        let place = (key.namespace.clone(), key.name.clone());
+        self.kinds.entry(key.resource).or_default().insert(place, object);
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) {
+        if let Some(objects) = self.kinds.get_mut(&key.resource) {
+            objects.remove(&Seek::At(&key.namespace, &key.name));
+        }
+    }
+
+    /// One step forward.
+    pub fn apply(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Created | EventKind::Updated => self.insert(event.object.clone()),
+            EventKind::Deleted => self.remove(&event.object.key),
+        }
+        self.revision = event.revision;
+    }
+
+    /// One step back. The caller sets the revision, because an event does not know the one before.
+    pub(super) fn undo(&mut self, event: &Event) {
+        match &event.previous {
+            Some(previous) => self.insert(previous.clone()),
+            None => self.remove(&event.object.key),
+        }
+    }
+}
+
+impl equivalent::Comparable<Place> for Seek<'_> {
+    fn compare(&self, place: &Place) -> Ordering {
+        match *self {
+            Seek::At(namespace, name) => compare(namespace, &place.0).then_with(|| name.cmp(&place.1)),
+            Seek::EndOf(namespace) => compare(namespace, &place.0).then(Ordering::Greater),
+        }
+    }
+}
+
+/// Objects and keys share the names of their namespaces, as a rule. Then the address tells.
+fn compare(namespace: &str, other: &str) -> Ordering {
+    if std::ptr::eq(namespace, other) { Ordering::Equal } else { namespace.cmp(other) }
+}
+
+impl equivalent::Equivalent<Place> for Seek<'_> {
+    fn equivalent(&self, place: &Place) -> bool {
+        equivalent::Comparable::compare(self, place) == Ordering::Equal
+    }
+}

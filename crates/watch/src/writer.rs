@@ -1,0 +1,206 @@
+//! The handle that hands writes to whoever leads, and the queue in which they wait for their turn.
+//! `leader` empties it; a process that only follows refuses what comes.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::Instrument;
+
+use ballast_k8s::{Document, GroupResource, Key, Members, Object, Revision, Status};
+use ballast_store as store;
+
+use super::book::Bookkeeper;
+use super::plan::{Group, Planned};
+use super::{Limits, View};
+
+/// What happens to the other writes of a call when one is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomicity {
+    /// A rejected write does not stop the others.
+    Each,
+    /// If one write is rejected, none of the call is stored.
+    All,
+}
+
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub key: Key,
+    pub expect: Expect,
+    pub draft: Draft,
+}
+
+/// The state that a write expects to replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    Absent,
+    At(Revision),
+}
+
+#[derive(Clone, Debug)]
+pub enum Draft {
+    Put(Document),
+    /// Carries the last state, which watchers see.
+    Delete(Document),
+}
+
+impl Draft {
+    fn document(&self) -> &Document {
+        match self {
+            Draft::Put(document) | Draft::Delete(document) => document,
+        }
+    }
+}
+
+/// Says whether a write may still be stored. It is asked directly before the commit.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Why a write was rejected, with the state that was in its way.
+#[derive(Debug)]
+pub enum Rejected {
+    Exists(Arc<Object>),
+    Missing,
+    Changed(Arc<Object>),
+    /// The books do not allow it.
+    Refused(Box<Status>),
+    /// Another write of the call was rejected, and the call was `Atomicity::All`.
+    NotTried,
+}
+
+/// Why a whole call failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("too many writes are waiting")]
+    Busy,
+    /// The store failed, and nothing was acknowledged. In rare cases the write appears later all
+    /// the same, when the answer of the disk got lost.
+    #[error("nothing can be written now: {}", .0.reason())]
+    Unavailable(#[source] Arc<store::Error>),
+    /// The fence of the call does not hold any more. Nothing was stored.
+    #[error("this replica does not hold the lease")]
+    Fenced,
+    /// This process does not lead. Nothing was stored.
+    #[error("this replica does not lead")]
+    Following,
+    /// Another replica took over while the call waited. Nothing was stored.
+    #[error("another replica leads now")]
+    Deposed,
+    /// The writer has stopped, and takes no further call.
+    #[error("the writer has stopped")]
+    Closed,
+}
+
+/// A handle to the writer. Clones share it.
+#[derive(Clone)]
+pub struct Writer {
+    queue: mpsc::Sender<Call>,
+    /// The free room in the queue, in units of `QUEUE_UNIT` bytes.
+    room: Arc<Semaphore>,
+    room_max: u32,
+    books: Books,
+}
+
+/// Who keeps the books, once that is known.
+type Books = Arc<OnceLock<Arc<dyn Bookkeeper>>>;
+
+/// A semaphore counts in 32 bits, so the room is counted in kibibytes.
+const QUEUE_UNIT: usize = 1024;
+
+pub(super) struct Call {
+    pub writes: Vec<Write>,
+    pub atomicity: Atomicity,
+    pub fence: Option<Fence>,
+    pub bytes: usize,
+    pub caller: Caller,
+}
+
+pub(super) struct Caller {
+    answer: oneshot::Sender<Answer>,
+    /// Its room in the queue, given back with the answer.
+    _room: OwnedSemaphorePermit,
+}
+
+type Answer = Result<Vec<Planned>, WriteError>;
+
+impl Writer {
+    /// Has `keeper` keep the books of all writes from now on. The first one that is set stays.
+    pub fn keep_books(&self, keeper: Arc<dyn Bookkeeper>) {
+        let _first_stays = self.books.set(keeper);
+    }
+
+    /// The members of the status of this kind that books alone write.
+    pub fn kept(&self, resource: GroupResource) -> &'static [Members] {
+        self.books.get().map_or(&[], |keeper| keeper.keeps(resource))
+    }
+
+    /// What would become of a write at this view, for a dry run.
+    pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
+        let mut group = Group::after(view, 0, self.books.get().map(|keeper| &**keeper));
+        group.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
+    }
+
+    /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
+    /// and in the newest view. The outcomes are in the order of `writes`, and each write sees the
+    /// earlier ones of the call. Dropping the future does not take the writes back.
+    pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Planned>, WriteError> {
+        self.commit_behind(None, writes, atomicity).await
+    }
+
+    /// As `commit`, but stores nothing unless the fence holds when the call has its turn.
+    pub async fn commit_behind(
+        &self,
+        fence: Option<Fence>,
+        writes: Vec<Write>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Planned>, WriteError> {
+        let bytes = writes.iter().map(|write| write.draft.document().len()).sum();
+        let units = u32::try_from(bytes / QUEUE_UNIT).unwrap_or(u32::MAX).min(self.room_max);
+        let room = self.room.clone().try_acquire_many_owned(units).map_err(|_| WriteError::Busy)?;
+        let (answer, answered) = oneshot::channel();
+        let call = Call { writes, atomicity, fence, bytes, caller: Caller { answer, _room: room } };
+        self.queue.try_send(call).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => WriteError::Busy,
+            mpsc::error::TrySendError::Closed(_) => WriteError::Closed,
+        })?;
+        let span = tracing::debug_span!("write", bytes);
+        answered.instrument(span).await.unwrap_or(Err(WriteError::Closed))
+    }
+}
+
+/// The handle, and the queue behind it.
+pub(super) fn queue(limits: &Limits) -> (Writer, Calls) {
+    let (queue, calls) = mpsc::channel(limits.queue_calls_max);
+    let room_max = u32::try_from(limits.queue_bytes_max / QUEUE_UNIT).unwrap_or(u32::MAX);
+    let room = Arc::new(Semaphore::new(room_max as usize));
+    let books = Books::default();
+    (Writer { queue, room, room_max, books: Arc::clone(&books) }, Calls { waiting: calls, books })
+}
+
+/// The calls that wait for their turn.
+pub(super) struct Calls {
+    waiting: mpsc::Receiver<Call>,
+    books: Books,
+}
+
+impl Calls {
+    /// Who keeps the books of what is written, if anybody does.
+    pub fn keeper(&self) -> Option<Arc<dyn Bookkeeper>> {
+        self.books.get().map(Arc::clone)
+    }
+
+    /// `None` once the last `Writer` is dropped and nothing waits.
+    pub async fn next(&mut self) -> Option<Call> {
+        self.waiting.recv().await
+    }
+
+    /// A call that waits already.
+    pub fn waiting(&mut self) -> Option<Call> {
+        self.waiting.try_recv().ok()
+    }
+}
+
+impl Caller {
+    /// A caller that has gone hears nothing. What was stored stands.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}

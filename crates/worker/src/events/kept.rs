@@ -1,0 +1,195 @@
+//! The events that the server keeps itself, as objects of the kind Event, for `kubectl describe`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Sink;
+use super::plan::{self, Note, Severity};
+use crate::{Failure, apart};
+use ballast_api::core::EVENTS;
+use ballast_k8s::{Key, Object};
+use ballast_registry::{Atomicity, Change, Client, Part};
+use ballast_watch::View;
+
+/// From so many events on, the server keeps no further normal one.
+const KEPT_MAX: usize = 20_000;
+/// So many of these places are left to events about askers (`Note::is_about_asker`). Warnings,
+/// which are always kept, take none of these from them either.
+const KEPT_ABOUT_ASKERS: usize = 1_000;
+
+pub struct Kept {
+    client: Client,
+}
+
+impl Kept {
+    pub fn new(client: Client) -> Kept {
+        Kept { client }
+    }
+}
+
+#[async_trait]
+impl Sink for Kept {
+    fn name(&self) -> &'static str {
+        "kept"
+    }
+
+    async fn post(&self, notes: Vec<Note>) -> Vec<Note> {
+        let view = self.client.view();
+        let notes = merged(notes);
+        let mut room = Room::among(&view, &notes).await;
+        let mut changes = Vec::new();
+        let mut writing = Vec::new();
+        for (key, note) in notes {
+            let change = match view.get(&key) {
+                Some(known) => known
+                    .value()
+                    .ok()
+                    .and_then(|event| plan::counted(event, &note))
+                    .map(|object| Change::Update { part: Part::Main, object }),
+                None => room.takes(&note).then(|| Change::Create(plan::event(&note, &key))),
+            };
+            if let Some(change) = change {
+                changes.push((EVENTS, change));
+                writing.push(note);
+            }
+        }
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        let outcomes = match self.client.batch(changes, Atomicity::Each).await {
+            Ok(outcomes) => outcomes,
+            Err(status) => {
+                tracing::debug!(%status, "events not written");
+                return writing;
+            }
+        };
+        let refused = writing.into_iter().zip(outcomes).filter_map(|(note, outcome)| {
+            let status = outcome.err()?;
+            tracing::debug!(reason = note.reason, %status, "an event was not written");
+            (Failure::of(&status) != Failure::Refused).then_some(note)
+        });
+        refused.collect()
+    }
+}
+
+/// The places that are left for new events.
+struct Room {
+    /// Until `KEPT_MAX` events are kept.
+    left: usize,
+    /// What askers may take when nothing else is left.
+    left_to_askers: usize,
+}
+
+impl Room {
+    async fn among(view: &View, notes: &BTreeMap<Key, Note>) -> Room {
+        let left = KEPT_MAX.saturating_sub(view.count(EVENTS, None));
+        if left >= notes.len() || !notes.values().any(Note::is_about_asker) {
+            return Room { left, left_to_askers: 0 };
+        }
+        // Warnings have taken more than their part. This reads all events, which is rare.
+        let view = view.clone();
+        let count = move || {
+            let is_about_asker = |object: &&Arc<Object>| object.value().is_ok_and(|it| plan::is_about_asker(&it));
+            view.list(EVENTS, None).filter(is_about_asker).count()
+        };
+        let kept = apart(count).await.unwrap_or(KEPT_ABOUT_ASKERS);
+        Room { left, left_to_askers: KEPT_ABOUT_ASKERS.saturating_sub(kept) }
+    }
+
+    /// Takes a place for a new event, if it is to be kept.
+    fn takes(&mut self, note: &Note) -> bool {
+        let is_about_asker = note.is_about_asker();
+        let left_over = if is_about_asker { 0 } else { KEPT_ABOUT_ASKERS };
+        if self.left > left_over {
+            self.left -= 1;
+            return true;
+        }
+        if is_about_asker && self.left_to_askers > 0 {
+            self.left_to_askers -= 1;
+            return true;
+        }
+        let is_warning = note.severity == Severity::Warning;
+        if is_warning {
+            self.left = self.left.saturating_sub(1);
+        }
+        is_warning
+    }
+}
+
+/// Counts an event that happened again.
+fn merged(notes: Vec<Note>) -> BTreeMap<Key, Note> {
+    let mut merged: BTreeMap<Key, Note> = BTreeMap::new();
+    for note in notes {
+        match merged.entry(note.key()) {
+            std::collections::btree_map::Entry::Occupied(mut known) => known.get_mut().absorb(&note),
+            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(note)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{ObjectReference, Recorder};
+    use ballast_base::clock::ManualClock;
+    use ballast_k8s::{Revision, Time};
+
+    fn note(api_version: &str, kind: &str, severity: Severity) -> Note {
+        let recorder = Recorder::new(ManualClock::at(Time::from_seconds(100)));
+        let about = ObjectReference {
+            api_version: Some(api_version.to_owned()),
+            kind: Some(kind.to_owned()),
+            ..ObjectReference::default()
+        };
+        Note::new(&recorder, about, severity, "Reason", "message".to_owned())
+    }
+
+    fn about_binding(severity: Severity) -> Note {
+        note("work.karmada.io/v1alpha2", "ResourceBinding", severity)
+    }
+
+    fn about_task() -> Note {
+        note("task.karmada.io/v1alpha1", "RescheduleTask", Severity::Normal)
+    }
+
+    /// How many notes like this one are kept, of very many.
+    fn kept(room: &mut Room, note: &Note) -> usize {
+        (0..2 * KEPT_MAX).filter(|_| room.takes(note)).count()
+    }
+
+    #[test]
+    fn events_about_bindings_leave_places_to_those_about_askers() {
+        let mut room = Room { left: KEPT_MAX, left_to_askers: 0 };
+        assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), KEPT_MAX - KEPT_ABOUT_ASKERS);
+        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_ASKERS);
+        assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
+    }
+
+    #[test]
+    fn warnings_are_always_kept_and_leave_the_same_places() {
+        let warning = about_binding(Severity::Warning);
+        let mut room = Room { left: KEPT_ABOUT_ASKERS, left_to_askers: KEPT_ABOUT_ASKERS };
+        assert_eq!(kept(&mut room, &warning), 2 * KEPT_MAX);
+        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_ASKERS);
+        assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
+    }
+
+    #[tokio::test]
+    async fn where_places_are_short_the_events_about_askers_are_counted() {
+        let object = |name: &str, note: &Note| {
+            let key = Key::namespaced(EVENTS, "default", name);
+            let text = serde_json::Value::from(plan::event(note, &key)).to_string();
+            Arc::new(Object::decode(key, Revision(1), text.into()).unwrap())
+        };
+        let binding = about_binding(Severity::Warning);
+        let events = (0..KEPT_MAX).map(|number| object(&format!("b{number}"), &binding));
+        let view = View::of(events.chain([object("t", &about_task())]));
+        let room = Room::among(&view, &merged(vec![about_task()])).await;
+        assert_eq!((room.left, room.left_to_askers), (0, KEPT_ABOUT_ASKERS - 1));
+        let room = Room::among(&view, &merged(vec![binding])).await;
+        assert_eq!((room.left, room.left_to_askers), (0, 0), "nobody asks for them");
+    }
+}

@@ -1,0 +1,50 @@
+//! Kubernetes events: what records them, and where they go.
+//!
+//! Events are for people. Recording one costs a push to a short queue. It never waits and never
+//! fails; an event that finds no room is dropped. A loop of its own (`Events`) empties the queue
+//! once a second, a bounded number at a time, and hands the events to the sinks. So ten thousand
+//! bindings that move at once do not write twenty thousand events. The server keeps events itself
+//! (`Kept`), as ordinary objects of the kind Event. An event that happens again is counted, and is
+//! deleted an hour after the last time.
+//!
+//! What is told about an object that asked for placements, such as the end of a RescheduleTask, is
+//! not lost in the news about the bindings that it moves: it has places of its own in the queue and
+//! among the kept events, and is posted first (`Note::is_about_asker`).
+//!
+//! The recorder also carries the memory of who asked for which fresh placement (`Asks`), so that
+//! the scheduler can say because of what it moves replicas.
+//!
+//! *Invariant:* events never slow down what records them.
+//!
+//! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
+
+mod asks;
+mod kept;
+mod plan;
+mod posting;
+mod recorder;
+
+use async_trait::async_trait;
+
+pub use asks::{Answer, Asks, Summary};
+pub use ballast_api::core::ObjectReference;
+pub use kept::Kept;
+pub use plan::{Note, Severity, counted, event};
+pub use posting::Events;
+pub use recorder::Recorder;
+
+/// A place that events go to.
+#[async_trait]
+pub trait Sink: Send + Sync + 'static {
+    /// For logs.
+    fn name(&self) -> &'static str;
+
+    /// Takes these events, and returns those to try again later. What is returned may still be
+    /// dropped.
+    async fn post(&self, notes: Vec<Note>) -> Vec<Note>;
+
+    /// Whether it wants its turn though there is nothing new.
+    fn has_more(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,70 @@
+//! The objects of a Fleet placement in a view, and the commit of what is decided about them: what
+//! the Fleet scheduler and the Fleet controllers share.
+//!
+//! *Invariant:* the changes of a placement are one batch, all or nothing.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::{Failure, Next};
+use ballast_api::core::ObjectReference;
+use ballast_api::fleet::placement::v1beta1::any::{API_VERSION, PlacementKinds, placement_of};
+use ballast_api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_registry::{Atomicity, Change, Client};
+use ballast_watch::View;
+
+/// Changes of one batch.
+pub type Changes = Vec<(GroupResource, Change)>;
+
+/// Commits the changes of one placement. Returns `next`, or what the failure calls for.
+pub async fn commit(worker: &str, client: &Client, placement: &Key, changes: Changes, next: Next) -> Next {
+    if changes.is_empty() {
+        return next;
+    }
+    tracing::debug!(worker, key = %placement, writes = changes.len(), "committing a placement");
+    let refused = match client.batch(changes, Atomicity::All).await {
+        Ok(outcomes) => outcomes.into_iter().find_map(Result::err),
+        Err(status) => Some(status),
+    };
+    let Some(status) = refused else { return next };
+    tracing::debug!(worker, key = %placement, %status, "not committed, deciding again");
+    Failure::of(&status).into()
+}
+
+/// The snapshots or bindings of a placement. `strays` are those that are not named after it. All
+/// others are, so only a part of the kind is read.
+pub fn children<'a>(
+    view: &'a View,
+    resource: GroupResource,
+    placement: &'a Key,
+    strays: &'a [Key],
+) -> impl Iterator<Item = &'a Arc<Object>> {
+    let of_placement = move |object: &&Arc<Object>| placement_of(object).as_ref() == Some(placement);
+    let strays = strays.iter().filter(move |stray| stray.resource == resource).filter_map(|stray| view.get(stray));
+    let named_alike = view.list_prefixed(resource, &placement.namespace, binding_prefix(&placement.name));
+    named_alike.chain(strays).filter(of_placement)
+}
+
+/// Whether the snapshot claims to be in force.
+pub fn is_latest(snapshot: &Object) -> bool {
+    snapshot.label(IS_LATEST_LABEL) == Some("true")
+}
+
+/// An object that does not fit its kind's type is logged and left alone.
+pub fn read<T: DeserializeOwned + Send + Sync + 'static>(object: &Arc<Object>) -> Option<Arc<T>> {
+    object.typed().inspect_err(|error| tracing::warn!(%error, "left alone")).ok()
+}
+
+/// What events about a placement refer to.
+pub fn reference(kinds: &PlacementKinds, placement: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some(kinds.kind.to_owned()),
+        namespace: (!placement.key.namespace.is_empty()).then(|| placement.key.namespace.to_string()),
+        name: Some(placement.key.name.to_string()),
+        uid: Some(placement.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,375 @@
+//! The keyed queue of a background loop. A key is ready, in work, waiting for a time, or parked.
+//!
+//! Invariants: A key has one entry however often it is marked. A key in work is never handed out a
+//! second time; a mark that comes meanwhile makes it ready again when the work ends. Higher
+//! priority goes first, then the key that became ready first.
+//!
+//! The queue is pure: `tick` tells it the time, so a manual clock can drive it. Its own time never
+//! goes backwards. When the wall clock steps back, a timer is late by that step at most. When the
+//! wall clock steps forward, timers fire early, and whoever waits for an instant looks at the clock
+//! again.
+//!
+//! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+
+use ballast_k8s::{Key, Revision};
+
+/// The first backoff. Each further failure in a row doubles it.
+pub const BACKOFF_FIRST_MS: i64 = 1_000;
+pub const BACKOFF_MAX_MS: i64 = 10_000;
+/// A parked key is tried again after this long, even if no change has woken it.
+pub const PARKED_MAX_MS: i64 = 5 * 60 * 1_000;
+
+/// Maps with room for fewer entries keep it.
+const SPARE_MIN: usize = 10_000;
+/// A map of which less than this part is in use gives room back.
+const SPARE_SHARE: usize = 8;
+
+/// What happens to a key after the work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, until the key is marked.
+    Done,
+    /// It is ready again at once, behind the others that are ready.
+    Again,
+    /// It is ready again after this many milliseconds, or when it is marked.
+    After(i64),
+    /// The work failed and may succeed later without a change here: backoff.
+    Retry,
+    /// It waits for a change (`wake_parked`, or a mark), for `PARKED_MAX_MS` at most.
+    Park,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready {
+        sequence: u64,
+    },
+    Working {
+        marked: Marked,
+        /// What the key may be parked for has happened since the work began.
+        woken: bool,
+    },
+    Waiting {
+        due: i64,
+    },
+    Parked {
+        due: i64,
+        since: i64,
+    },
+}
+
+/// What was marked while the key was in work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marked {
+    No,
+    /// The object changed, at the latest at this revision. The mark is void if the work has seen
+    /// that revision.
+    Changed(Revision),
+    Yes,
+}
+
+impl Marked {
+    fn and(self, mark: Marked) -> Marked {
+        match (self, mark) {
+            (Marked::Yes, _) | (_, Marked::Yes) => Marked::Yes,
+            (Marked::Changed(old), Marked::Changed(new)) => Marked::Changed(old.max(new)),
+            (old, Marked::No) => old,
+            (Marked::No, new) => new,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    priority: i32,
+    /// The number of `Retry` and `Park` results in a row.
+    failures: u32,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: HashMap<Key, Entry, RandomState>,
+    /// By negated priority, so that the highest comes first, then in the order of becoming ready.
+    ready: BTreeMap<(i64, u64), Key>,
+    due: BTreeSet<(i64, Key)>,
+    parked: BTreeSet<Key>,
+    /// The revisions that finished work has seen and whose events may still come.
+    seen: HashMap<Key, Revision, RandomState>,
+    seen_order: VecDeque<(Revision, Key)>,
+    sequence: u64,
+    working: BTreeSet<Key>,
+    now: i64,
+    wall: Option<i64>,
+}
+
+impl Queue {
+    pub fn new() -> Queue {
+        Queue::default()
+    }
+
+    /// Sets the time and makes ready what is due.
+    pub fn tick(&mut self, wall_ms: i64) {
+        let elapsed = self.wall.map_or(0, |last| wall_ms.saturating_sub(last).max(0));
+        self.wall = Some(wall_ms);
+        self.now = self.now.saturating_add(elapsed);
+        while let Some((due, key)) = self.due.first().cloned() {
+            if due > self.now {
+                break;
+            }
+            self.make_ready(&key);
+        }
+    }
+
+    /// Marks a key, whatever was seen of its object before.
+    pub fn mark(&mut self, key: Key, priority: i32) {
+        self.mark_as(key, priority, Marked::Yes);
+    }
+
+    /// Marks a key because its object changed at `revision`. Work that has seen that revision is
+    /// not repeated.
+    pub fn mark_changed(&mut self, key: Key, priority: i32, revision: Revision) {
+        if self.seen.get(&key).is_some_and(|&seen| revision <= seen) {
+            return;
+        }
+        self.mark_as(key, priority, Marked::Changed(revision));
+    }
+
+    /// As `mark_changed`, for a change that calls for work only if work on the key is under way or
+    /// over, and has not seen it. Returns whether that is so; if not, nothing is marked.
+    pub fn mark_overtaken(&mut self, key: &Key, revision: Revision) -> bool {
+        if self.seen.get(key).is_some_and(|&seen| revision <= seen) {
+            return true;
+        }
+        let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) else { return false };
+        *marked = marked.and(Marked::Changed(revision));
+        true
+    }
+
+    fn mark_as(&mut self, key: Key, priority: i32, mark: Marked) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return self.insert_ready(key, priority, 0);
+        };
+        match &mut entry.state {
+            State::Working { marked, .. } => {
+                entry.priority = priority;
+                *marked = marked.and(mark);
+            }
+            State::Ready { .. } if entry.priority == priority => {}
+            State::Ready { sequence } => {
+                let sequence = *sequence;
+                self.ready.remove(&(-i64::from(entry.priority), sequence));
+                entry.priority = priority;
+                self.ready.insert((-i64::from(priority), sequence), key);
+            }
+            State::Waiting { .. } | State::Parked { .. } => {
+                entry.priority = priority;
+                self.make_ready(&key);
+            }
+        }
+    }
+
+    /// Wakes the parked keys for which `concerned` is true, each no sooner than its backoff allows.
+    /// Otherwise clusters that report every second would turn parking into a busy loop.
+    pub fn wake_parked(&mut self, concerned: impl Fn(&Key) -> bool) {
+        let woken: Vec<Key> = self.parked.iter().filter(|key| concerned(key)).cloned().collect();
+        for key in woken {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let State::Parked { due, since } = entry.state else { continue };
+            self.parked.remove(&key);
+            self.due.remove(&(due, key.clone()));
+            let due = since + backoff_ms(entry.failures);
+            entry.state = State::Waiting { due };
+            self.due.insert((due, key));
+        }
+        // The change that a key will wait for may come while its work goes on with an older view.
+        for key in self.working.iter().filter(|key| concerned(key)) {
+            if let Some(Entry { state: State::Working { woken, .. }, .. }) = self.entries.get_mut(key) {
+                *woken = true;
+            }
+        }
+        self.tick_again();
+    }
+
+    /// Repeats the work in progress on these keys, because it is based on an outdated state.
+    pub fn mark_working(&mut self, concerned: impl Fn(&Key) -> bool) {
+        for key in self.working.iter().filter(|key| concerned(key)) {
+            if let Some(Entry { state: State::Working { marked, .. }, .. }) = self.entries.get_mut(key) {
+                *marked = Marked::Yes;
+            }
+        }
+    }
+
+    /// Marks a key with the priority that it has; one that is not here gets none.
+    pub fn mark_again(&mut self, key: Key) {
+        let priority = self.entries.get(&key).map_or(0, |entry| entry.priority);
+        self.mark(key, priority);
+    }
+
+    /// The keys in work.
+    pub fn working_keys(&self) -> impl Iterator<Item = &Key> {
+        self.working.iter()
+    }
+
+    /// Whether a key in work was marked since the work began.
+    pub fn is_outdated(&self, key: &Key) -> bool {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        matches!(state, Some(State::Working { marked, .. }) if *marked != Marked::No)
+    }
+
+    /// Hands out up to `limit` keys. Give each back with `finish`.
+    pub fn take(&mut self, limit: usize) -> Vec<Key> {
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some((_, key)) = self.ready.pop_first()
+        {
+            let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
+            entry.state = State::Working { marked: Marked::No, woken: false };
+            self.working.insert(key.clone());
+            taken.push(key);
+        }
+        taken
+    }
+
+    /// Ends the work on a key. `seen` is the newest revision of its object that the work read or
+    /// wrote.
+    pub fn finish(&mut self, key: &Key, next: Next, seen: Option<Revision>) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let State::Working { marked, woken } = entry.state else { return };
+        self.working.remove(key);
+        if let Some(revision) = seen {
+            self.seen.insert(key.clone(), revision);
+            self.seen_order.push_back((revision, key.clone()));
+        }
+        let dirty = match marked {
+            Marked::No => false,
+            Marked::Changed(revision) => seen.is_none_or(|seen| revision > seen),
+            Marked::Yes => true,
+        };
+        entry.failures = match next {
+            Next::Retry | Next::Park => entry.failures.saturating_add(1),
+            Next::Done | Next::Again | Next::After(_) => 0,
+        };
+        let (priority, failures) = (entry.priority, entry.failures);
+        if dirty || next == Next::Again {
+            return self.insert_ready(key.clone(), priority, failures);
+        }
+        let state = match next {
+            Next::Done | Next::Again => {
+                self.entries.remove(key);
+                give_back(&mut self.entries);
+                return;
+            }
+            Next::After(wait_ms) => State::Waiting { due: self.now.saturating_add(wait_ms.max(0)) },
+            Next::Park if !woken => State::Parked { due: self.now + PARKED_MAX_MS, since: self.now },
+            Next::Retry | Next::Park => State::Waiting { due: self.now + backoff_ms(failures) },
+        };
+        match state {
+            State::Waiting { due } => {
+                self.due.insert((due, key.clone()));
+            }
+            State::Parked { due, .. } => {
+                self.due.insert((due, key.clone()));
+                self.parked.insert(key.clone());
+            }
+            State::Ready { .. } | State::Working { .. } => {}
+        }
+        entry.state = state;
+        self.tick_again();
+    }
+
+    /// Forgets the revisions up to `position`: all their events have been noticed.
+    pub fn noticed(&mut self, position: Revision) {
+        while let Some((revision, key)) = self.seen_order.front() {
+            if *revision > position {
+                break;
+            }
+            if self.seen.get(key) == Some(revision) {
+                self.seen.remove(key);
+            }
+            self.seen_order.pop_front();
+        }
+        give_back(&mut self.seen);
+        if self.seen_order.capacity() > SPARE_MIN && self.seen_order.len() < self.seen_order.capacity() / SPARE_SHARE {
+            self.seen_order.shrink_to(2 * self.seen_order.len());
+        }
+    }
+
+    /// Milliseconds until the next timer. `None`: there is none.
+    pub fn next_due_ms(&self) -> Option<i64> {
+        self.due.first().map(|(due, _)| (due - self.now).max(0))
+    }
+
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub fn working(&self) -> usize {
+        self.working.len()
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The keys that are due: ready, or in work.
+    pub fn depth(&self) -> usize {
+        self.entries.len() - self.waiting()
+    }
+
+    /// The keys that wait for a time or for a change.
+    pub fn waiting(&self) -> usize {
+        self.due.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn tick_again(&mut self) {
+        if let Some(wall) = self.wall {
+            self.tick(wall);
+        }
+    }
+
+    fn make_ready(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get(key) else { return };
+        match entry.state {
+            State::Waiting { due } | State::Parked { due, .. } => {
+                self.due.remove(&(due, key.clone()));
+                self.parked.remove(key);
+            }
+            State::Ready { .. } | State::Working { .. } => return,
+        }
+        let (priority, failures) = (entry.priority, entry.failures);
+        self.insert_ready(key.clone(), priority, failures);
+    }
+
+    fn insert_ready(&mut self, key: Key, priority: i32, failures: u32) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        self.ready.insert((-i64::from(priority), sequence), key.clone());
+        self.entries.insert(key, Entry { priority, failures, state: State::Ready { sequence } });
+    }
+}
+
+/// Gives the room back that a map needed once. The work on a million objects marks all of them, and
+/// hardly any later.
+fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V, impl BuildHasher>) {
+    if map.capacity() > SPARE_MIN && map.len() < map.capacity() / SPARE_SHARE {
+        map.shrink_to(2 * map.len());
+    }
+}
+
+fn backoff_ms(failures: u32) -> i64 {
+    let doublings = failures.saturating_sub(1).min(16);
+    (BACKOFF_FIRST_MS << doublings).min(BACKOFF_MAX_MS)
+}
+
+#[cfg(test)]
+mod tests;

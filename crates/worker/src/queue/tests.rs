@@ -1,0 +1,251 @@
+use super::*;
+use ballast_k8s::GroupResource;
+
+fn key(name: &str) -> Key {
+    Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", name)
+}
+
+fn names(keys: &[Key]) -> Vec<&str> {
+    keys.iter().map(|key| &*key.name).collect()
+}
+
+fn queue() -> Queue {
+    let mut queue = Queue::new();
+    queue.tick(1_000_000);
+    queue
+}
+
+#[test]
+fn room_that_was_needed_once_is_given_back() {
+    let mut queue = Queue::new();
+    let count = 8 * SPARE_MIN;
+    (0..count).for_each(|number| queue.mark(key(&format!("web-{number}")), 0));
+    let most = queue.entries.capacity();
+    for key in queue.take(count) {
+        queue.finish(&key, Next::Done, Some(Revision(1)));
+    }
+    assert!(queue.is_empty() && most >= count);
+    queue.noticed(Revision(1));
+    let left = [queue.entries.capacity(), queue.seen.capacity(), queue.seen_order.capacity()];
+    assert!(left.iter().all(|left| *left < most / 4), "{left:?} of {most}");
+}
+
+#[test]
+fn a_key_marked_twice_is_handed_out_once() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.mark(key("a"), 0);
+    assert_eq!(names(&queue.take(10)), ["a"]);
+    queue.finish(&key("a"), Next::Done, None);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn what_waits_is_no_part_of_the_depth() {
+    let mut queue = queue();
+    for name in ["timer", "parked", "failed", "working", "ready"] {
+        queue.mark(key(name), 0);
+    }
+    assert_eq!((queue.depth(), queue.waiting()), (5, 0));
+    queue.take(4);
+    queue.finish(&key("timer"), Next::After(3_600_000), None);
+    queue.finish(&key("parked"), Next::Park, None);
+    queue.finish(&key("failed"), Next::Retry, None);
+    assert_eq!((queue.depth(), queue.waiting()), (2, 3));
+    queue.tick(1_000_000 + 3_600_000);
+    assert_eq!((queue.depth(), queue.waiting()), (5, 0));
+}
+
+#[test]
+fn what_work_has_not_seen_is_marked_and_what_it_has_is_known() {
+    let mut queue = queue();
+    assert!(!queue.mark_overtaken(&key("a"), Revision(1)), "nobody works on it");
+    queue.mark(key("a"), 0);
+    assert!(!queue.mark_overtaken(&key("a"), Revision(1)), "nobody has begun");
+    queue.take(1);
+    assert!(queue.mark_overtaken(&key("a"), Revision(5)) && queue.mark_overtaken(&key("a"), Revision(4)));
+    queue.finish(&key("a"), Next::Done, Some(Revision(4)));
+    assert_eq!(names(&queue.take(1)), ["a"], "it was decided on an older version");
+    queue.finish(&key("a"), Next::Done, Some(Revision(6)));
+    assert!(queue.is_empty() && queue.mark_overtaken(&key("a"), Revision(6)));
+    assert!(!queue.mark_overtaken(&key("a"), Revision(7)) && queue.is_empty());
+}
+
+#[test]
+fn priority_goes_first_then_whoever_came_first() {
+    let mut queue = queue();
+    queue.mark(key("early"), 0);
+    queue.mark(key("late"), 0);
+    queue.mark(key("urgent"), 5);
+    queue.mark(key("late"), 0);
+    assert_eq!(names(&queue.take(2)), ["urgent", "early"]);
+    assert_eq!(names(&queue.take(2)), ["late"]);
+}
+
+#[test]
+fn a_key_marked_while_in_work_is_worked_on_again() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.mark(key("a"), 0);
+    assert_eq!(queue.take(1), []);
+    queue.finish(&key("a"), Next::Done, None);
+    assert_eq!(names(&queue.take(1)), ["a"]);
+}
+
+#[test]
+fn the_echo_of_its_own_write_does_not_wake_a_key() {
+    let mut queue = queue();
+    queue.mark_changed(key("a"), 0, Revision(7));
+    queue.take(1);
+    queue.mark_changed(key("a"), 0, Revision(9));
+    queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+    queue.mark_changed(key("a"), 0, Revision(9));
+    assert!(!queue.is_ready());
+    queue.mark_changed(key("a"), 0, Revision(10));
+    assert!(queue.is_ready());
+}
+
+#[test]
+fn a_change_that_the_work_had_not_seen_wakes_the_key() {
+    let mut queue = queue();
+    queue.mark_changed(key("a"), 0, Revision(7));
+    queue.take(1);
+    queue.mark_changed(key("a"), 0, Revision(9));
+    queue.finish(&key("a"), Next::Done, Some(Revision(8)));
+    assert!(queue.is_ready());
+}
+
+#[test]
+fn a_mark_for_another_reason_is_not_an_echo() {
+    let mut queue = queue();
+    queue.mark_changed(key("a"), 0, Revision(7));
+    queue.take(1);
+    queue.mark(key("a"), 0);
+    queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+    assert!(queue.is_ready());
+}
+
+#[test]
+fn what_was_seen_is_forgotten_once_its_events_were_noticed() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+    queue.noticed(Revision(8));
+    assert_eq!(queue.seen.len(), 1);
+    queue.noticed(Revision(9));
+    assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
+}
+
+#[test]
+fn failures_wait_one_second_doubling_to_ten() {
+    let mut queue = queue();
+    let mut wall = 1_000_000;
+    queue.mark(key("a"), 0);
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        assert_eq!(queue.take(1).len(), 1);
+        queue.finish(&key("a"), Next::Retry, None);
+        let wait = queue.next_due_ms().unwrap();
+        waits.push(wait);
+        wall += wait;
+        queue.tick(wall);
+    }
+    assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+}
+
+#[test]
+fn a_mark_ends_every_wait() {
+    for next in [Next::After(60_000), Next::Retry, Next::Park] {
+        let mut queue = queue();
+        queue.mark(key("a"), 0);
+        queue.take(1);
+        queue.finish(&key("a"), next, None);
+        assert!(!queue.is_ready(), "{next:?}");
+        queue.mark(key("a"), 0);
+        assert!(queue.is_ready(), "{next:?}");
+        assert_eq!(queue.next_due_ms(), None, "{next:?}");
+    }
+}
+
+#[test]
+fn what_is_parked_returns_when_woken_or_after_five_minutes() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.finish(&key("a"), Next::Park, None);
+    queue.tick(1_000_000 + PARKED_MAX_MS - 1);
+    assert!(!queue.is_ready());
+    queue.wake_parked(|_| true);
+    assert!(queue.is_ready());
+
+    queue.take(1);
+    queue.finish(&key("a"), Next::Park, None);
+    queue.tick(1_000_000 + 2 * PARKED_MAX_MS - 1);
+    assert!(queue.is_ready());
+}
+
+#[test]
+fn waking_respects_the_backoff() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.finish(&key("a"), Next::Park, None);
+    queue.wake_parked(|_| true);
+    assert!(!queue.is_ready());
+    assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
+}
+
+#[test]
+fn a_wake_that_comes_while_the_key_is_in_work_is_not_lost() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.wake_parked(|_| true);
+    queue.finish(&key("a"), Next::Park, None);
+    assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
+}
+
+#[test]
+fn only_whom_it_concerns_is_woken() {
+    let mut queue = queue();
+    for name in ["a", "b", "c", "d"] {
+        queue.mark(key(name), 0);
+    }
+    queue.take(4);
+    for name in ["a", "b"] {
+        queue.finish(&key(name), Next::Park, None);
+    }
+    let concerned = |key: &Key| ["a", "c"].contains(&&*key.name);
+    queue.wake_parked(concerned);
+    for name in ["c", "d"] {
+        queue.finish(&key(name), Next::Park, None);
+    }
+    queue.tick(1_000_000 + BACKOFF_FIRST_MS);
+    assert_eq!(names(&queue.take(4)), ["a", "c"]);
+}
+
+#[test]
+fn work_on_what_is_no_longer_so_is_repeated() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.mark(key("b"), 0);
+    queue.take(2);
+    queue.mark_working(|key| &*key.name == "a");
+    queue.finish(&key("a"), Next::Done, Some(Revision(9)));
+    queue.finish(&key("b"), Next::Done, Some(Revision(9)));
+    assert_eq!(names(&queue.take(2)), ["a"]);
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_lengthen_a_wait() {
+    let mut queue = queue();
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.finish(&key("a"), Next::After(5_000), None);
+    queue.tick(1_000_000 - 3_600_000);
+    assert_eq!(queue.next_due_ms(), Some(5_000));
+    queue.tick(1_000_000 - 3_600_000 + 5_000);
+    assert!(queue.is_ready());
+}

@@ -1,0 +1,321 @@
+//! The run loop: it notices changes, works on what is ready, and sleeps until the next timer.
+//!
+//! Invariants: Events are noticed while batches are in work, so a slow commit does not push the
+//! loop out of the watch window. A loop that falls out of the window notices what has changed, and
+//! lists nothing again. A batch begins only when everything was noticed that was there. Shutdown
+//! lets the batches in work end and begins no new one.
+//!
+//! What was missed may have come and gone: a cluster that failed and recovered is no change in the
+//! end. Only work that ran meanwhile can have seen it, so its keys are worked on again.
+//!
+//! Questions to others are asked beside the batches, a bounded number at once, and the rest of the
+//! work on their keys is done as the answers come. A key that was marked before its turn came is
+//! not asked about, but worked on anew. Shutdown waits for no answer.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::feed::{Feed, Given};
+use super::queue::{Next, Queue};
+use super::{Question, Work, Worked};
+
+use ballast_base::clock::Clock;
+use ballast_base::metrics;
+use ballast_k8s::{Key, Revision};
+use ballast_watch::{Cache, Event, View};
+
+/// The clock is read at least this often while a timer runs, because the clock may be set forward.
+const SLEEP_MAX_MS: i64 = 1_000;
+
+/// Events that are noticed in a row. Then requests have their turn on this thread: a thousand
+/// events take milliseconds.
+const NOTICED_AT_ONCE: usize = 128;
+
+/// Questions that are asked at once.
+pub const QUESTIONS_MAX: usize = 64;
+/// Answered questions whose work goes on. Nobody is asked while there are as many.
+const ANSWERED_MAX: usize = 1_000;
+/// Questions that wait for their turn. What finds no room is worked on again a moment later.
+const QUESTIONS_WAITING_MAX: usize = 10_000;
+const NO_ROOM_PAUSE_MS: i64 = 1_000;
+
+/// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
+type Batch = BoxFuture<'static, (Vec<Key>, Worked)>;
+
+/// A question that is asked, and the rest of the work on its key.
+type Asked = BoxFuture<'static, (Key, BoxFuture<'static, Worked>)>;
+
+pub struct Runner {
+    work: Box<dyn Work>,
+    queue: Queue,
+    clock: Arc<dyn Clock>,
+    feed: Feed,
+    /// The keys whose work has ended, each with the newest revision that it can have read, until
+    /// everything up to there is noticed: those of the last batches.
+    doubtful: VecDeque<(Revision, Key)>,
+    batches: FuturesUnordered<Batch>,
+    questions: VecDeque<Question>,
+    asked: FuturesUnordered<Asked>,
+    /// The rest of the work on keys whose question was answered.
+    answered: FuturesUnordered<Batch>,
+}
+
+impl Runner {
+    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Runner {
+        Beginning::new(work, cache, clock).list()
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.work.name()
+    }
+
+    /// Runs until `shutdown`, then until the batches in work have ended. Questions are dropped.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let gauges = metrics::QueueGauges::of(self.name());
+        let rest = self.work.rest();
+        loop {
+            // This includes what the last batch wrote: the next batch should know of it.
+            self.notice_all().await;
+            let rested = tokio::time::Instant::now() + rest;
+            self.queue.tick(self.clock.now_ms());
+            self.ask();
+            self.begin();
+            gauges.set(self.queue.depth(), self.queue.waiting());
+            self.work.told_due(self.queue.depth());
+            let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
+            let due = async {
+                match sleep_ms {
+                    Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let is_behind = self.feed.is_behind();
+            let given = async {
+                if !is_behind {
+                    tokio::time::sleep_until(rested).await;
+                }
+                self.feed.next().await
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some((keys, worked)) = self.batches.next() => self.finish(keys, worked),
+                Some((keys, worked)) = self.answered.next() => self.finish(keys, worked),
+                Some((key, rest)) = self.asked.next() => {
+                    self.go_on(key, rest);
+                    self.take_answers();
+                }
+                given = given => self.notice(given).await,
+                () = due => {}
+            }
+        }
+        self.asked.clear();
+        self.work.told_due(0);
+        while let Some((keys, worked)) = self.batches.next().await {
+            self.finish(keys, worked);
+        }
+        while let Some((keys, worked)) = self.answered.next().await {
+            self.finish(keys, worked);
+        }
+    }
+
+    /// One turn, which waits for no event and no time: it notices what happened, begins what is
+    /// ready, and ends one batch. It takes the answers that are there, and waits for none. Returns
+    /// whether there was anything to do.
+    pub async fn turn(&mut self) -> bool {
+        let mut busy = self.notice_all().await;
+        self.queue.tick(self.clock.now_ms());
+        self.ask();
+        self.begin();
+        busy |= self.take_answers();
+        while let Some((keys, worked)) = self.answered.next().await {
+            self.finish(keys, worked);
+        }
+        if let Some((keys, worked)) = self.batches.next().await {
+            self.finish(keys, worked);
+            busy = true;
+        }
+        busy
+    }
+
+    /// Notices all events that are there now, without waiting for others. What has changed while
+    /// events were missed comes in turns, one at each call. Returns whether there was anything to
+    /// notice.
+    async fn notice_all(&mut self) -> bool {
+        let (mut any, newest) = (false, self.feed.newest());
+        while let Some(given) = self.feed.next_ready() {
+            self.notice(given).await;
+            if self.feed.is_behind() {
+                return true;
+            }
+            any = true;
+            // There may always be more, and the keys have to be worked on, too.
+            if self.feed.has_given(newest) {
+                break;
+            }
+            yield_now().await;
+        }
+        if !self.doubtful.is_empty() {
+            self.noticed(&[]);
+        }
+        any
+    }
+
+    fn begin(&mut self) {
+        if self.feed.is_behind() {
+            // What the last batches wrote may still have to be noticed.
+            return;
+        }
+        while self.batches.len() < self.work.concurrency() {
+            let keys = self.queue.take(self.work.batch());
+            if keys.is_empty() {
+                break;
+            }
+            let work = self.work.begin(keys.clone());
+            let name = self.work.name();
+            let timed = async move {
+                let started = Instant::now();
+                let span = tracing::debug_span!("work", worker = name, keys = keys.len());
+                let worked = work.instrument(span).await;
+                metrics::worked(name, keys.len(), started.elapsed());
+                (keys, worked)
+            };
+            self.batches.push(timed.boxed());
+        }
+    }
+
+    /// Asks the questions that there is room for.
+    fn ask(&mut self) {
+        while self.asked.len() < QUESTIONS_MAX
+            && self.answered.len() < ANSWERED_MAX
+            && let Some(Question { key, answer }) = self.questions.pop_front()
+        {
+            match self.queue.is_outdated(&key) {
+                true => self.queue.finish(&key, Next::Again, None),
+                false => self.asked.push(async move { (key, answer.await) }.boxed()),
+            }
+        }
+    }
+
+    /// Takes the answers that are there, so that what they allow can be written together. Returns
+    /// whether there were any.
+    fn take_answers(&mut self) -> bool {
+        let mut any = false;
+        while let Some(Some((key, rest))) = self.asked.next().now_or_never() {
+            self.go_on(key, rest);
+            any = true;
+        }
+        any
+    }
+
+    /// Does the rest of the work on a key whose question was answered.
+    fn go_on(&mut self, key: Key, rest: BoxFuture<'static, Worked>) {
+        self.answered.push(async move { (vec![key], rest.await) }.boxed());
+    }
+
+    fn finish(&mut self, keys: Vec<Key>, worked: Worked) {
+        self.queue.tick(self.clock.now_ms());
+        let newest = self.feed.newest();
+        for outcome in &worked.outcomes {
+            self.queue.finish(&outcome.key, outcome.next, outcome.seen);
+            self.doubtful.push_back((newest, outcome.key.clone()));
+        }
+        if worked.outcomes.len() + worked.questions.len() < keys.len() {
+            // Without this, a key that got no outcome would never be worked on again.
+            let asked: HashSet<&Key> = worked.questions.iter().map(|question| &question.key).collect();
+            for key in keys.iter().filter(|key| !asked.contains(key)) {
+                self.queue.finish(key, Next::Retry, None);
+            }
+        }
+        for question in worked.questions {
+            match self.questions.len() < QUESTIONS_WAITING_MAX {
+                true => self.questions.push_back(question),
+                false => self.queue.finish(&question.key, Next::After(NO_ROOM_PAUSE_MS), None),
+            }
+        }
+        for (key, priority) in worked.found {
+            self.queue.mark(key, priority);
+        }
+    }
+
+    async fn notice(&mut self, given: Given) {
+        match given {
+            Given::Events(events, through) => {
+                self.notice_each(&events).await;
+                self.queue.noticed(through);
+                self.noticed(&events);
+            }
+            Given::Missed => {
+                let ended = std::mem::take(&mut self.doubtful).into_iter().map(|(_, key)| key);
+                let working: Vec<Key> = self.queue.working_keys().cloned().collect();
+                for key in ended.chain(working) {
+                    self.work.doubt(&key);
+                    self.queue.mark_again(key);
+                }
+            }
+            Given::Changes(events) => self.notice_each(&events).await,
+            Given::CaughtUp { revision, changed } => {
+                self.queue.noticed(revision);
+                let (worker, revision) = (self.work.name(), revision.0);
+                tracing::info!(worker, changed, revision, "missed events, and looked at what has changed instead");
+                metrics::caught_up(worker, changed);
+            }
+        }
+    }
+
+    async fn notice_each(&mut self, events: &[Arc<Event>]) {
+        for (turn, events) in events.chunks(NOTICED_AT_ONCE).enumerate() {
+            if turn > 0 {
+                yield_now().await;
+            }
+            for event in events {
+                self.work.notice(event, &mut self.queue);
+            }
+        }
+    }
+
+    /// Ends the doubt about past work that has read nothing else than what was noticed.
+    fn noticed(&mut self, events: &[Arc<Event>]) {
+        if self.feed.noticed(events) {
+            self.doubtful.clear();
+        }
+        while self.doubtful.front().is_some_and(|(read, _)| self.feed.has_given(*read)) {
+            self.doubtful.pop_front();
+        }
+    }
+}
+
+/// A loop that has not yet listed. Whatever happens from now on, it will notice.
+pub struct Beginning {
+    work: Box<dyn Work>,
+    clock: Arc<dyn Clock>,
+    view: Arc<View>,
+    feed: Feed,
+}
+
+impl Beginning {
+    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Beginning {
+        let (view, feed) = Feed::new(cache, work.interest());
+        Beginning { work, clock, view, feed }
+    }
+
+    /// Lists. It takes long where there are many objects.
+    pub fn list(self) -> Runner {
+        let Beginning { mut work, clock, view, feed } = self;
+        let mut queue = Queue::new();
+        queue.tick(clock.now_ms());
+        work.list(&view, &mut queue);
+        let (doubtful, batches, questions, asked, answered) = Default::default();
+        Runner { work, queue, clock, feed, doubtful, batches, questions, asked, answered }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ COPY . .
 # Cargo wants a file for each target that a manifest names.
 RUN find src crates tests benches -type f ! -name Cargo.toml ! -name main.rs ! -name lib.rs \
       ! -path 'benches/*.rs' -delete \
- && find src crates tests benches -name '*.rs' -exec sh -c 'echo "fn main() {}" > "$1"' _ {} \; \
+ && find src crates tests benches -name '*.rs' -exec sh -c 'echo "fn main() { }" > "$1"' _ {} \; \
  && rm -rf docs examples migrations openapi README.md deploy
 
 # Stage 2 builds with the toolchain. The dependencies are a layer of their own.

@@ -1,5 +1,5 @@
-//! Pastes the README's walk with kubectl and curl into one shell, line by line, and compares what is
-//! printed with what the README shows.
+//! Pastes the README's walk with kubectl and curl into one shell, line by line, and compares what
+//! is printed with what the README shows.
 //!
 //! Where a tool is not installed the test says that it was skipped.
 

@@ -87,7 +87,7 @@ fn every_difference_from_upstream_has_its_entry() {
     for (path, text) in files() {
         for (at, _) in text
             .match_indices("Differs from ")
-            .filter(|_| (path.starts_with(root().join("src")) || path.starts_with(root().join("crates"))))
+            .filter(|_| ["src", "crates"].iter().any(|top| path.starts_with(root().join(top))))
         {
             // `Differs from Karmada (D7): …`
             let said = text[at..].split_once('(').filter(|(before, _)| before.split(' ').count() == 4);

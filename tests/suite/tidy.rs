@@ -73,8 +73,8 @@ struct Sizes {
     function_lines_max: usize,
 }
 
-/// Cargo forbids circles. The order of the list also keeps a crate from reaching up to one that does
-/// not need it today.
+/// Cargo forbids circles. The order of the list also keeps a crate from using one above it that
+/// happens not to need it today.
 #[test]
 fn crates_use_only_those_listed_above_them() {
     let mut faults = Vec::new();
@@ -370,8 +370,9 @@ fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// The list in the `lib.rs` of the registry is a map of the room, so it has to be true: each module uses only
-/// modules above it. A module may name another only by its file, not through what `lib.rs` exports.
+/// The list in the `lib.rs` of the registry is a map of the crate, so it has to be true: each module
+/// uses only modules above it. A module may name another only by its file, not through what `lib.rs`
+/// exports.
 #[test]
 fn modules_of_the_registry_use_only_those_listed_above_them() {
     let room = root().join("crates/registry/src");

@@ -40,7 +40,7 @@ fn the_layer_of_dependencies_has_a_file_for_every_target() {
     assert!(packages.len() > 15, "{packages:?}");
     for target in packages.iter().flat_map(|package| package["targets"].as_array().unwrap()) {
         let path = target["src_path"].as_str().unwrap();
-        assert_eq!(std::fs::read_to_string(path).unwrap(), "fn main() {}\n", "{path}");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "fn main() { }\n", "{path}");
     }
 }
 

@@ -100,7 +100,7 @@ fn every_difference_from_upstream_has_its_entry() {
     }
     // Each entry ends with the places that make the difference.
     for entry in document.split("\n## ").skip(1) {
-        let places = entry.lines().find_map(|line| line.strip_prefix("- Code: ")).unwrap_or_default();
+        let places = entry.split_once("\n- Code: ").map(|(_, places)| places).unwrap_or_default();
         let title = entry.lines().next().unwrap_or_default();
         let mut named = places.split('`').skip(1).step_by(2).peekable();
         if named.peek().is_none() {

@@ -370,7 +370,7 @@ fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// The list in the `lib.rs` of the registry is a map of the crate, so it has to be true: each module
+/// The list in the registry's `lib.rs` is a map of the crate, so it has to be true: each module
 /// uses only modules above it. A module may name another only by its file, not through what `lib.rs`
 /// exports.
 #[test]

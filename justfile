@@ -30,7 +30,7 @@ demo *args:
 openapi *args:
     cargo run --locked --quiet -- openapi {{args}}
 
-# Real clients against a server: kubectl, Python, Java. Needs `cargo build --release`.
+# Real clients against a server: kubectl, Python, Java. Needs `cargo build`.
 clients *args:
     tests/clients/run {{args}}
 
